@@ -1,0 +1,24 @@
+"""Wire text made safe to show: the one place where bytes of a document become text for a terminal or a file.
+
+A key may hold anything: escape sequences, bell, right-to-left marks, invalid UTF-8. What is not plain
+printable text comes out as the ``\\xNN`` of its bytes, so that no output ever carries a control character.
+"""
+
+from unicodedata import category
+
+#: Control, format (bidi, zero width, tags), surrogate, private, unassigned; line and paragraph separators.
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def safe(wire: bytes | str) -> str:
+    """It gives text that shows as itself: UTF-8 decoded, everything unprintable as ``\\xNN`` of its bytes."""
+    text = wire if isinstance(wire, str) else wire.decode("utf-8", "surrogateescape")
+    if text.isprintable():
+        return text
+    return "".join(char if category(char) not in _UNSAFE else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # a byte that is not UTF-8, as surrogateescape keeps it
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
