@@ -1,0 +1,116 @@
+"""The protocol as data: every message that dcpdump knows, and the only index to them.
+
+To add an opcode, or a version of one, add an entry to the module of its family; nothing else changes.
+"""
+
+from collections.abc import Iterable
+
+from dcpdump.spec import connection, document, other, stream, system_event
+from dcpdump.spec.field import MAY, Layout, Message
+from dcpdump.spec.names import NOT_ERRORS
+
+MESSAGES: dict[int, Message] = {
+    message.opcode: message
+    for message in sorted(
+        (
+            *connection.DCP,
+            *stream.DCP,
+            *document.DCP,
+            *system_event.DCP,
+            *connection.NEIGHBOURS,
+            *other.OTHER,
+        ),
+        key=lambda message: message.opcode,
+    )
+}
+#: Opcodes of magic 0x82 and 0x83 are a space of their own.
+PUSHES: dict[int, Message] = {message.opcode: message for message in connection.PUSHES}
+
+RAW = Layout("raw", key=MAY, value=MAY)  #: a message of which only the name is known
+ERROR = Layout("error", value=MAY)  #: any response with an error status; the value may be JSON
+UNKNOWN_NAME = "UNKNOWN"
+
+
+def find(opcode: int, *, server: bool = False) -> Message:
+    """It gives the message of an opcode; an unknown opcode is a Message too, without layouts."""
+    message = (PUSHES if server else MESSAGES).get(opcode)
+    return message or Message(opcode, UNKNOWN_NAME)
+
+
+def choose(
+    message: Message, *, response: bool, status: int, extras: bytes, extras_length: int, value_length: int
+) -> tuple[Layout, str]:
+    """It picks the layout that a frame's lengths and leading extras answer to.
+
+    ``extras`` may be shorter than ``extras_length`` where the frame is cut; what is not there excludes no
+    layout. The second result is empty, or says why no layout of the message fits: then the first result
+    still decodes the extras where all layouts with that extras length agree on them.
+    """
+    if not message.known:
+        return RAW, ""
+    layouts = message.response if response else message.request
+    if response and status not in NOT_ERRORS and extras_length == 0:
+        return ERROR, ""
+    for layout in layouts:
+        if _fits(layout, status, extras, extras_length, value_length):
+            return layout, ""
+    alike = [layout for layout in layouts if layout.extras_length == extras_length]
+    if not alike:
+        legal = _either({layout.extras_length for layout in layouts})
+        return (
+            Layout("?", key=MAY, value=MAY),
+            f"extras length {extras_length} fits no layout of {message.name} ({legal})",
+        )
+    return Layout("?", extras=alike[0].extras, key=alike[0].key, value=MAY), _why_not(
+        message, alike, status, extras, value_length
+    )
+
+
+def _fits(layout: Layout, status: int, extras: bytes, extras_length: int, value_length: int) -> bool:
+    if layout.extras_length != extras_length:
+        return False
+    for name, wanted in layout.when.items():
+        if name == "value_length":
+            if value_length != wanted:
+                return False
+        elif name == "status":
+            if status != wanted:
+                return False
+        elif name != "extras_length":
+            found = _extra(layout, name, extras)
+            if found is not None and found != wanted:
+                return False
+    return True
+
+
+def _extra(layout: Layout, name: str, extras: bytes) -> int | None:
+    """It reads one field of the extras, or nothing where the bytes are missing."""
+    at = 0
+    for field in layout.extras:
+        if field.name == name:
+            cut = extras[at : at + field.width]
+            return int.from_bytes(cut, "big") if len(cut) == field.width else None
+        at += field.width
+    return None
+
+
+def _why_not(message: Message, alike: list[Layout], status: int, extras: bytes, value_length: int) -> str:
+    """It says which fact of a frame none of the layouts has, the extras length being right."""
+    names = [name for name in alike[0].when if name not in ("extras_length", "value_length", "status")]
+    left = alike
+    for name in names:
+        found = _extra(alike[0], name, extras)
+        legal = {layout.when[name] for layout in left if name in layout.when}
+        left = [layout for layout in left if layout.when.get(name) == found]
+        if not left:
+            return f"{name} {found} is none that {message.name} has here ({_either(legal)})"
+    lengths = {layout.when["value_length"] for layout in left if "value_length" in layout.when}
+    if lengths:
+        return f"value length {value_length} fits no layout of {message.name} here ({_either(lengths)})"
+    return f"status 0x{status:04x} fits no layout of {message.name}"
+
+
+def _either(values: Iterable[int]) -> str:
+    """It spells a choice of numbers: "18, 19 or 21"."""
+    texts = [str(value) for value in sorted(values)]
+    return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]])) if texts else "none"

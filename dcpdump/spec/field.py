@@ -1,0 +1,266 @@
+"""The vocabulary of the protocol table: Field, Blob, Repeat, FlatTable, Layout, Message.
+
+Everything here is plain data, so that the decoder, the encoder, the printed tables, the column types, the
+filters and the tests can all be derived from one entry. All integers are big-endian (network order) but
+for FlatTable, whose format is little-endian by its own definition. Entries are compared by identity: the
+table holds each of them once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from enum import Enum
+
+
+class Presence(Enum):
+    """Whether a section of a message may hold bytes."""
+
+    NEVER = "must be empty"
+    MAY = "may be present"
+    MUST = "must be present"
+
+
+NEVER, MAY, MUST = Presence.NEVER, Presence.MAY, Presence.MUST
+
+
+class Sender(Enum):
+    """Who sends a DCP request: the side that has the changes, or the side that wants them."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    EITHER = "either side"
+    SERVER = "server"
+    CLIENT = "client"
+
+
+PRODUCER, CONSUMER, EITHER = Sender.PRODUCER, Sender.CONSUMER, Sender.EITHER
+SERVER, CLIENT = Sender.SERVER, Sender.CLIENT
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """Names of the values of an enumeration."""
+
+    names: Mapping[int, str]
+
+    def speak(self, value: int) -> tuple[str, ...]:
+        """It gives the value's name, or nothing for a value without one."""
+        name = self.names.get(value)
+        return () if name is None else (name,)
+
+    def unknown(self, value: int) -> int:
+        """It gives the value back where it has no name (0 is an ordinary value, so -1 means known)."""
+        return -1 if value in self.names else value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bits:
+    """Names of the bits of a set of flags."""
+
+    names: Mapping[int, str]
+
+    def speak(self, value: int) -> tuple[str, ...]:
+        """It gives the names of the bits that are set, lowest first; unnamed bits are left out."""
+        return tuple(name for bit, name in self.names.items() if value & bit)
+
+    def unknown(self, value: int) -> int:
+        """It gives the bits that have no name, or -1 where there are none."""
+        rest = value & ~sum(self.names)
+        return rest or -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """A point in time, counted in units since 1970-01-01 UTC; 0 says that there is none."""
+
+    per_second: int = 1
+
+    def speak(self, value: int) -> tuple[str, ...]:
+        """It gives the time as ISO 8601, or nothing for 0 and for what no calendar holds."""
+        seconds = value // self.per_second
+        if not 0 < seconds < 253_402_300_800:  # the year 10000
+            return ()
+        return (datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),)
+
+    def unknown(self, value: int) -> int:
+        """It is never unknown: any number is a time."""
+        return -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerDuration:
+    """A duration as servers compress it into 16 bits: about value ** 1.74 / 2 microseconds."""
+
+    def speak(self, value: int) -> tuple[str, ...]:
+        """It gives the microseconds."""
+        return (f"{value**1.74 / 2:.0f} us",)
+
+    def unknown(self, value: int) -> int:
+        """It is never unknown: any number is a duration."""
+        return -1
+
+
+Names = Choice | Bits | Moment | ServerDuration
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """An unsigned big-endian integer of 1, 2, 4 or 8 bytes."""
+
+    name: str  #: JSON key, column, name in filters: "by_seqno"
+    label: str  #: the specification's words, for the printed table: "by seqno"
+    width: int
+    names: Names | None = None
+    #: An identifier (a UUID, a CAS, a UID) rather than a quantity: JSON shows it as "0x…" text.
+    identity: bool = False
+    #: A sequence number: what ``--seqno`` looks at.
+    seqno: bool = False
+    #: Reserved: zero in every message that follows the specification.
+    reserved: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blob:
+    """Bytes: as many as the sibling field named ``size`` says, or the rest of the section."""
+
+    name: str
+    label: str
+    size: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """The same fields again and again to the end of the section: failover-log entries, features, records.
+
+    With one field an item is that field's value; with several, an object of them.
+    """
+
+    name: str
+    fields: tuple[Field | Blob, ...]
+
+    @property
+    def width(self) -> int:
+        """The least size of one item in bytes."""
+        return sum(f.width for f in self.fields if isinstance(f, Field))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """One field of a FlatBuffers table: its slot number and its type (u8, u32, u64, bool or text)."""
+
+    slot: int
+    field: Field | Blob
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlatTable:
+    """A FlatBuffers root table (little-endian, no size prefix, no identifier)."""
+
+    slots: tuple[Slot, ...]
+
+
+Part = Field | Blob | Repeat | FlatTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """One shape of a message: which sections it has and what they hold.
+
+    ``when`` tells it from its siblings by equality on ``extras_length``, ``value_length``, ``status`` or the
+    value of an extras field. It is data and not a function because the decoders, the printed
+    specification, the test that no two layouts overlap and the test generators all read it.
+    """
+
+    version: str
+    extras: tuple[Field, ...] = ()
+    key: Presence = NEVER
+    value: Presence | tuple[Part, ...] = NEVER
+    tail: str = ""  #: name of the extras field that sizes metadata after the value ("nmeta")
+    when: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""
+    note: str = ""  #: who sends this shape and when, in a few words
+
+    @property
+    def extras_length(self) -> int:
+        """The bytes of extras that this shape has."""
+        return sum(f.width for f in self.extras)
+
+    @property
+    def value_length(self) -> int | None:
+        """The bytes of value that this shape has, or None where they vary."""
+        if self.value is NEVER:
+            return 0
+        if isinstance(self.value, tuple) and all(isinstance(part, Field) for part in self.value):
+            return sum(part.width for part in self.value if isinstance(part, Field))
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """One opcode: its name, who sends it, and the layouts of its request and its response."""
+
+    opcode: int
+    name: str
+    sender: Sender = CLIENT
+    request: tuple[Layout, ...] = ()
+    response: tuple[Layout, ...] = ()
+    answered: str = ""  #: when a response is sent, in words
+    since: str = ""
+    source: str = ""
+    #: The key starts with a LEB128 collection id where the connection has collections.
+    collection_key: bool = False
+    #: The datatype byte describes the value: JSON, Snappy, XATTR.
+    document: bool = False
+    #: The value is a credential and is masked as soon as it is decoded.
+    secret: bool = False
+    #: It belongs to one stream and carries that stream's opaque.
+    streamed: bool = False
+    #: The value is JSON text of the control plane, whatever the datatype byte says.
+    json: bool = False
+    rules: tuple[str, ...] = ()
+    errors: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def replies(self) -> bool:
+        """Whether a request is answered even when all is well."""
+        return not self.answered.startswith(("only", "never"))
+
+    @property
+    def known(self) -> bool:
+        """Whether the table has layouts for it (else only its name is known)."""
+        return bool(self.request or self.response)
+
+    @property
+    def dcp(self) -> bool:
+        """Whether it is one of DCP's own messages."""
+        return self.name.startswith("DCP_")
+
+
+def u8(name: str, label: str, names: Names | None = None, *, reserved: bool = False) -> Field:
+    """It makes a one-byte field."""
+    return Field(name, label, 1, names, reserved=reserved)
+
+
+def u16(name: str, label: str, names: Names | None = None, *, reserved: bool = False) -> Field:
+    """It makes a two-byte field."""
+    return Field(name, label, 2, names, reserved=reserved)
+
+
+def u32(name: str, label: str, names: Names | None = None, *, reserved: bool = False) -> Field:
+    """It makes a four-byte field."""
+    return Field(name, label, 4, names, reserved=reserved)
+
+
+def u64(name: str, label: str, names: Names | None = None) -> Field:
+    """It makes an eight-byte quantity."""
+    return Field(name, label, 8, names)
+
+
+def seqno(name: str, label: str) -> Field:
+    """It makes an eight-byte sequence number."""
+    return Field(name, label, 8, seqno=True)
+
+
+def id64(name: str, label: str) -> Field:
+    """It makes an eight-byte identifier, shown as hexadecimal text wherever numbers lose precision."""
+    return Field(name, label, 8, identity=True)

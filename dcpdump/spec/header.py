@@ -1,0 +1,109 @@
+"""The 24-byte header: its six magics and the layouts that they choose.
+
+Request and response differ at bytes 6,7 (vbucket against status); the classic and the flexible framing
+differ at bytes 2,3 (one two-byte key length against framing extras length and key length).
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from dcpdump.spec.field import Blob, Field, ServerDuration, id64, u8, u16, u32
+from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL, STATUS
+
+HEADER_LENGTH = 24
+#: The server closes a connection that announces a larger frame (its max_packet_size).
+MAX_FRAME = 30 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Magic:
+    """The first byte of a frame and what it says about the rest."""
+
+    value: int
+    name: str
+    response: bool = False
+    flexible: bool = False  #: bytes 2,3 are framing extras length and key length
+    server: bool = False  #: opcodes are those that the server sends on its own
+
+    @property
+    def kind(self) -> str:
+        """It is "request" or "response"."""
+        return "response" if self.response else "request"
+
+
+MAGICS: dict[int, Magic] = {
+    magic.value: magic
+    for magic in (
+        Magic(0x80, "ClientRequest"),
+        Magic(0x81, "ClientResponse", response=True),
+        Magic(0x08, "AltClientRequest", flexible=True),
+        Magic(0x18, "AltClientResponse", response=True, flexible=True),
+        Magic(0x82, "ServerRequest", server=True),
+        Magic(0x83, "ServerResponse", response=True, server=True),
+    )
+}
+
+
+@cache
+def header_fields(magic: Magic) -> tuple[Field, ...]:
+    """It gives the header's fields, in order, as frames of this magic have them."""
+    lengths: tuple[Field, ...] = (u16("key_length", "Key length"),)
+    if magic.flexible:
+        lengths = (u8("framing_length", "Framing extras length"), u8("key_length", "Key length"))
+    return (
+        u8("magic", "Magic"),
+        u8("opcode", "Opcode"),
+        *lengths,
+        u8("extras_length", "Extra length"),
+        u8("datatype", "Data type", DATATYPE),
+        u16("status", "Status", STATUS) if magic.response else u16("vbucket", "Vbucket"),
+        u32("body_length", "Total body"),
+        u32("opaque", "Opaque"),
+        id64("cas", "CAS"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FrameInfo:
+    """One kind of object in the framing extras.
+
+    ``parts`` lie end to end in its data. ``lengths`` are the legal sizes of that data, empty for any.
+    """
+
+    id: int
+    name: str
+    parts: tuple[Field | Blob, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
+_DURATION = u16("server_duration", "server duration", ServerDuration())
+
+#: Framing extras of requests (magic 0x08). The ids mean other things in responses.
+REQUEST_INFOS: dict[int, FrameInfo] = {
+    info.id: info
+    for info in (
+        FrameInfo(0, "Barrier", (), (0,)),
+        FrameInfo(
+            1,
+            "DurabilityRequirement",
+            (u8("level", "level", DURABILITY_LEVEL), u16("timeout_ms", "timeout ms")),
+            (1, 3),
+        ),
+        FrameInfo(2, "DcpStreamId", (u16("stream_id", "stream id"),), (2,)),
+        FrameInfo(3, "OpenTracing", (Blob("tracing", "tracing context"),)),
+        FrameInfo(4, "Impersonate", (Blob("user", "user"),)),
+        FrameInfo(5, "PreserveTtl", (), (0,)),
+        FrameInfo(6, "ImpersonateExtraPrivilege", (Blob("privilege", "privilege"),)),
+        FrameInfo(7, "ImpersonateWithTokenAuthDataId", (u16("token_id", "token id"),), (2,)),
+    )
+}
+#: Framing extras of responses (magic 0x18).
+RESPONSE_INFOS: dict[int, FrameInfo] = {
+    info.id: info
+    for info in (
+        FrameInfo(0, "ServerRecvSendDuration", (_DURATION,), (2,)),
+        FrameInfo(1, "ReadUnits", (u16("read_units", "read units"),), (2,)),
+        FrameInfo(2, "WriteUnits", (u16("write_units", "write units"),), (2,)),
+        FrameInfo(3, "ThrottleDuration", (u16("throttle_duration", "throttle duration", ServerDuration()),), (2,)),
+    )
+}

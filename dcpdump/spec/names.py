@@ -1,0 +1,270 @@
+"""Names of values: statuses, datatypes, flags, states, reasons, features, control keys.
+
+One row a value. The words are the specification's: flags in lower case as its examples print them,
+statuses and features as the server spells them.
+"""
+
+from dataclasses import dataclass
+
+from dcpdump.spec.field import Bits, Choice
+
+#: What a datatype byte says of a value. A value of 0 is raw bytes.
+DATATYPE = Bits({0x01: "JSON", 0x02: "Snappy", 0x04: "XATTR"})
+JSON, SNAPPY, XATTR = 0x01, 0x02, 0x04
+
+OPEN_FLAGS = Bits(
+    {
+        0x001: "producer",
+        0x002: "notifier",  # refused since 6.5
+        0x004: "include-xattrs",
+        0x008: "no-value",
+        0x010: "collections",  # the developer preview of 5.0-6.0; refused now
+        0x020: "include-delete-times",
+        0x040: "no-value-with-underlying-datatype",
+        0x080: "pitr",  # never generally available; refused now
+        0x100: "include-deleted-user-xattrs",
+        0x200: "skip-deletes-in-initial-backfill",
+    }
+)
+
+#: Flags of ADD_STREAM and STREAM_REQ.
+STREAM_FLAGS = Bits(
+    {
+        0x001: "takeover",
+        0x002: "disk-only",
+        0x004: "to-latest",
+        0x008: "no-value",  # moved to DCP_OPEN in 5.0; refused now
+        0x010: "active-vb-only",
+        0x020: "strict-vbuuid",
+        0x040: "from-latest",
+        0x080: "ignore-purged-tombstones",
+        0x100: "cache-transfer",
+    }
+)
+
+SNAPSHOT_TYPE = Bits(
+    {
+        0x01: "memory",
+        0x02: "disk",
+        0x04: "checkpoint",
+        0x08: "acknowledge",
+        0x10: "history",
+        0x20: "may-contain-duplicates",
+    }
+)
+
+OSO_FLAGS = Bits({0x01: "start", 0x02: "end"})
+
+STREAM_END_STATUS = Choice(
+    {
+        0: "Ok",
+        1: "Closed",
+        2: "StateChanged",
+        3: "Disconnected",
+        4: "Slow",
+        5: "BackfillFail",
+        6: "Rollback",
+        7: "FilterEmpty",
+        8: "LostPrivileges",
+    }
+)
+
+VBUCKET_STATE = Choice({1: "active", 2: "replica", 3: "pending", 4: "dead"})
+#: GET_ALL_VB_SEQNOS may ask for every live state at once.
+VBUCKET_STATE_FILTER = Choice({0: "alive", **VBUCKET_STATE.names})
+
+SYSTEM_EVENT = Choice(
+    {
+        0: "BeginCollection",
+        1: "EndCollection",
+        2: "CollectionsSeparatorChanged",  # 5.x only; reserved now
+        3: "CreateScope",
+        4: "DropScope",
+        5: "ModifyCollection",
+    }
+)
+
+DURABILITY_LEVEL = Choice({1: "majority", 2: "majorityAndPersistOnMaster", 3: "persistToMajority"})
+DELETED = Choice({0: "alive", 1: "deleted"})
+
+STATUS = Choice(
+    {
+        0x0000: "Success",
+        0x0001: "KeyEnoent",
+        0x0002: "KeyEexists",
+        0x0003: "E2big",
+        0x0004: "Einval",
+        0x0005: "NotStored",
+        0x0006: "DeltaBadval",
+        0x0007: "NotMyVbucket",
+        0x0008: "NoBucket",
+        0x0009: "Locked",
+        0x000A: "DcpStreamNotFound",
+        0x000B: "OpaqueNoMatch",
+        0x000C: "EWouldThrottle",
+        0x000D: "EConfigOnly",
+        0x000E: "NotLocked",
+        0x000F: "CasValueInvalid",
+        0x001F: "AuthStale",
+        0x0020: "AuthError",
+        0x0021: "AuthContinue",
+        0x0022: "Erange",
+        0x0023: "Rollback",
+        0x0024: "Eaccess",
+        0x0025: "NotInitialized",
+        0x0026: "EncryptionKeyNotAvailable",
+        0x0027: "ChecksumMismatch",
+        0x0028: "ExpiryOverflow",
+        0x0029: "LockExpiryOverflow",
+        0x0030: "RateLimitedNetworkIngress",
+        0x0031: "RateLimitedNetworkEgress",
+        0x0032: "RateLimitedMaxConnections",
+        0x0033: "RateLimitedMaxCommands",
+        0x0034: "ScopeSizeLimitExceeded",
+        0x0035: "BucketSizeLimitExceeded",
+        0x0036: "BucketResidentRatioTooLow",
+        0x0037: "BucketDataSizeTooBig",
+        0x0038: "BucketDiskSpaceTooLow",
+        0x0050: "BucketPaused",
+        0x0051: "Cancelled",
+        0x0080: "UnknownFrameInfo",
+        0x0081: "UnknownCommand",
+        0x0082: "Enomem",
+        0x0083: "NotSupported",
+        0x0084: "Einternal",
+        0x0085: "Ebusy",
+        0x0086: "Etmpfail",
+        0x0087: "XattrEinval",
+        0x0088: "UnknownCollection",
+        0x0089: "NoCollectionsManifest",
+        0x008A: "CannotApplyCollectionsManifest",
+        0x008B: "CollectionsManifestIsAhead",
+        0x008C: "UnknownScope",
+        0x008D: "DcpStreamIdInvalid",
+        0x00A0: "DurabilityInvalidLevel",
+        0x00A1: "DurabilityImpossible",
+        0x00A2: "SyncWriteInProgress",
+        0x00A3: "SyncWriteAmbiguous",
+        0x00A4: "SyncWriteReCommitInProgress",
+        0x00A5: "RangeScanCancelled",
+        0x00A6: "RangeScanMore",
+        0x00A7: "RangeScanComplete",
+        0x00A8: "VbUuidNotEqual",
+        0x00C0: "SubdocPathEnoent",
+        0x00C1: "SubdocPathMismatch",
+        0x00C2: "SubdocPathEinval",
+        0x00C3: "SubdocPathE2big",
+        0x00C4: "SubdocDocE2deep",
+        0x00C5: "SubdocValueCantinsert",
+        0x00C6: "SubdocDocNotJson",
+        0x00C7: "SubdocNumErange",
+        0x00C8: "SubdocDeltaEinval",
+        0x00C9: "SubdocPathEexists",
+        0x00CA: "SubdocValueEtoodeep",
+        0x00CB: "SubdocInvalidCombo",
+        0x00CC: "SubdocMultiPathFailure",
+        0x00CD: "SubdocSuccessDeleted",
+        0x00CE: "SubdocXattrInvalidFlagCombo",
+        0x00CF: "SubdocXattrInvalidKeyCombo",
+        0x00D0: "SubdocXattrUnknownMacro",
+        0x00D1: "SubdocXattrUnknownVattr",
+        0x00D2: "SubdocXattrCantModifyVattr",
+        0x00D3: "SubdocMultiPathFailureDeleted",
+        0x00D4: "SubdocInvalidXattrOrder",
+        0x00D5: "SubdocXattrUnknownVattrMacro",
+        0x00D6: "SubdocCanOnlyReviveDeletedDocuments",
+        0x00D7: "SubdocDeletedDocumentCantHaveValue",
+        0x00D8: "SubdocFieldNotBinaryValue",
+    }
+)
+
+#: Statuses of responses that carry a success's body, or go on.
+NOT_ERRORS = frozenset({0x00, 0x21, 0x23, 0xA6, 0xA7, 0xCC, 0xCD, 0xD3})
+APPLICATION_STATUS = 0xFF00  #: from here on, statuses are for applications to define
+
+#: HELLO features. Only those in the response are on.
+FEATURE = Choice(
+    {
+        0x0001: "Invalid",
+        0x0002: "TLS",
+        0x0003: "TcpNoDelay",
+        0x0004: "MUTATION_SEQNO",
+        0x0005: "TCPDELAY_Unsupported",
+        0x0006: "XATTR",
+        0x0007: "XERROR",
+        0x0008: "SELECT_BUCKET",
+        0x0009: "Invalid2",
+        0x000A: "SNAPPY",
+        0x000B: "JSON",
+        0x000C: "Duplex",
+        0x000D: "ClustermapChangeNotification",
+        0x000E: "UnorderedExecution",
+        0x000F: "Tracing",
+        0x0010: "AltRequestSupport",
+        0x0011: "SyncReplication",
+        0x0012: "Collections",
+        0x0013: "SnappyEverywhere",
+        0x0014: "PreserveTtl",
+        0x0015: "VAttr",
+        0x0016: "Invalid3",
+        0x0017: "SubdocCreateAsDeleted",
+        0x0018: "SubdocDocumentMacroSupport",
+        0x0019: "SubdocReplaceBodyWithXattr",
+        0x001A: "ReportUnitUsage",
+        0x001B: "NonBlockingThrottlingMode",
+        0x001C: "SubdocReplicaRead",
+        0x001D: "GetClusterConfigWithKnownVersion",
+        0x001E: "DedupeNotMyVbucketClustermap",
+        0x001F: "ClustermapChangeNotificationBrief",
+        0x0020: "SubdocAllowsAccessOnMultipleXattrKeys",
+        0x0021: "SubdocBinaryXattr",
+        0x0022: "RangeScanIncludeXattr",
+        0x0023: "SubdocAllowReplicaReadOnDeletedDocs",
+        0x0024: "GetRandomKeyIncludeXattr",
+        0x0025: "MutateWithMeta",
+        0x0026: "DcpSkipDeletesInInitialBackfill",
+    }
+)
+COLLECTIONS = 0x0012
+SNAPPY_EVERYWHERE = 0x0013
+
+
+@dataclass(frozen=True, slots=True)
+class ControlKey:
+    """A key of DCP_CONTROL: the values it takes, what it does, and since which release."""
+
+    name: str
+    values: str
+    effect: str
+    since: str
+
+
+CONTROL_KEYS: dict[str, ControlKey] = {
+    key.name: key
+    for key in (
+        ControlKey("connection_buffer_size", "decimal u32, 0 = off", "flow-control window in bytes", "3.0"),
+        ControlKey("stream_buffer_size", "any", "always refused (NotSupported)", "3.0"),
+        ControlKey("enable_noop", "true", "keep-alive; some stream requests need it", "3.0"),
+        ControlKey("set_noop_interval", "seconds", "period of the keep-alive", "3.0"),
+        ControlKey("set_priority", "high, medium, low", "scheduling", "4.0"),
+        ControlKey("enable_ext_metadata", "true", "metadata after the value (removed)", "3.5-6.x"),
+        ControlKey("enable_value_compression", "true", "Snappy values (removed)", "4.x-5.1"),
+        ControlKey("force_value_compression", "true", "compresses every value", "5.5"),
+        ControlKey("supports_cursor_dropping", "true", "a slow client may be moved to disk", "4.5"),
+        ControlKey("supports_cursor_dropping_vulcan", "true", "a slow client may be moved to disk", "5.5"),
+        ControlKey("supports_hifi_MFU", "true", "the nru byte is an 8-bit frequency counter", "5.5"),
+        ControlKey("send_stream_end_on_client_close_stream", "true", "STREAM_END(Closed) after CLOSE_STREAM", "5.5"),
+        ControlKey("enable_expiry_opcode", "true", "EXPIRATION in place of DELETION", "6.5"),
+        ControlKey("enable_stream_id", "true", "stream ids become mandatory", "6.5"),
+        ControlKey("enable_sync_writes", "true", "PREPARE, COMMIT, ABORT", "6.5"),
+        ControlKey("consumer_name", "a name", "with enable_sync_writes: acknowledges durable writes", "6.5"),
+        ControlKey("include_deleted_user_xattrs", "true", "asks whether the open flag took effect", "6.6"),
+        ControlKey("enable_out_of_order_snapshots", "true, true_with_seqno_advanced", "OSO backfills", "7.0"),
+        ControlKey("v7_dcp_status_codes", "true", "DcpStreamNotFound and OpaqueNoMatch in replies", "7.0"),
+        ControlKey("flatbuffers_system_events", "true", "system events of version 2", "7.2"),
+        ControlKey("change_streams", "true", "history snapshots", "7.2"),
+        ControlKey("max_marker_version", "2.2", "snapshot markers V2.2", "8.0"),
+        ControlKey("backfill_order", "round-robin, sequential", "order of backfills", "6.6"),
+        ControlKey("cache_transfer", "any", "asks whether cache transfer is there", "after 8.0"),
+    )
+}
