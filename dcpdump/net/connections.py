@@ -1,0 +1,203 @@
+"""Connections: captured packets in, the ordered bytes of TCP connections out. Knows no protocol above TCP.
+
+It numbers connections as they appear, tells one life of a pair of endpoints from the next, and keeps the whole
+within its limits.
+"""
+
+from collections import OrderedDict
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from dcpdump.net.balance import Balance
+from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.event import END, EVICTED, Event, Seen
+from dcpdump.net.flow import Connection, reverse_key
+from dcpdump.net.layers import Layers
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.packet import Packet
+from dcpdump.net.tcp import ACK, RST, SYN, Segment
+
+#: What a packet costs beside its payload, when deciding how soon to look at the memory again.
+_OVERHEAD = 256
+
+#: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
+_row = tuple.__new__
+
+
+class Delivery(NamedTuple):
+    """Something that one direction (0 or 1) of a connection told."""
+
+    connection: Connection
+    direction: int
+    event: Event
+
+
+class _Half:
+    """One direction of a living connection, and its other half."""
+
+    __slots__ = ("connection", "direction", "key", "other", "scheduled", "stream")
+
+    def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
+        self.key = key
+        self.connection = connection
+        self.direction = direction
+        self.stream = stream
+        self.other = self
+        self.scheduled = False  # whether a look at its deadline is due
+
+
+def _direction(half: _Half) -> int:
+    return half.direction
+
+
+class Connections:
+    """All TCP connections of one input. ``counts`` says at any time what became of everything."""
+
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self.counts = Balance()
+        self._limits = limits
+        self._layers = Layers(limits, self.counts)
+        self._halves: dict[bytes, _Half] = {}
+        self._lives: OrderedDict[int, _Half] = OrderedDict()  # by connection number, least recently used first
+        self._latest: Connection | None = None
+        self._deadlines: list[tuple[int, int, _Half]] = []  # a heap
+        self._serial = 0
+        self._unweighed = 0
+        self._weigh_after = limits.memory // 16
+        self._seen = Seen(0, None)
+
+    @property
+    def held(self) -> int:
+        """The memory that the bytes of all directions take. Asking costs a step for each direction."""
+        return sum(half.stream.held for half in self._halves.values())
+
+    def feed(self, packet: Packet) -> list[Delivery]:
+        """It takes the next packet, and gives what it made known."""
+        counts = self.counts
+        counts.packets += 1
+        segment = self._layers.feed(packet)
+        number, ts_ns, _, _, _, file, _, interface = packet
+        self._seen = seen = _row(Seen, (number, ts_ns, file, interface))
+        out: list[Delivery] = []
+        if self._deadlines and ts_ns is not None and self._deadlines[0][0] <= ts_ns:
+            self._keep_deadlines(ts_ns, seen, out)
+        if not isinstance(segment, Segment):
+            if segment is not None:
+                counts.refuse(segment)
+            return out
+        counts.tcp_packets += 1
+        key, _, ack, flags, _, payload, _, _ = segment
+        half = self._halves.get(key)
+        if half is None or flags & SYN:
+            half = self._meet(half, segment, seen, out)
+        connection = half.connection
+        if connection is not self._latest:
+            self._latest = connection
+            self._lives.move_to_end(connection.number)
+        # What the other side sent was there before it was acknowledged: that order is kept.
+        other = half.other
+        if flags & ACK and ack != other.stream.last_ack:
+            self._tell(other, other.stream.acknowledge(ack, seen), out)
+        stream = half.stream
+        for event in stream.feed(segment, seen):
+            out.append(_row(Delivery, (connection, half.direction, event)))
+        if stream.deadline is not None and not half.scheduled:
+            self._schedule(half)
+        if flags & RST:
+            self._tell(other, other.stream.reset(seen), out)
+        self._unweighed += len(payload) + _OVERHEAD
+        if self._unweighed > self._weigh_after:
+            self._weigh(seen, out)
+        return out
+
+    def close(self) -> list[Delivery]:
+        """It ends the input: holes become gaps, and every direction its End."""
+        out: list[Delivery] = []
+        self._layers.close()
+        for half in list(self._lives.values()):
+            self._part(half, END, self._seen, out)
+        self._deadlines.clear()
+        return out
+
+    def _meet(self, half: _Half | None, segment: Segment, seen: Seen, out: list[Delivery]) -> _Half:
+        """It finds the connection of a SYN or of a new flow; a SYN with another number begins anew."""
+        flags = segment.flags
+        if half is not None and not half.stream.begins_with(segment.seq):
+            self._part(half, "reused", seen, out)
+            half = None
+        if half is None:
+            half = self._open(segment, seen, out)
+        other = half.other
+        if flags & SYN and flags & ACK:
+            # It tells also where the other side began, whose SYN may not have been captured.
+            self._tell(other, other.stream.begin(segment.ack, seen), out)
+        elif flags & SYN:
+            other.stream.answers = True
+        return half
+
+    def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> _Half:
+        if len(self._lives) >= self._limits.connections:
+            self.counts.evictions += 1
+            self._part(next(iter(self._lives.values())), EVICTED, seen, out)
+        answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
+        flow = segment.flow
+        connection = Connection(self.counts.connections, flow.reverse if answers else flow)
+        self.counts.connections += 1
+        key, back = segment.key, reverse_key(segment.key)
+        half = _Half(key, connection, 1 if answers else 0, ByteStream(self._limits, self.counts))
+        other = _Half(back, connection, 0 if answers else 1, ByteStream(self._limits, self.counts))
+        half.other, other.other = other, half
+        self._halves[back] = other
+        self._halves[key] = half  # last, so that a connection of an endpoint with itself has one direction
+        self._lives[connection.number] = half
+        return half
+
+    def _part(self, half: _Half, reason: str, seen: Seen, out: list[Delivery]) -> None:
+        """It ends a connection and forgets it."""
+        for each in sorted((half, half.other), key=_direction):
+            self._tell(each, each.stream.close(seen, reason), out)
+            if self._halves.get(each.key) is each:
+                del self._halves[each.key]
+            del each.other  # without the circle the memory is free at once
+        del self._lives[half.connection.number]
+        self._latest = None
+
+    def _tell(self, half: _Half, events: list[Event], out: list[Delivery]) -> None:
+        for event in events:
+            out.append(Delivery(half.connection, half.direction, event))
+        if half.stream.deadline is not None and not half.scheduled:
+            self._schedule(half)
+
+    def _schedule(self, half: _Half) -> None:
+        if half.stream.deadline is not None:
+            half.scheduled = True
+            self._serial += 1
+            heappush(self._deadlines, (half.stream.deadline, self._serial, half))
+
+    def _keep_deadlines(self, now: int, seen: Seen, out: list[Delivery]) -> None:
+        """It lets those directions look again whose time has come."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][0] <= now:
+            _, _, half = heappop(deadlines)
+            half.scheduled = False
+            deadline = half.stream.deadline
+            if deadline is not None:
+                self._tell(half, half.stream.tick(seen) if deadline <= now else [], out)
+
+    def _weigh(self, seen: Seen, out: list[Delivery]) -> None:
+        """It looks at the memory of all directions, and lets the least recently used give theirs back.
+
+        Looking costs a step for each direction, so it is done once in so many bytes.
+        """
+        self._unweighed = 0
+        held = self.held
+        if held <= self._limits.memory:
+            return
+        for half in list(self._lives.values()):
+            for each in (half, half.other):
+                if each.stream.held:
+                    held -= each.stream.held
+                    self.counts.evictions += 1
+                    self._tell(each, each.stream.evict(seen), out)
+            if held <= self._limits.memory * 3 // 4:
+                return

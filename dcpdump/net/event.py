@@ -1,0 +1,71 @@
+"""What a byte stream tells: bytes, gaps, its end, and overlaps that disagree. Values only."""
+
+from typing import NamedTuple
+
+LOST_BY_CAPTURE = "lost-by-capture"  #: the receiver acknowledged the bytes: they were sent, and not captured
+NOT_ACKED = "not-acked"  #: given up without having seen an acknowledgement
+SNAPLEN = "snaplen"  #: the capture kept only the head of the packet
+EVICTED = "evicted"  #: we gave up waiting to stay within our memory
+END = "end"  #: the connection or the capture ended before the bytes came
+
+
+class Seen(NamedTuple):
+    """Where in the input something was seen: the packet whose arrival made it known."""
+
+    number: int
+    ts_ns: int | None
+    file: str = ""
+    interface: int = 0
+
+
+class Bytes(NamedTuple):
+    """The next bytes of one direction. ``seen`` is the packet that completed the stream up to and including them.
+
+    Offset 0 is the byte after the SYN; if ``joined_late``, the SYN was not seen and 0 is the first byte seen.
+    """
+
+    offset: int
+    data: bytes
+    seen: Seen
+    joined_late: bool = False
+
+
+class Gap(NamedTuple):
+    """Bytes that are missing at ``offset``.
+
+    ``length`` is None where nobody can know how many; the offsets then go on as if it were 0.
+    """
+
+    offset: int
+    length: int | None
+    reason: str
+    seen: Seen
+
+
+class Conflict(NamedTuple):
+    """An overlap that disagrees, first at ``offset``: ``kept`` arrived first and stands.
+
+    Both texts are the first 64 bytes from there on.
+    """
+
+    offset: int
+    kept: bytes
+    refused: bytes
+    seen: Seen
+
+
+class End(NamedTuple):
+    """The end of one direction, by ``fin``, ``rst``, ``reused`` (a new SYN), ``evicted`` or ``end`` of input.
+
+    Bytes after an End mean that the FIN was not the last word (it was forged, or a stack misbehaves).
+    """
+
+    offset: int
+    reason: str
+    seen: Seen
+
+
+Event = Bytes | Gap | Conflict | End
+
+#: How much of each side of a conflict is kept.
+EXCERPT = 64

@@ -1,0 +1,60 @@
+"""Endpoint, Flow, Connection: who talks to whom."""
+
+from dataclasses import dataclass
+from socket import AF_INET, AF_INET6, inet_ntop
+from typing import NamedTuple
+
+
+class Endpoint(NamedTuple):
+    """An address and a TCP port. ``str()`` gives ``10.0.0.1:11210`` or ``[fe80::1]:11210``."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Flow(NamedTuple):
+    """One direction between two endpoints."""
+
+    src: Endpoint
+    dst: Endpoint
+
+    @property
+    def reverse(self) -> "Flow":
+        return Flow(self.dst, self.src)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A TCP connection: both directions of one life of a pair of endpoints.
+
+    ``flow`` is direction 0: the direction of the connection's first seen packet, or, where a SYN says
+    better, from the end that opened it. Direction 1 is its reverse. ``number`` counts connections
+    0, 1, 2 … in the order first seen; a SYN with a new initial sequence number on known endpoints
+    (port reuse) makes a new Connection.
+    """
+
+    number: int
+    flow: Flow
+
+    def toward(self, direction: int) -> Flow:
+        """The flow of ``direction`` (0 or 1)."""
+        return self.flow if direction == 0 else self.flow.reverse
+
+
+def reverse_key(key: bytes) -> bytes:
+    """The key of the other direction: ``key`` is source and destination address, then both ports."""
+    half = (len(key) - 4) // 2
+    return key[half : 2 * half] + key[:half] + key[-2:] + key[-4:-2]
+
+
+def flow_of(key: bytes) -> Flow:
+    """The flow that a key of 12 (IPv4) or 36 bytes (IPv6) stands for."""
+    half = (len(key) - 4) // 2
+    family = AF_INET if half == 4 else AF_INET6
+    return Flow(
+        Endpoint(inet_ntop(family, key[:half]), int.from_bytes(key[-4:-2], "big")),
+        Endpoint(inet_ntop(family, key[half : 2 * half]), int.from_bytes(key[-2:], "big")),
+    )

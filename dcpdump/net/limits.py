@@ -1,0 +1,54 @@
+"""Limits: every bound of this package, with its reason. What happens at each is told where it is used."""
+
+from dataclasses import dataclass
+
+KIB = 1 << 10
+MIB = 1 << 20
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds that keep memory and time in proportion to what is useful, whatever the capture holds."""
+
+    #: IP inside IP inside …: real overlays use 2 or 3; a forged nest must not be free.
+    encapsulations: int = 8
+
+    #: Fragments waiting for the rest of their datagram, as intrusion detectors bound them.
+    fragment_bytes: int = 32 * MIB
+    fragments: int = 65_535
+    fragment_ns: int = 60 * SECOND
+
+    #: Connections remembered; beyond it the least recently used is closed.
+    connections: int = 65_536
+    #: Out-of-order and remembered bytes of all connections; beyond it the least recently used let go.
+    memory: int = 256 * MIB
+
+    #: Out-of-order bytes of one direction: a generous TCP window.
+    pending_bytes: int = 8 * MIB
+    #: The same in segments, because one tiny segment costs far more than its bytes.
+    pending_segments: int = 262_144
+
+    #: A hole that the receiver has acknowledged was lost by the capture, not by TCP. A packet that the
+    #: capture only wrote late still gets this many bytes, or this much capture time, to turn up.
+    patience_bytes: int = 256 * KIB
+    patience_ns: int = 2 * SECOND
+
+    #: A jump further than this needs a second witness: one forged segment must not end a stream.
+    jump: int = 64 * MIB
+    #: How close to the first the second witness must be: a window.
+    near: int = 1 * MIB
+
+    #: Delivered bytes of one direction kept to compare retransmissions with.
+    history: int = 256 * KIB
+
+    #: The same segment within this time was captured twice (``-i any``, a mirror port); TCP waits longer.
+    duplicate_ns: int = 50 * MILLISECOND
+
+    #: How long the first bytes of a direction whose SYN was not seen wait for an earlier, swapped segment.
+    late_segments: int = 8
+    late_ns: int = 200 * MILLISECOND
+
+
+DEFAULT = Limits()

@@ -1,0 +1,264 @@
+"""Link types: from a captured record to its IP header, one small function each. Knows no IP.
+
+``LINKS`` is the whole list, by LINKTYPE value. A new one is a function and its line there.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+
+from dcpdump.net.ethertype import ETHERNET, LLC, PPP, U16, Found, ethernet, follow, version
+from dcpdump.net.ip import IPV4, IPV6
+
+_LE16 = struct.Struct("<H").unpack_from
+_LE32 = struct.Struct("<I").unpack_from
+_BE32 = struct.Struct(">I").unpack_from
+
+#: Address families as the BSDs, Linux, Windows, Solaris and macOS number them.
+_FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 26: IPV6, 28: IPV6, 30: IPV6}
+
+#: Link types that may follow a pseudo-header's own type field. None of them has such a field again.
+_INNER = frozenset((1, 9, 12, 101, 105))
+
+
+def strip(link_type: int, data: bytes) -> Found:
+    """It gives the ethertype (IPv4 or IPv6) and where its header starts, or the reason why there is none."""
+    link = LINKS.get(link_type)
+    if link is None:
+        return f"unknown link {link_type}"
+    try:
+        found = link(data)
+        return found if isinstance(found, str) else follow(found[0], data, found[1])
+    except (struct.error, IndexError):
+        return "link header cut short"
+
+
+def _family(number: int, at: int) -> Found:
+    ethertype = _FAMILIES.get(number)
+    return f"not IP (address family {number})" if ethertype is None else (ethertype, at)
+
+
+def _loopback(data: bytes) -> Found:
+    """BSD's NULL and LOOP: a family in the order of the machine that captured, which nothing tells."""
+    (family,) = _LE32(data)
+    if family > 0xFFFF:
+        (family,) = _BE32(data)
+    return _family(family, 4)
+
+
+def _raw(data: bytes) -> Found:
+    """IP at once; OpenBSD gave the number 12 to its loopback."""
+    found = version(data, 0)
+    return _loopback(data) if isinstance(found, str) else found
+
+
+def _ipv4(data: bytes) -> Found:
+    return IPV4, 0
+
+
+def _ipv6(data: bytes) -> Found:
+    return IPV6, 0
+
+
+def _linux_cooked(data: bytes) -> Found:
+    return U16(data, 14)[0], 16
+
+
+def _linux_cooked_2(data: bytes) -> Found:
+    return U16(data, 0)[0], 20
+
+
+def _ppp(data: bytes) -> Found:
+    return PPP, 0
+
+
+def _ppp_with_direction(data: bytes) -> Found:
+    return PPP, 1
+
+
+def _ppp_ether(data: bytes) -> Found:
+    return PPP, 6
+
+
+def _hdlc(data: bytes) -> Found:
+    """Cisco HDLC, or PPP where its address says so."""
+    return (PPP, 0) if data[:2] == b"\xff\x03" else (U16(data, 2)[0], 4)
+
+
+def _frame_relay(data: bytes) -> Found:
+    at = 2 if data[1] & 1 else 4  # Q.922 address
+    if data[at] != 3:
+        return U16(data, at)[0], at + 2  # Cisco's own encapsulation
+    at += 1
+    if data[at] == 0:  # padding
+        at += 1
+    if data[at] == 0xCC:
+        return IPV4, at + 1
+    if data[at] == 0x8E:
+        return IPV6, at + 1
+    if data[at] == 0x80:  # SNAP
+        return U16(data, at + 4)[0], at + 6
+    return f"not IP (NLPID 0x{data[at]:02x})"
+
+
+def _llc(data: bytes) -> Found:
+    return LLC, 0
+
+
+def _fddi(data: bytes) -> Found:
+    return LLC, 13
+
+
+def _token_ring(data: bytes) -> Found:
+    routing = data[14] & 0x1F if data[8] & 0x80 else 0
+    return LLC, 14 + routing
+
+
+def _fibre_channel(data: bytes) -> Found:
+    return LLC, 16
+
+
+def _firewire(data: bytes) -> Found:
+    return U16(data, 16)[0], 18
+
+
+def _infiniband(data: bytes) -> Found:
+    """IP over InfiniBand: a global routing header, then an ethertype and two reserved bytes."""
+    return U16(data, 40)[0], 44
+
+
+def _symantec(data: bytes) -> Found:
+    return U16(data, 6)[0], 44
+
+
+def _preamble_of(size: int) -> Callable[[bytes], Found]:
+    """A link type that puts ``size`` bytes before an Ethernet frame."""
+    return lambda data: (ETHERNET, size)
+
+
+def _pf_log(data: bytes) -> Found:
+    return _family(data[1], (data[0] + 3) & ~3)
+
+
+def _enc(data: bytes) -> Found:
+    found = _loopback(data)
+    return found if isinstance(found, str) else (found[0], 12)
+
+
+def _solaris_ipnet(data: bytes) -> Found:
+    return _family(data[1], 24)
+
+
+def _nflog(data: bytes) -> Found:
+    """Netfilter's log: attributes in the order of the machine that captured; number 9 is the packet."""
+    at = 4
+    while True:
+        (length,) = _LE16(data, at)
+        (kind,) = _LE16(data, at + 2)
+        if length < 4 or kind & 0x7FFF > 0xFF:
+            (length,) = U16(data, at)
+            (kind,) = U16(data, at + 2)
+        if length < 4:
+            return "NFLOG attribute shorter than its header"
+        if kind & 0x7FFF == 9:
+            return version(data, at + 4)
+        at += (length + 3) & ~3
+
+
+def _wifi(data: bytes, at: int = 0, padded: bool = False) -> Found:
+    """IEEE 802.11: only data frames, not encrypted, not aggregated, carry IP that we can read."""
+    control, flags = data[at], data[at + 1]
+    if control & 0x0C != 0x08 or control & 0x40:
+        return "not IP (802.11 without data)"
+    if flags & 0x40:
+        return "encrypted 802.11"
+    header = 30 if flags & 3 == 3 else 24
+    if control & 0x80:  # quality of service
+        if data[at + header] & 0x80:
+            return "aggregated 802.11"
+        header += 6 if flags & 0x80 else 2
+    if padded:
+        header = (header + 3) & ~3
+    return LLC, at + header
+
+
+def _radiotap(data: bytes) -> Found:
+    """802.11 behind a radiotap header, which may say that the 802.11 header is padded to 4 bytes."""
+    (length,) = _LE16(data, 2)
+    (present,) = word = _LE32(data, 4)
+    at = 8
+    while word[0] >> 31:
+        word = _LE32(data, at)
+        at += 4
+    if present & 1:  # a timestamp comes before the flags
+        at = ((at + 7) & ~7) + 8
+    return _wifi(data, length, bool(present & 2 and data[at] & 0x20))
+
+
+def _prism(data: bytes) -> Found:
+    length = min(_LE32(data, 4)[0], _BE32(data, 4)[0])
+    return _wifi(data, length)
+
+
+def _avs(data: bytes) -> Found:
+    return _wifi(data, _BE32(data, 4)[0])
+
+
+def _inner(link_type: int, data: bytes, at: int) -> Found:
+    if link_type not in _INNER:
+        return f"unknown link {link_type} inside another"
+    found = LINKS[link_type](data[at:])
+    return found if isinstance(found, str) else (found[0], found[1] + at)
+
+
+def _per_packet_information(data: bytes) -> Found:
+    return _inner(_LE32(data, 4)[0], data, _LE16(data, 2)[0])
+
+
+def _pktap(data: bytes) -> Found:
+    """macOS's own: its header is 108 bytes or more, and record type 1 is a packet."""
+    length, kind, link_type = struct.unpack_from("<III", data)
+    if length < 108 or length > len(data) or kind != 1:
+        return "not a PKTAP packet"
+    return _inner(link_type, data, length)
+
+
+LINKS: Mapping[int, Callable[[bytes], Found]] = {
+    0: _loopback,  # NULL
+    1: ethernet,
+    6: _token_ring,
+    9: _ppp,
+    10: _fddi,
+    12: _raw,  # raw IP as some systems number it in files
+    14: _raw,
+    50: _hdlc,  # PPP in HDLC-like framing
+    51: _ppp_ether,
+    99: _symantec,
+    100: _llc,  # RFC 1483 ATM
+    101: _raw,
+    104: _hdlc,
+    105: _wifi,
+    107: _frame_relay,
+    108: _loopback,  # LOOP
+    109: _enc,
+    113: _linux_cooked,
+    117: _pf_log,
+    119: _prism,
+    122: _fibre_channel,
+    127: _radiotap,
+    138: _firewire,
+    149: _pktap,
+    163: _avs,
+    166: _ppp_with_direction,
+    192: _per_packet_information,
+    204: _ppp_with_direction,
+    226: _solaris_ipnet,
+    228: _ipv4,
+    229: _ipv6,
+    239: _nflog,
+    240: _preamble_of(4),  # netANALYZER
+    242: _infiniband,
+    258: _pktap,
+    259: _preamble_of(8),  # EPON
+    274: _preamble_of(8),  # Ethernet with its preamble
+    276: _linux_cooked_2,
+}

@@ -1,0 +1,51 @@
+"""Segment: one TCP segment. Knows its header; knows no stream, and no checksum (offloading spoils them)."""
+
+import struct
+from typing import NamedTuple
+
+from dcpdump.net.flow import Flow, flow_of
+
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+
+PROTOCOL = 6
+
+_HEADER = struct.Struct(">4sIIBBH").unpack_from
+
+
+class Segment(NamedTuple):
+    """A segment as captured.
+
+    ``key`` is both addresses and both ports as the headers have them: cheap to make, and unique for a flow.
+    """
+
+    key: bytes
+    seq: int
+    ack: int
+    flags: int
+    window: int
+    payload: bytes
+    payload_missing: int = 0  #: bytes of the payload that the snap length cut off
+    disagreement: tuple[bytes, bytes] | None = None  #: kept and refused bytes, where its IP fragments overlapped
+
+    @property
+    def flow(self) -> Flow:
+        return flow_of(self.key)
+
+
+def parse(addresses: bytes, data: bytes, start: int, end: int, missing: int) -> Segment | str:
+    """It reads the segment at ``data[start:end]``, of which ``missing`` more bytes were not captured.
+
+    A header that is cut short or contradicts itself gives a reason instead.
+    """
+    if end - start < 20:
+        return "TCP header cut short"
+    ports, seq, ack, header, flags, window = _HEADER(data, start)
+    length = (header >> 4) * 4
+    if length < 20:
+        return "TCP header length below 20"
+    cut = start + length - end
+    if cut > missing:
+        return "TCP header longer than its packet"
+    if cut > 0:  # the cut goes through the options
+        return Segment(addresses + ports, seq, ack, flags, window, b"", missing - cut)
+    return Segment(addresses + ports, seq, ack, flags, window, data[start + length : end], missing)
