@@ -1,0 +1,8 @@
+"""Captures in: files, pipes and folders → Packets, in one timeline, with their damage on record."""
+
+from dcpdump.capture.damage import Damage, Health
+from dcpdump.capture.file import Capture, open_capture
+from dcpdump.capture.order import timeline
+from dcpdump.capture.paths import expand
+
+__all__ = ["Capture", "Damage", "Health", "expand", "open_capture", "timeline"]

@@ -1,0 +1,230 @@
+"""Compressed captures: gzip, xz, bzip2, zstd and lz4, told by their first bytes, decompressed while read.
+
+Whatever can be decompressed comes out; then ``failure`` says why there is no more. Memory stays bounded
+whatever the data expands to.
+"""
+
+import bz2
+import lzma
+import mmap
+import os
+import signal
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import cramjam
+
+from dcpdump.capture.source import CHUNK, ByteSource
+from dcpdump.errors import CaptureError
+
+#: The largest output of one step, so that a bomb is met in pieces; an error costs at most the step it is in.
+STEP = 64 * 1024
+
+
+class Decompressor(Protocol):
+    """What bz2 and lzma have in common, and gzip after a little help."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+class Gzip:
+    """One gzip member. An error inside a step loses nothing of what could be decompressed before it."""
+
+    def __init__(self) -> None:
+        self._inflate = zlib.decompressobj(wbits=31)
+        self._broken: zlib.error | None = None
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inflate.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        if self._broken:
+            raise self._broken
+        data = self._inflate.unconsumed_tail + data
+        before = self._inflate.copy()
+        try:
+            return self._inflate.decompress(data, max_length)
+        except zlib.error as error:  # zlib keeps what it had inflated: go again, byte by byte up to the fault
+            self._broken = error
+        return _inflate_until_error(before, data)
+
+
+def _inflate_until_error(inflate: "zlib._Decompress", data: bytes) -> bytes:
+    pieces = []
+    for index in range(len(data)):
+        try:
+            pieces.append(inflate.decompress(data[index : index + 1]))
+        except zlib.error:
+            break
+    return b"".join(pieces)
+
+
+class Unpacked:
+    """The bytes inside a gzip, xz or bzip2 stream, or inside several of them one after the other."""
+
+    def __init__(self, source: ByteSource, name: str, magic: bytes, begin: Callable[[], Decompressor]) -> None:
+        self.failure = ""
+        self._source = source
+        self._name = name
+        self._magic = magic
+        self._begin = begin
+        self._member = begin()
+        self._carried = b""  #: read, and belonging to the member that follows
+        self._ended = False
+
+    def read(self, size: int, /) -> bytes:
+        while not self._ended:
+            if self._member.eof:
+                self._next_member()
+                continue
+            piece = self._input() if self._member.needs_input else b""
+            if not piece and self._member.needs_input:
+                self._end(self._source.failure or f"the {self._name} data is cut short")
+                break
+            try:
+                out = self._member.decompress(piece, min(size, STEP))
+            except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
+                self._end(f"the {self._name} data is damaged ({error})")
+                break
+            if out:
+                return out
+        return b""
+
+    def close(self) -> None:
+        self._source.close()
+
+    def _input(self) -> bytes:
+        piece, self._carried = self._carried, b""
+        return piece or self._source.read(4096)
+
+    def _next_member(self) -> None:
+        """Begin the member that follows, if one does; zero bytes between them are padding."""
+        rest = (self._member.unused_data + self._carried).lstrip(b"\0")
+        while len(rest) < len(self._magic):
+            piece = self._source.read(4096)
+            if not piece:
+                break
+            rest = (rest + piece).lstrip(b"\0")
+        if rest.startswith(self._magic):
+            self._member = self._begin()
+            self._carried = rest
+        else:
+            self._end(f"bytes that are not {self._name} data follow its end" if rest else "")
+
+    def _end(self, failure: str) -> None:
+        self.failure = failure
+        self._ended = True
+
+
+class Poured:
+    """The bytes inside a zstd or lz4 file, poured through a pipe by a thread.
+
+    cramjam decompresses these only from one buffer into one output. The buffer is the file, mapped, and
+    the output a pipe: so neither is ever in memory as a whole. What comes from a pipe is spooled to an
+    unnamed temporary file first, and is thus read only when its writer has finished.
+    """
+
+    def __init__(self, source: ByteSource, path: str | None, name: str, codec: Callable[..., object]) -> None:
+        self.failure = ""
+        self._name = name
+        self._source = source
+        self._mapped = _mapped(path) if path else _spooled(source)
+        self._pipe, into = os.pipe()
+        try:
+            sink = cramjam.File(f"/dev/fd/{into}", read=False, write=True)
+        except OSError as error:
+            os.close(self._pipe)
+            raise CaptureError(
+                f"{name} cannot be decompressed on this system",
+                path or "-",
+                f"{name} -dc FILE | dcpdump read -",
+            ) from error
+        finally:
+            os.close(into)
+        sinks = [sink]
+        del sink  # the thread holds the only one: the pipe ends when it lets go
+        self._thread = threading.Thread(target=self._pour, args=(codec, sinks), daemon=True)
+        self._thread.start()
+
+    def read(self, size: int, /) -> bytes:
+        piece = os.read(self._pipe, min(size, STEP))
+        if not piece:
+            self._thread.join()
+        return piece
+
+    def close(self) -> None:
+        os.close(self._pipe)  # a thread still pouring now meets a broken pipe, and ends
+        self._thread.join()
+        self._mapped.close()
+        self._source.close()
+
+    def _pour(self, codec: Callable[..., object], sinks: list[object]) -> None:
+        if hasattr(signal, "pthread_sigmask"):  # closing early is no reason for SIGPIPE to end the program
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
+        try:
+            codec(self._mapped, sinks[0])
+        except (cramjam.DecompressionError, OSError) as error:
+            self.failure = f"the {self._name} data is cut short or damaged ({error})"
+        finally:
+            sinks.clear()
+
+
+def _mapped(path: str) -> mmap.mmap:
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _spooled(source: ByteSource) -> mmap.mmap:
+    with tempfile.TemporaryFile() as file:
+        while piece := source.read(CHUNK):
+            file.write(piece)
+        file.flush()
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+class Compression(NamedTuple):
+    """A compressed form: its name, its first bytes, and how it is opened from (source, path or None)."""
+
+    name: str
+    magic: bytes
+    unpack: Callable[[ByteSource, str | None], ByteSource]
+
+
+COMPRESSIONS = (
+    Compression("gzip", b"\x1f\x8b", lambda source, _: Unpacked(source, "gzip", b"\x1f\x8b", Gzip)),
+    Compression("xz", b"\xfd7zXZ\0", lambda source, _: Unpacked(source, "xz", b"\xfd7zXZ\0", lzma.LZMADecompressor)),
+    Compression("bzip2", b"BZh", lambda source, _: Unpacked(source, "bzip2", b"BZh", bz2.BZ2Decompressor)),
+    Compression(
+        "zstd",
+        b"\x28\xb5\x2f\xfd",
+        lambda source, path: Poured(source, path, "zstd", cramjam.zstd.decompress_into),
+    ),
+    Compression(
+        "lz4",
+        b"\x04\x22\x4d\x18",
+        lambda source, path: Poured(source, path, "lz4", cramjam.lz4.decompress_into),
+    ),
+)
+
+
+def compression_of(head: bytes) -> Compression | None:
+    """Tell the compressed form that begins with ``head``."""
+    return next((form for form in COMPRESSIONS if head.startswith(form.magic)), None)

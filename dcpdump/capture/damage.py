@@ -1,0 +1,57 @@
+"""Damage and Health: what is wrong with a capture, as data.
+
+Knows how much to keep (a hostile file can hold a million faults) and nothing of any file format.
+"""
+
+from dataclasses import dataclass, field
+
+#: Faults kept word for word; the rest are counted. A file made of damage must not fill the memory.
+DAMAGE_KEPT = 1_000
+REMARKS_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One fault of a capture: where it is, what it is, and what may be missing because of it."""
+
+    file: str
+    where: int  #: offset in the capture, after decompression
+    record: int  #: number of the record (pcap) or packet (pcapng) it concerns; 0 for none
+    what: str
+    lost: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}; lost: {self.lost}" if self.lost else self.what
+
+
+@dataclass(slots=True)
+class Health:
+    """What was found wrong or remarkable while one capture was read."""
+
+    file: str
+    packets: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    damage_count: int = 0
+    warnings: list[str] = field(default_factory=list)  #: odd, but nothing is missing
+    notes: list[str] = field(default_factory=list)  #: good to know
+    drops: int = 0  #: packets that the capturing machine says it lost
+
+    def hurt(self, where: int, record: int, what: str, lost: str = "") -> str:
+        """Record a fault and give its words back, for the packet that it concerns."""
+        self.damage_count += 1
+        if len(self.damage) < DAMAGE_KEPT:
+            self.damage.append(Damage(self.file, where, record, what, lost))
+        return what
+
+    def warn(self, text: str) -> None:
+        """Remember an oddity, once."""
+        _remember(self.warnings, text)
+
+    def note(self, text: str) -> None:
+        """Remember a fact, once."""
+        _remember(self.notes, text)
+
+
+def _remember(remarks: list[str], text: str) -> None:
+    if text not in remarks and len(remarks) < REMARKS_KEPT:
+        remarks.append(text)

@@ -1,0 +1,201 @@
+"""open_capture: a file, a FIFO or standard input → a Capture, an iterable of Packets.
+
+Knows how a capture is told from anything else and how its layers are stacked (source, compression, format).
+Knows neither what pcap and pcapng look like inside, nor several files at once: that is the timeline's.
+"""
+
+from collections.abc import Iterator
+from types import TracebackType
+
+from dcpdump.capture.compression import compression_of
+from dcpdump.capture.damage import Damage, Health
+from dcpdump.capture.follow import FollowedFile
+from dcpdump.capture.foreign import describe
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap
+from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
+from dcpdump.capture.pcapng import Pcapng
+from dcpdump.capture.source import Window, is_regular, open_source, unreadable
+from dcpdump.errors import CaptureError
+from dcpdump.net.packet import Packet
+
+_HEAD = 512  #: bytes looked at to say what a file is that is not a capture
+_SECTION_MAGICS = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
+
+
+class Capture:
+    """One capture: iterate over it for its packets, and look at its health afterwards, or meanwhile.
+
+    An ordinary file is opened when its packets are asked for, so any number of captures can be held; a
+    pipe is open from the start, and can be read once. In a ``with`` it is closed at the end.
+    """
+
+    def __init__(self, path: str, salvage: bool, follow: bool) -> None:
+        self.name = path
+        self.health = Health(path)
+        self._salvage = salvage
+        self._follow = follow
+        self._reopens = not follow and _is_regular(path)
+        self._window: Window | None = None
+        self._followed: FollowedFile | None = None
+        self._open()
+        if self._reopens:
+            self.close()
+
+    @property
+    def damage(self) -> list[Damage]:
+        """The faults found so far, the first thousand of them."""
+        return self.health.damage
+
+    @property
+    def warnings(self) -> list[str]:
+        """Oddities through which nothing is missing."""
+        return self.health.warnings
+
+    @property
+    def notes(self) -> list[str]:
+        """Facts worth a line."""
+        return self.health.notes
+
+    @property
+    def drops(self) -> int:
+        """Packets that the capture itself says were lost while it was taken."""
+        return self.health.drops
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether it is an ordinary file, of which another look costs nothing."""
+        return self._reopens
+
+    def first_time(self) -> int | None:
+        """Give the time of the first packet, of an ordinary file; None where there is none."""
+        with Capture(self.name, self._salvage, False) as probe:
+            return next((packet.ts_ns for packet in probe), None)
+
+    def __iter__(self) -> Iterator[Packet]:
+        if self._reopens:
+            self.close()
+            self.health = Health(self.name)
+            self._open()
+        path = self.name
+        while True:
+            yield from self._packets()
+            path = self._followed.successor if self._followed else ""
+            self.close()
+            if not path:
+                break
+            self.health.note(f"went on with {path}")
+            self._open(path)
+        if not self.health.packets and not self.health.damage_count:
+            self.health.note("the capture holds no packets")
+
+    def __enter__(self) -> "Capture":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file. Iterating over an ordinary one opens it again."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def _packets(self) -> Iterator[Packet]:
+        """Yield the packets of the open file: usually of one pcap or pcapng, sometimes of several."""
+        window, health = self._window, self.health
+        if window is None:
+            return
+        while True:
+            reader = _reader(window, health, self._salvage)
+            yield from reader.packets()
+            if not reader.appended:
+                break
+            if fault := _header_fault(window):
+                health.hurt(window.offset, health.packets + 1, fault, "any packet after it")
+                break
+        if window.failure:
+            health.hurt(window.offset, health.packets, window.failure, "everything after it")
+
+    def _open(self, path: str = "") -> None:
+        """Open the file to where its first header is known to be good, or says what it is instead."""
+        path = path or self.name
+        regular = _is_regular(path)
+        self._followed = FollowedFile(path) if self._follow and regular else None
+        self._window = Window(self._followed or open_source(path))
+        try:
+            form = compression_of(self._window.peek(6))
+            if form is not None:
+                if self._followed is not None:
+                    self.health.note(f"{form.name} data is read as it is now, not followed")
+                    self._window.close()
+                    self._followed = None
+                    self._window = Window(open_source(path))
+                self._window = Window(form.unpack(self._window, path if regular else None))
+            _refuse_unusable(path, self._window, form.name if form else "")
+        except CaptureError:
+            self.close()
+            raise
+
+
+def open_capture(path: str, *, salvage: bool = False, follow: bool = False) -> Capture:
+    """Open a capture, ``-`` being standard input, or raise CaptureError, which says what it is instead.
+
+    With ``salvage``, reading goes on behind damage, at the next record that one can believe. With
+    ``follow``, the end of a file is waited at, and its writer's next file is gone on with.
+    """
+    return Capture(path, salvage, follow)
+
+
+def looks_like_capture(path: str) -> bool:
+    """Say whether a file begins like a capture, compressed or not."""
+    try:
+        open_capture(path).close()
+    except CaptureError:
+        return False
+    return True
+
+
+def _is_regular(path: str) -> bool:
+    try:
+        return is_regular(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _reader(window: Window, health: Health, salvage: bool) -> Pcap | Pcapng:
+    """Choose the reader for the header at the window, which has been looked at before."""
+    if window.peek(4) in MAGICS:
+        return Pcap(window, health, salvage)
+    return Pcapng(window, health, salvage)
+
+
+def _header_fault(window: Window) -> str:
+    """Say what is wrong with a header whose first four bytes are right."""
+    size = HEADER_SIZE if window.peek(4) in MAGICS else SECTION_HEADER_SIZE
+    if (have := window.need(size)) < size:
+        return f"the capture's header is cut short: it has {size} bytes, {have} are there"
+    if window.peek(4) == PCAPNG_MAGIC and window.peek(12)[8:] not in _SECTION_MAGICS:
+        return "the capture's header says pcapng, but not in which byte order"
+    return ""
+
+
+def _refuse_unusable(path: str, window: Window, packed: str) -> None:
+    """Raise CaptureError unless a capture's header is at the window."""
+    magic = window.peek(4)
+    if magic in MAGICS or magic == PCAPNG_MAGIC:
+        fault, hint = _header_fault(window), ""
+    elif magic and any(known.startswith(magic) for known in (*MAGICS, PCAPNG_MAGIC)):
+        fault, hint = f"the capture's header is cut short: {len(magic)} bytes are there", ""
+    elif not magic:
+        fault, hint = (f"{packed} data with nothing inside" if packed else "this file is empty"), ""
+    else:
+        what, hint = describe(window.peek(_HEAD))
+        if packed:
+            what = f"{packed} of {what}"
+        fault = f"this is not a capture; it looks like {what}"
+    if fault:
+        if window.failure:
+            fault = f"{fault}; {window.failure}"
+        raise CaptureError(fault, path, hint.replace("FILE", path))

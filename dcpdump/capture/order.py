@@ -1,0 +1,81 @@
+"""Several captures as one timeline.
+
+Knows that rotated files follow one another and that concurrent ones overlap; changes the order within no
+file. Holds one packet of each file that is open, and opens a file only when its time has come.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+from dcpdump.capture.file import Capture
+from dcpdump.errors import CaptureError
+from dcpdump.net.packet import Packet
+
+#: Files read at the same time. Rotated sets need two; more than this have to be merged before.
+OPEN_LIMIT = 128
+
+
+def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Iterator[Packet]:
+    """Yield the packets of all captures in order of (time, file, number), each file in its own order.
+
+    A packet without a time comes right after the one before it in its file. However it ends, the
+    captures are closed then.
+    """
+    try:
+        if len(captures) == 1:
+            yield from captures[0]
+        else:
+            yield from _merged(captures, open_limit)
+    finally:
+        for capture in captures:
+            capture.close()
+
+
+def _merged(captures: Sequence[Capture], open_limit: int) -> Iterator[Packet]:
+    waiting = sorted((_Lane(capture) for capture in captures), key=lambda lane: lane.key, reverse=True)
+    active: list[tuple[tuple[int, str, int], int, _Lane]] = []
+    order = 0  # tells lanes apart whose keys are equal: one file, named twice
+    while waiting or active:
+        while waiting and (not active or waiting[-1].key <= active[0][0]):
+            if len(active) == open_limit:
+                raise CaptureError(
+                    f"more than {open_limit} captures overlap in time",
+                    waiting[-1].capture.name,
+                    "mergecap -w merged.pcapng FILES, and read that",
+                )
+            lane = waiting.pop()
+            if lane.advance():
+                order += 1
+                heapq.heappush(active, (lane.key, order, lane))
+        if not active:
+            continue
+        _, mark, lane = active[0]
+        if lane.packet is not None:
+            yield lane.packet
+        if lane.advance():
+            heapq.heapreplace(active, (lane.key, mark, lane))
+        else:
+            heapq.heappop(active)
+
+
+class _Lane:
+    """A capture, its next packet, and where that stands in the timeline."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.packet: Packet | None = None
+        self._packets: Iterator[Packet] | None = None
+        first = capture.first_time() if capture.rereadable else None
+        self.key = (first if first is not None else -1, capture.name, 0)
+
+    def advance(self) -> bool:
+        """Go to the next packet; say whether there is one. A finished capture is closed."""
+        if self._packets is None:
+            self._packets = iter(self.capture)
+        self.packet = next(self._packets, None)
+        if self.packet is None:
+            self.capture.close()
+            return False
+        ts = self.packet.ts_ns
+        self.key = (self.key[0] if ts is None else ts, self.capture.name, self.packet.number)
+        return True

@@ -1,0 +1,72 @@
+"""expand: what stands on the command line → capture files.
+
+Knows files, globs and folders; opens files of a folder only to tell captures from the rest.
+"""
+
+import difflib
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from dcpdump.capture.file import looks_like_capture
+from dcpdump.errors import CaptureError
+
+#: pcap, pcapng, cap, and what tcpdump -C and compressors put behind
+_CAPTURE_NAME = re.compile(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
+
+
+def expand(paths: Sequence[str]) -> list[str]:
+    """Give the capture files that ``paths`` name, each once: files, globs, folders with all below them.
+
+    ``-`` stands for itself. Raises CaptureError for a path that names nothing.
+    """
+    found = []
+    seen = set()
+    for path in paths:
+        for name in _named_by(path):
+            identity = name if name == "-" else os.path.realpath(name)
+            if identity not in seen:
+                seen.add(identity)
+                found.append(name)
+    return found
+
+
+def _named_by(path: str) -> list[str]:
+    if path == "-":
+        return [path]
+    if os.path.isdir(path):
+        return _in_folder(path)
+    if os.path.lexists(path):
+        return [path]
+    if glob.has_magic(path):
+        matches = sorted(glob.glob(path, recursive=True))
+        if not matches:
+            raise CaptureError("no file matches", path)
+        return [name for match in matches for name in (_in_folder(match) if os.path.isdir(match) else [match])]
+    raise CaptureError("there is no such file", path, _nearest(path))
+
+
+def _in_folder(folder: str) -> list[str]:
+    captures = sorted(name for name in _files_below(folder) if _CAPTURE_NAME.search(name) or looks_like_capture(name))
+    if not captures:
+        raise CaptureError("there is no capture in this folder", folder)
+    return captures
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    for here, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(here, name)
+            if os.path.isfile(path):
+                yield path
+
+
+def _nearest(path: str) -> str:
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {os.path.join(folder, near[0])}?" if near else ""

@@ -1,0 +1,289 @@
+"""Classic pcap: global headers and records → Packets. Own reader, since scapy's loses what a packet has over
+262,140 bytes, and takes damage for the end of the file.
+
+Knows the six magics, what a record may not be, and how to find the next record after damage. Knows
+nothing of what is inside a packet, except, after damage, whether bytes may begin one.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct, unpack_from
+from typing import NamedTuple
+
+from dcpdump.capture.damage import Health
+from dcpdump.capture.plausible import LOOKED_AT, begins_like, fits
+from dcpdump.capture.source import Window
+from dcpdump.net.packet import Packet
+
+HEADER_SIZE = 24
+PACKET_LIMIT = 16 * 1024 * 1024  #: a longer record is damage
+PACKET_USUAL = 262_144  #: what other tools stop at; longer ones happen with offloading
+DAY = 86_400
+YEAR = 366 * DAY
+
+#: first four bytes → (byte order, fractions in a second, bytes of a record header)
+MAGICS: dict[bytes, tuple[str, int, int]] = {
+    b"\xa1\xb2\xc3\xd4": (">", 1_000_000, 16),
+    b"\xd4\xc3\xb2\xa1": ("<", 1_000_000, 16),
+    b"\xa1\xb2\x3c\x4d": (">", 1_000_000_000, 16),
+    b"\x4d\x3c\xb2\xa1": ("<", 1_000_000_000, 16),
+    b"\xa1\xb2\xcd\x34": (">", 1_000_000, 24),  # "modified": eight more bytes a record
+    b"\x34\xcd\xb2\xa1": ("<", 1_000_000, 24),
+}
+PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
+_BYTE_ORDER_MAGICS = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
+
+_FCS_PRESENT = 0x04000000
+_LINK_MASK = 0x03FFFFFF
+
+_new = tuple.__new__  # Packet(...) takes twice as long
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A pcap's global header, understood."""
+
+    order: str
+    fractions: int
+    record_size: int
+    version: tuple[int, int]
+    link_type: int
+    fcs: int  #: bytes of frame check sequence at the end of each packet
+
+    @classmethod
+    def read(cls, raw: bytes) -> "Header":
+        """Read the 24 bytes, of which the first four are known to be a magic."""
+        order, fractions, record_size = MAGICS[raw[:4]]
+        major, minor = unpack_from(order + "HH", raw, 4)
+        (network,) = unpack_from(order + "I", raw, 20)
+        fcs = (network >> 28) * 2 if network & _FCS_PRESENT else 0
+        return cls(order, fractions, record_size, (major, minor), network & _LINK_MASK, fcs)
+
+
+class Pcap:
+    """One pcap, from its global header to the end, to damage, or to the header of one appended to it."""
+
+    def __init__(self, window: Window, health: Health, salvage: bool) -> None:
+        raw = window.peek(HEADER_SIZE)
+        window.at += HEADER_SIZE
+        self.header = Header.read(raw)
+        self._window = window
+        self._health = health
+        self._salvage = salvage
+        self._record = Struct(self.header.order + "IIII")
+        self._seconds: int | None = None  #: of the record before
+        self._stray: int | None = None  #: seconds that no neighbour shares: nothing to go by
+        self.appended = False  #: it ended because another capture begins where the window stands
+        if self.header.version[0] != 2:
+            health.warn("version {}.{} of pcap is unknown; read like 2.4".format(*self.header.version))
+
+    def packets(self) -> Iterator[Packet]:
+        """Yield the packets; afterwards the window stands at the end, at damage, or at another header."""
+        window, health, header = self._window, self._health, self.header
+        name, link, size, fcs = health.file, header.link_type, header.record_size, header.fcs
+        fractions, scale = header.fractions, 1_000_000_000 // header.fractions
+        unpack = self._record.unpack_from
+        earliest, latest = 1, 0  # nothing is certain about a first record
+        while True:
+            if len(window.data) - window.at < size and window.need(size) < size:
+                self._end()
+                return
+            seconds, fraction, length, wire = unpack(window.data, window.at)
+            if not (earliest <= seconds <= latest and length <= wire <= PACKET_USUAL and fraction < fractions):
+                if self._another_header():
+                    self.appended = True
+                    return
+                fault = self._fault(seconds, fraction, length, wire)
+                if fault:
+                    if not self._go_on_after(fault):
+                        return
+                    continue
+            end = window.at + size + length
+            if end > len(window.data):
+                have = window.need(size + length) - size
+                if have < length:
+                    if self._salvage and self._record_inside():
+                        self._go_on_after("says it is longer than the rest of the file")
+                        continue
+                    cut = self._cut(length, have)
+                    data = window.data[window.at + size :]
+                    window.at = len(window.data)
+                    health.packets += 1
+                    ns = seconds * 1_000_000_000 + fraction * scale
+                    yield Packet(health.packets, ns, link, data, max(wire, length), name, cut)
+                    return
+                end = window.at + size + length
+            if seconds != self._seconds and seconds != self._stray:
+                self._seconds = seconds
+                earliest, latest = seconds - DAY, seconds + YEAR
+            data = window.data[window.at + size : end]
+            window.at = end
+            health.packets = number = health.packets + 1
+            if wire < length:
+                wire = length
+            if fcs and wire >= fcs:
+                wire -= fcs
+                data = data[:wire]
+            ns = seconds * 1_000_000_000 + fraction * scale
+            yield _new(Packet, (number, ns, link, data, wire, name, "", 0))
+
+    def _another_header(self) -> bool:
+        """Say whether a capture begins here: somebody has put two files into one."""
+        window = self._window
+        head = window.peek(12)
+        if head[:4] in MAGICS:
+            head = window.peek(HEADER_SIZE)
+            order = MAGICS[head[:4]][0]
+            found = len(head) == HEADER_SIZE and unpack_from(order + "HHI", head, 4)[:2] in ((2, 4), (2, 3))
+        else:
+            found = head[:4] == PCAPNG_MAGIC and head[8:12] in _BYTE_ORDER_MAGICS
+        if found:
+            self._health.warn(f"another capture begins at byte {window.offset:,}: several files were put into one")
+        return found
+
+    def _fault(self, seconds: int, fraction: int, length: int, wire: int) -> str:
+        """Say why this record header cannot be one; odd ones are believed if a possible one follows."""
+        if length > PACKET_LIMIT:
+            return f"says it is {length:,} bytes long, and none over {PACKET_LIMIT:,} is believed"
+        odd = length > wire or wire > PACKET_LIMIT or fraction >= self.header.fractions
+        if self._seconds is not None:
+            odd = odd or not self._seconds - DAY <= seconds <= self._seconds + YEAR
+        nothing = not length and not wire
+        if odd and (nothing or not self._possible_after(seconds, length, wire)):
+            return "is not a record: its header makes no sense, and neither does what would follow it"
+        if length > PACKET_USUAL:
+            self._health.warn(f"a packet has more than {PACKET_USUAL:,} bytes")
+        if fraction >= self.header.fractions:
+            self._health.warn("a time has more than a second of fractions; they are carried over")
+        return ""
+
+    def _possible_after(self, seconds: int, length: int, wire: int) -> bool:
+        """Say whether the record after this one may be one: the one witness for an odd record."""
+        window, size = self._window, self.header.record_size
+        have = window.need(2 * size + length)
+        if have < size + length:
+            return self._seconds is None  # an odd record that is cut short as well
+        if have < 2 * size + length:
+            return wire > 0  # the last one
+        if window.data[window.at + size + length : window.at + size + length + 4] in MAGICS:
+            return True
+        following = self._mark(size + length)
+        if self._near(following.seconds) and not self._near(seconds):
+            self._stray = seconds
+            self._health.warn(f"the time of record {self._health.packets + 1} is far from its neighbours'")
+        if self._mark(0).sober(self.header.fractions) and following.sober(self.header.fractions):
+            return True  # merged from captures of other years: odd in its time alone
+        return (
+            following.wire > 0
+            and following.length <= PACKET_LIMIT
+            and (abs(following.seconds - seconds) <= DAY or self._near(following.seconds))
+            and (following.length <= following.wire or length > wire)
+        )
+
+    def _near(self, seconds: int) -> bool:
+        return self._seconds is not None and abs(seconds - self._seconds) <= DAY
+
+    def _end(self) -> None:
+        """End a file, which is whole if nothing is left of it."""
+        window, size = self._window, self.header.record_size
+        left = window.need(size)
+        if left:
+            self._health.hurt(
+                window.offset,
+                self._health.packets + 1,
+                f"record {self._health.packets + 1} (byte {window.offset:,}) is cut short: "
+                f"a header has {size} bytes, {left} are there",
+                "this packet and any after it",
+            )
+
+    def _cut(self, length: int, have: int) -> str:
+        number, at = self._health.packets + 1, self._window.offset
+        what = f"record {number} (byte {at:,}) is cut short: {length:,} bytes promised, {have:,} there"
+        return self._health.hurt(at, number, what, f"{length - have:,} bytes, and any packet after it")
+
+    def _go_on_after(self, fault: str) -> bool:
+        """Report the fault and, if it is asked to salvage, moves to the next record; says if there is one."""
+        window, number, at = self._window, self._health.packets + 1, self._window.offset
+        what = f"record {number} (byte {at:,}) {fault}"
+        if not self._salvage:
+            self._health.hurt(at, number, what, "everything from here on; --salvage looks for the next record")
+            return False
+        window.at += 1
+        found = self._find_record()
+        self._health.hurt(at, number, what, f"{window.offset - at:,} bytes were skipped")
+        return found
+
+    def _record_inside(self) -> bool:
+        """Say whether a record begins inside this one, the file's last: then its length is wrong."""
+        window = self._window
+        here = window.at  # stays true: the source has ended, so the window does not move its bytes any more
+        window.at += 1
+        found = self._find_record()
+        window.at = here
+        return found
+
+    def _find_record(self) -> bool:
+        """Move the window to the next plausible record, or to its end; says whether there is one."""
+        window = self._window
+        pattern = self._time_pattern()
+        while window.need(self.header.record_size) >= self.header.record_size:
+            match = pattern.search(window.data, window.at)
+            if match is None:
+                window.at = max(window.at + 1, len(window.data) - self.header.record_size + 1)
+                continue
+            window.at = match.start()
+            if self._plausible() or self._another_header():
+                return True
+            window.at += 1
+        window.at = len(window.data)
+        return False
+
+    def _time_pattern(self) -> "re.Pattern[bytes]":
+        """Find the seconds within a day of the record before, by their upper two bytes, or a magic."""
+        magics = [re.escape(magic) for magic in MAGICS]
+        if self._seconds is None:
+            times = [b"...."]
+        else:
+            tops = range(max(0, self._seconds - DAY) >> 16, ((self._seconds + DAY) >> 16) + 1)
+            big = self.header.order == ">"
+            halves = [re.escape(top.to_bytes(2, "big" if big else "little")) for top in tops if top < 65536]
+            times = [half + b".." if big else b".." + half for half in halves]
+        return re.compile(b"(?s)" + b"|".join(times + magics))
+
+    def _plausible(self) -> bool:
+        """Say whether the window stands at a believable record: strict, since damage came before."""
+        window, size, header = self._window, self.header.record_size, self.header
+        if window.need(size) < size:
+            return False
+        mark = self._mark(0)
+        if not mark.sober(header.fractions) or (self._seconds is not None and not self._near(mark.seconds)):
+            return False
+        beyond = size + mark.length
+        have = window.need(beyond + size)
+        data = window.data[window.at + size : window.at + min(beyond, size + LOOKED_AT)]
+        if not begins_like(header.link_type, data):
+            return False
+        if fits(header.link_type, data, mark.wire - header.fcs):
+            return True
+        if have < beyond + size:
+            return have == beyond
+        following = self._mark(beyond)
+        return following.sober(header.fractions) and abs(following.seconds - mark.seconds) <= DAY
+
+    def _mark(self, ahead: int) -> "_Mark":
+        """Read the record header ``ahead`` bytes from the window."""
+        return _Mark(*self._record.unpack_from(self._window.data, self._window.at + ahead))
+
+
+class _Mark(NamedTuple):
+    """The four numbers of a record header, believed or not."""
+
+    seconds: int
+    fraction: int
+    length: int
+    wire: int
+
+    def sober(self, fractions: int) -> bool:
+        """Say whether the numbers are what every well-made capture has."""
+        return 0 < self.length <= self.wire <= PACKET_USUAL and self.fraction < fractions

@@ -1,0 +1,308 @@
+"""pcapng: blocks → Packets. Own reader, since scapy's keeps the interfaces of a section for the next one,
+ignores time offsets, believes any block length, and takes damage for the end of the file.
+
+Knows the blocks that hold packets or say how to read them, and passes over the others. Knows nothing of
+what is inside a packet.
+"""
+
+import re
+from collections.abc import Iterator
+from struct import Struct, pack, unpack_from
+
+from dcpdump.capture.damage import Health
+from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
+from dcpdump.capture.section import Section, options, read_interface
+from dcpdump.capture.source import Window
+from dcpdump.net.packet import Packet
+
+HEADER_SIZE = 28  #: of the smallest section header
+BLOCK_LIMIT = 128 * 1024 * 1024  #: a longer block is damage
+BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer one is passed over, never in memory as a whole
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
+_NEEDED = frozenset((INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET))
+_SILENT = frozenset((4, 9, 0xBAD, 0x40000BAD, 0x80000001))  # names, journal, custom, process information
+_FIXED = {SECTION: 16, INTERFACE: 8, OLD_PACKET: 20, SIMPLE_PACKET: 4, PACKET: 20, STATISTICS: 12}
+
+_FLAGS, _DROP_COUNT = 2, 4  # options of a packet
+_IF_DROP, _OS_DROP = 5, 7  # options of statistics
+_new = tuple.__new__  # Packet(...) takes twice as long
+_ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
+
+
+class Pcapng:
+    """The sections of a pcapng, to the end, to damage, or to a pcap appended to it."""
+
+    def __init__(self, window: Window, health: Health, salvage: bool) -> None:
+        self._window = window
+        self._health = health
+        self._salvage = salvage
+        self._section = Section(_ORDERS[window.peek(12)[8:12]])
+        self.appended = False  #: it ended because a pcap begins where the window stands
+
+    def packets(self) -> Iterator[Packet]:
+        """Yield the packets; afterwards the window stands at the end, at damage, or at another header."""
+        window, health = self._window, self._health
+        while True:
+            yield from self._plain_packets()
+            if len(window.data) - window.at < 12 and window.need(12) < 12:
+                if left := len(window.data) - window.at:
+                    what = f"the block at byte {window.offset:,} is cut short: 12 bytes at least, {left} there"
+                    health.hurt(window.offset, health.packets + 1, what, "this block and any after it")
+                return
+            if self._another_header():
+                return
+            kind, length, fault = self._block()
+            if not fault and length > BLOCK_KEPT:
+                if self._pass_over(kind, length):
+                    continue
+                return
+            have = window.need(length) if not fault else 0
+            if not fault and have >= length:
+                fault = self._trailer_fault(length)
+            if not fault and have < length and self._salvage and self._block_inside():
+                fault = "says it is longer than the rest of the file"
+            if fault:
+                if not self._go_on_after(fault):
+                    return
+                continue
+            whole = have >= length
+            end = window.at + (length - 4 if whole else have)
+            packet = self._read(kind, length, window.data[window.at + 8 : end], whole)
+            window.at += min(length, have)
+            if packet is not None:
+                yield packet
+
+    def _plain_packets(self) -> Iterator[Packet]:
+        """Yield enhanced packets while they are in memory, whole and without options: nearly all are."""
+        window, health, section = self._window, self._health, self._section
+        heads, trailers = Struct(section.order + "IIIIIII"), Struct(section.order + "I")
+        interfaces, file = section.interfaces, health.file
+        while len(window.data) - window.at >= 32:
+            data, at = window.data, window.at
+            kind, length, number, high, low, captured, wire = heads.unpack_from(data, at)
+            end = at + length
+            if (
+                kind != PACKET
+                or length != 32 + captured + -captured % 4
+                or end > len(data)
+                or captured > PACKET_USUAL
+                or captured > wire
+                or number >= len(interfaces)
+                or trailers.unpack_from(data, end - 4)[0] != length
+            ):
+                return
+            interface = interfaces[number]
+            if interface is None or interface.fcs:
+                return
+            ts = (high << 32 | low) * interface.multiplier // interface.divisor + interface.offset_ns
+            packet = data[at + 28 : at + 28 + captured]
+            window.at = end
+            health.packets = count = health.packets + 1
+            yield _new(Packet, (count, ts, interface.link_type, packet, wire, file, "", number))
+
+    def _block(self) -> tuple[int, int, str]:
+        """Read the block's type and length, and says why it cannot be a block. A section begins here."""
+        window = self._window
+        head = window.data[window.at : window.at + 12]
+        if head[:4] == PCAPNG_MAGIC:
+            order = _ORDERS.get(head[8:12])
+            if order is None:
+                return SECTION, 0, "is a section header without a byte order"
+            self._section = Section(order)
+        kind, length = unpack_from(self._section.order + "II", head)
+        if length < 12 + _FIXED.get(kind, 0) or length % 4:
+            return kind, length, f"has an impossible length, {length:,} bytes"
+        if length > BLOCK_LIMIT:
+            return (
+                kind,
+                length,
+                f"says it is {length:,} bytes long, and none over {BLOCK_LIMIT:,} is believed",
+            )
+        return kind, length, ""
+
+    def _trailer_fault(self, length: int) -> str:
+        """Say whether the length at the block's end contradicts the one at its beginning."""
+        window = self._window
+        (again,) = unpack_from(self._section.order + "I", window.data, window.at + length - 4)
+        return "" if again == length else f"says {length:,} bytes at its beginning and {again:,} at its end"
+
+    def _another_header(self) -> bool:
+        """Say whether a pcap begins here: somebody has put two files into one."""
+        window = self._window
+        if window.data[window.at : window.at + 4] in MAGICS:
+            self.appended = True
+            self._health.warn(f"another capture begins at byte {window.offset:,}: several files were put into one")
+        return self.appended
+
+    def _pass_over(self, kind: int, length: int) -> bool:
+        """Pass over a block too long to be kept; says whether the file goes on."""
+        window, health, at = self._window, self._health, self._window.offset
+        if kind in _NEEDED:
+            what = f"the block at byte {at:,} has {length:,} bytes, more than a packet of {PACKET_LIMIT:,} needs"
+            health.hurt(at, health.packets + 1, what, "this block")
+        if window.skip(length) == length:
+            return True
+        what = f"the block at byte {at:,} is cut short: {length:,} bytes promised, {window.offset - at:,} there"
+        health.hurt(at, health.packets + 1, what, "any block after it")
+        return False
+
+    def _read(self, kind: int, length: int, body: bytes, whole: bool) -> Packet | None:
+        """Read a block's body, of which a part may be missing at the end of the file."""
+        health, where = self._health, self._window.offset
+        section = self._section
+        if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET) and len(body) >= _FIXED[kind]:
+            return self._packet(kind, body, whole)
+        if not whole:
+            there = 8 + len(body)
+            what = f"the block at byte {where:,} is cut short: {length:,} bytes promised, {there:,} there"
+            health.hurt(where, health.packets + 1, what, "this block and any after it")
+        elif kind == INTERFACE:
+            section.describe(read_interface(section.order, body, health, where), health, where)
+        elif kind == STATISTICS:
+            self._count_statistics(body)
+        elif kind == SECTION:
+            major, minor = unpack_from(section.order + "HH", body, 4)
+            if major != 1:
+                health.warn(f"version {major}.{minor} of pcapng is unknown; read like 1.0")
+        elif kind == SECRETS:
+            health.note("the capture carries secrets that decrypt (a decryption secrets block)")
+        elif kind not in _SILENT:
+            health.note(f"blocks of the unknown type 0x{kind:08x} were passed over")
+        return None
+
+    def _packet(self, kind: int, body: bytes, whole: bool) -> Packet | None:
+        """Make the packet of a packet block."""
+        health, section, where = self._health, self._section, self._window.offset
+        units: int | None = None
+        lost = 0xFFFF
+        if kind == PACKET:
+            number, high, low, length, wire = unpack_from(section.order + "IIIII", body)
+            units, start = high << 32 | low, 20
+        elif kind == OLD_PACKET:
+            number, lost, high, low, length, wire = unpack_from(section.order + "HHIIII", body)
+            units, start = high << 32 | low, 20
+        else:
+            (wire,) = unpack_from(section.order + "I", body)
+            number, start, length = 0, 4, wire
+        interface = section.interfaces[number] if number < len(section.interfaces) else None
+        if interface is None:
+            what = f"the packet at byte {where:,} is of interface {number:,}, which is not described before it"
+            health.hurt(where, health.packets + 1, what, "this packet")
+            return None
+        if kind == SIMPLE_PACKET and interface.snaplen:
+            length = min(wire, interface.snaplen)
+        room = len(body) - start
+        if length > PACKET_LIMIT:
+            what = f"the packet at byte {where:,} has {length:,} bytes, over the limit of {PACKET_LIMIT:,}"
+            health.hurt(where, health.packets + 1, what, "this packet")
+            return None
+        health.packets += 1
+        damage = self._shortage(length, room, whole)
+        if length > PACKET_USUAL:
+            health.warn(f"a packet has more than {PACKET_USUAL:,} bytes")
+        if kind == OLD_PACKET and lost != 0xFFFF:
+            section.count_drops(number, lost, 0, health)
+        fcs = interface.fcs
+        after = start + length + -length % 4
+        if kind != SIMPLE_PACKET and after < len(body):
+            fcs = self._packet_options(number, body[after:]) or fcs
+        data = body[start : start + length]
+        wire = max(wire, length)
+        if fcs and wire >= fcs:
+            wire -= fcs
+            data = data[:wire]
+        ns = None if units is None else interface.nanoseconds(units)
+        return Packet(health.packets, ns, interface.link_type, data, wire, health.file, damage, number)
+
+    def _shortage(self, length: int, room: int, whole: bool) -> str:
+        """Report a packet of which a part is missing, or whose file ends with it."""
+        health, where = self._health, self._window.offset
+        name = f"packet {health.packets} (byte {where:,})"
+        if whole and length > room:
+            what = f"{name} says it has {length:,} bytes, and its block has room for {room:,}"
+            return health.hurt(where, health.packets, what, f"{length - room:,} bytes")
+        if whole:
+            return ""
+        if length > room:
+            what = f"{name} is cut short: {length:,} bytes promised, {room:,} there"
+            return health.hurt(where, health.packets, what, f"{length - room:,} bytes, and any packet after it")
+        health.hurt(where, health.packets, f"the end of {name} is cut off, after its data", "any packet after it")
+        return ""
+
+    def _packet_options(self, interface: int, raw: bytes) -> int:
+        """Count the drops that a packet tells of, and gives the length of its FCS, 0 if it does not say."""
+        fcs = 0
+        order = self._section.order
+        for code, value in options(order, raw, self._health, self._window.offset):
+            if code == _FLAGS and len(value) == 4:
+                fcs = unpack_from(order + "I", value)[0] >> 5 & 0xF
+            elif code == _DROP_COUNT and len(value) == 8:
+                self._section.count_drops(interface, unpack_from(order + "Q", value)[0], 0, self._health)
+        return fcs
+
+    def _count_statistics(self, body: bytes) -> None:
+        """Count the drops of an interface statistics block."""
+        order = self._section.order
+        (interface,) = unpack_from(order + "I", body)
+        dropped = 0
+        for code, value in options(order, body[12:], self._health, self._window.offset):
+            if code in (_IF_DROP, _OS_DROP) and len(value) == 8:
+                dropped += unpack_from(order + "Q", value)[0]
+        self._section.count_drops(interface, 0, dropped, self._health)
+
+    def _go_on_after(self, fault: str) -> bool:
+        """Report the fault and, if it is asked to salvage, moves to the next block; says if there is one."""
+        window, health, at = self._window, self._health, self._window.offset
+        what = f"the block at byte {at:,} {fault}"
+        if not self._salvage:
+            health.hurt(at, health.packets + 1, what, "everything from here on; --salvage looks for the next block")
+            return False
+        window.at += 1
+        found = self._find_block()
+        health.hurt(at, health.packets + 1, what, f"{window.offset - at:,} bytes were skipped")
+        return found
+
+    def _block_inside(self) -> bool:
+        """Say whether a block begins inside this one, the file's last: then its length is wrong."""
+        window = self._window
+        here = window.at  # stays true: the source has ended, so the window does not move its bytes any more
+        window.at += 1
+        found = self._find_block()
+        window.at = here
+        return found
+
+    def _find_block(self) -> bool:
+        """Move the window to the next plausible block, or to its end; says whether there is one."""
+        window, order = self._window, self._section.order
+        kinds = [pack(order + "I", kind) for kind in (SECTION, *_NEEDED, 4, STATISTICS, SECRETS)]
+        pattern = re.compile(b"|".join(re.escape(head) for head in (*kinds, *MAGICS)))
+        while window.need(12) >= 12:
+            match = pattern.search(window.data, window.at)
+            if match is None:
+                window.at = max(window.at + 1, len(window.data) - 11)
+                continue
+            window.at = match.start()
+            if window.need(12) >= 12 and self._plausible():
+                return True
+            window.at += 1
+        window.at = len(window.data)
+        return False
+
+    def _plausible(self) -> bool:
+        """Say whether a block begins at the window: its two lengths must agree, which chance seldom does."""
+        window = self._window
+        head = window.peek(12)
+        order = _ORDERS.get(head[8:12]) if head[:4] == PCAPNG_MAGIC else self._section.order
+        if head[:4] in MAGICS:
+            major, minor = unpack_from(MAGICS[head[:4]][0] + "HH", head, 4)
+            return major == 2 and minor in (3, 4)
+        if order is None:
+            return False
+        kind, length = unpack_from(order + "II", head)
+        if length < 12 + _FIXED.get(kind, 0) or length % 4 or length > BLOCK_KEPT:
+            return False
+        if window.need(length) < length:
+            return False
+        (again,) = unpack_from(order + "I", window.data, window.at + length - 4)
+        return bool(again == length)

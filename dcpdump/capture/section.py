@@ -1,0 +1,105 @@
+"""Section and Interface: what a pcapng section says about its packets, and the options that say it.
+
+Knows link type, snap length, time resolution, time offset and FCS. Keeps no names and no comments: they
+are bytes from the file that nothing here needs.
+"""
+
+from collections.abc import Iterator
+from struct import unpack_from
+from typing import NamedTuple
+
+from dcpdump.capture.damage import Health
+
+OPTION_LIMIT = 4_096  #: options of one block
+INTERFACES_DESCRIBED = 4_096
+INTERFACES_COUNTED = 1_000_000
+
+_END, _TSRESOL, _FCSLEN, _TSOFFSET = 0, 9, 13, 14
+
+
+class Interface(NamedTuple):
+    """How the packets of one interface are to be read."""
+
+    link_type: int
+    snaplen: int
+    multiplier: int  #: time units × multiplier // divisor = nanoseconds
+    divisor: int
+    offset_ns: int
+    fcs: int
+
+    def nanoseconds(self, units: int) -> int:
+        """Turn a time stamp into nanoseconds since 1970, rounded down."""
+        return units * self.multiplier // self.divisor + self.offset_ns
+
+
+class Section:
+    """A section's byte order and interfaces. The next section begins with none."""
+
+    def __init__(self, order: str) -> None:
+        self.order = order
+        self.interfaces: list[Interface | None] = []  #: None: more were described than are kept
+        self._described: dict[Interface, Interface] = {}
+        self._drops: dict[int, tuple[int, int]] = {}  #: interface → counted by its packets, by its statistics
+
+    def describe(self, interface: Interface, health: Health, where: int) -> None:
+        """Add an interface. Equal ones share one description, so a hundred thousand of them are cheap."""
+        if len(self.interfaces) == INTERFACES_DESCRIBED:
+            what = f"there are more than {INTERFACES_DESCRIBED:,} interfaces (byte {where:,})"
+            health.hurt(where, 0, what, "packets of interfaces unlike the earlier ones")
+        if len(self._described) < INTERFACES_DESCRIBED:
+            self._described.setdefault(interface, interface)
+        described = self._described.get(interface)
+        if len(self.interfaces) < INTERFACES_COUNTED:
+            self.interfaces.append(described)
+
+    def count_drops(self, interface: int, lost: int, counted: int, health: Health) -> None:
+        """Add ``lost`` packets, or takes the ``counted`` total; both tell of the same packets."""
+        by_packet, by_statistics = self._drops.get(interface, (0, 0))
+        after = (by_packet + lost, max(by_statistics, counted))
+        health.drops += max(after) - max(by_packet, by_statistics)
+        self._drops[interface] = after
+
+
+def read_interface(order: str, body: bytes, health: Health, where: int) -> Interface:
+    """Read the body of an interface description, of at least 8 bytes."""
+    link_type, snaplen = unpack_from(order + "HxxI", body)
+    multiplier, divisor, offset, fcs = 1_000, 1, 0, 0
+    for code, value in options(order, body[8:], health, where):
+        if code == _TSRESOL and len(value) == 1:
+            multiplier, divisor = _resolution(value[0], health)
+        elif code == _TSOFFSET and len(value) == 8:
+            (offset,) = unpack_from(order + "q", value)
+        elif code == _FCSLEN and len(value) == 1:
+            # The specification says bits and shows a 4; both are met.
+            fcs = value[0] if value[0] < 8 else value[0] // 8
+    return Interface(link_type, snaplen, multiplier, divisor, offset * 1_000_000_000, fcs)
+
+
+def _resolution(value: int, health: Health) -> tuple[int, int]:
+    """Give (multiplier, divisor) from time units to nanoseconds."""
+    exponent = value & 0x7F
+    if value & 0x80:
+        if exponent > 30:
+            health.warn("times finer than a nanosecond are rounded down")
+        return 1_000_000_000, 2**exponent
+    if exponent > 9:
+        health.warn("times finer than a nanosecond are rounded down")
+        return 1, 10 ** (exponent - 9)
+    return 10 ** (9 - exponent), 1
+
+
+def options(order: str, raw: bytes, health: Health, where: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (code, value); an option that overruns its block is left out, and so is what is behind it."""
+    at = 0
+    for _ in range(OPTION_LIMIT):
+        if len(raw) - at < 4:
+            return
+        code, length = unpack_from(order + "HH", raw, at)
+        if code == _END:
+            return
+        if at + 4 + length > len(raw):
+            health.warn(f"an option of the block at byte {where:,} is longer than its block; it is ignored")
+            return
+        yield code, raw[at + 4 : at + 4 + length]
+        at += 4 + length + -length % 4
+    health.hurt(where, 0, f"the block at byte {where:,} has more than {OPTION_LIMIT:,} options", "the rest of them")

@@ -1,0 +1,164 @@
+"""Where a capture's bytes come from, and the window through which the readers see them.
+
+Knows files, standard input and how much to read; knows no format and no compression. Reads forward
+only, never seeks, and never waits for more bytes than were asked for: a pipe may still be written.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from dcpdump.errors import CaptureError
+
+#: What one read asks for. Lengths found in a file never decide how much is allocated at once.
+CHUNK = 256 * 1024
+
+
+class ByteSource(Protocol):
+    """Bytes in order. ``read`` gives what is there, up to ``size``, and ``b""`` at the end."""
+
+    @property
+    def failure(self) -> str:
+        """Why the bytes ended before their end, in words; "" when they did not."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class FileSource:
+    """A file, a FIFO or a device, read as its bytes come."""
+
+    def __init__(self, path: str) -> None:
+        self.failure = ""
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+
+    def read(self, size: int, /) -> bytes:
+        return self._file.read(size) or b""
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class StandardInput:
+    """Standard input, read as its bytes come. Closing it leaves it to its owner."""
+
+    def __init__(self) -> None:
+        self.failure = ""
+        if sys.stdin is None:
+            raise CaptureError("standard input is closed", "-", "name a capture file")
+        if sys.stdin.isatty():
+            raise CaptureError("standard input is a terminal", "-", "tcpdump -U -w - 'tcp port 11210' | dcpdump read -")
+        # read1 gives what is there; what stands in for standard input in a test may not have it
+        self._read: Callable[[int], bytes] = getattr(sys.stdin.buffer, "read1", sys.stdin.buffer.read)
+
+    def read(self, size: int, /) -> bytes:
+        return self._read(size)
+
+    def close(self) -> None:
+        pass
+
+
+class Window:
+    """The part of a source that is in memory: ``data`` from ``at`` on is not yet consumed.
+
+    Readers look at ``data`` and move ``at`` themselves, since a method call for each of a million records
+    is what they would spend their time on.
+    """
+
+    __slots__ = ("_ended", "_source", "at", "base", "data", "failure")
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._ended = False
+        self.failure = ""
+        self.base = 0  #: offset of data[0] from the source's first byte
+        self.data = b""
+        self.at = 0
+
+    @property
+    def offset(self) -> int:
+        """Where the next byte stands in the source."""
+        return self.base + self.at
+
+    def need(self, size: int) -> int:
+        """Have ``size`` bytes from ``at`` on in memory, if the source has them; say how many there are."""
+        have = len(self.data) - self.at
+        if have >= size or self._ended:
+            return have
+        pieces = [self.data[self.at :]]
+        while have < size:
+            piece = self._more()
+            if not piece:
+                break
+            pieces.append(piece)
+            have += len(piece)
+        self.base += self.at
+        self.at = 0
+        self.data = b"".join(pieces)
+        return have
+
+    def peek(self, size: int) -> bytes:
+        """Give the next bytes, up to ``size``, without consuming them."""
+        self.need(size)
+        return self.data[self.at : self.at + size]
+
+    def skip(self, size: int) -> int:
+        """Pass over ``size`` bytes without keeping them; say how many there were."""
+        passed = 0
+        while passed < size:
+            step = min(self.need(1), size - passed)
+            if not step:
+                break
+            self.at += step
+            passed += step
+        return passed
+
+    def read(self, size: int, /) -> bytes:
+        """Give what is in memory or comes next, up to ``size``: a window is a source too."""
+        size = min(self.need(1), size)
+        piece = self.data[self.at : self.at + size]
+        self.at += size
+        return piece
+
+    def close(self) -> None:
+        self._source.close()
+
+    def _more(self) -> bytes:
+        if self._ended:
+            return b""
+        try:
+            piece = self._source.read(CHUNK)
+        except OSError as error:  # a bad disk, a network drive that went away
+            piece = b""
+            self.failure = f"reading fails here: {error.strerror or error}"
+        if not piece:
+            self._ended = True
+            self.failure = self.failure or self._source.failure
+        return piece
+
+
+def is_regular(path: str) -> bool:
+    """Say whether ``path`` is an ordinary file, which can be opened again and mapped."""
+    return path != "-" and stat.S_ISREG(os.stat(path).st_mode)
+
+
+def open_source(path: str) -> ByteSource:
+    """Open a file, or ``-`` for standard input."""
+    try:
+        if path == "-":
+            return StandardInput()
+        return FileSource(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str, error: OSError) -> CaptureError:
+    """Say why the system refuses ``path``."""
+    if isinstance(error, FileNotFoundError):
+        return CaptureError("there is no such file", path)
+    if isinstance(error, IsADirectoryError):
+        return CaptureError("this is a folder", path, "name the capture files in it, or the folder to read")
+    return CaptureError(f"this cannot be read: {error.strerror or error}", path)
