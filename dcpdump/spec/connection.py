@@ -7,6 +7,7 @@ from dcpdump.spec.field import (
     PRODUCER,
     SERVER,
     Field,
+    Holds,
     Layout,
     Message,
     Repeat,
@@ -27,6 +28,8 @@ EPOCH_REVISION = (Field("epoch", "epoch", 8), Field("revision", "revision", 8))
 OPEN = Message(
     0x50,
     "DCP_OPEN",
+    key_holds=Holds.META,
+    value_holds=Holds.META,
     sender=CONSUMER,
     request=(
         Layout(
@@ -96,6 +99,8 @@ BUFFER_ACKNOWLEDGEMENT = Message(
 CONTROL = Message(
     0x5E,
     "DCP_CONTROL",
+    key_holds=Holds.NOTHING,
+    value_holds=Holds.META,
     sender=CONSUMER,
     request=(Layout("1", key=MUST, value=MUST, source="control.md", note="key and value are ASCII text"),),
     response=EMPTY_BODY,
@@ -115,6 +120,7 @@ GET_FAILOVER_LOG = Message(
     answered="always",
     since="3.0",
     source="commands/failover-log.md",
+    vbucket=True,
     rules=("entries are newest first",),
     errors=((0x07, "the vbucket is not here"), (0x04, "malformed"), (0x82, "out of memory")),
 )
@@ -124,6 +130,8 @@ DCP = (OPEN, GET_FAILOVER_LOG, NOOP, BUFFER_ACKNOWLEDGEMENT, CONTROL)
 HELLO = Message(
     0x1F,
     "HELLO",
+    key_holds=Holds.META,
+    value_holds=Holds.NOTHING,
     request=(Layout("1", key=MAY, value=(FEATURES,), note="the key names the client; the features asked for"),),
     response=(Layout("1", value=(FEATURES,), when={"status": 0}, note="the features granted"),),
     answered="always",
@@ -132,19 +140,24 @@ HELLO = Message(
 
 NEIGHBOURS = (
     Message(0x0A, "NOOP", request=EMPTY_BODY, response=EMPTY_BODY, answered="always"),
-    Message(0x0B, "VERSION", request=EMPTY_BODY, response=ANY_VALUE, answered="always"),
+    Message(0x0B, "VERSION", value_holds=Holds.NOTHING, request=EMPTY_BODY, response=ANY_VALUE, answered="always"),
     Message(
         0x10,
         "STAT",
+        key_holds=Holds.META,
+        value_holds=Holds.META,
         request=(Layout("1", key=MAY, value=MAY),),
         response=(Layout("1", key=MAY, value=MAY),),
         answered="many times; an empty key and value end the list",
     ),
     HELLO,
-    Message(0x20, "SASL_LIST_MECHS", request=EMPTY_BODY, response=ANY_VALUE, answered="always"),
+    Message(
+        0x20, "SASL_LIST_MECHS", value_holds=Holds.NOTHING, request=EMPTY_BODY, response=ANY_VALUE, answered="always"
+    ),
     Message(
         0x21,
         "SASL_AUTH",
+        key_holds=Holds.NOTHING,
         request=(Layout("1", key=MUST, value=MAY),),
         response=ANY_VALUE,
         answered="always",
@@ -153,6 +166,7 @@ NEIGHBOURS = (
     Message(
         0x22,
         "SASL_STEP",
+        key_holds=Holds.NOTHING,
         request=(Layout("1", key=MUST, value=MAY),),
         response=ANY_VALUE,
         answered="always",
@@ -161,6 +175,8 @@ NEIGHBOURS = (
     Message(
         0x3D,
         "SET_VBUCKET",
+        value_holds=Holds.SYSTEM,
+        vbucket=True,
         request=(Layout("1", extras=(u8("state", "state", VBUCKET_STATE),), value=MAY, when={"extras_length": 1}),),
         response=EMPTY_BODY,
         answered="always",
@@ -195,10 +211,19 @@ NEIGHBOURS = (
         answered="always",
         source="commands/get_seqno.md",
     ),
-    Message(0x89, "SELECT_BUCKET", request=(Layout("1", key=MUST),), response=EMPTY_BODY, answered="always"),
+    Message(
+        0x89,
+        "SELECT_BUCKET",
+        key_holds=Holds.BUCKET,
+        value_holds=Holds.NOTHING,
+        request=(Layout("1", key=MUST),),
+        response=EMPTY_BODY,
+        answered="always",
+    ),
     Message(
         0x91,
         "OBSERVE_SEQNO",
+        vbucket=True,
         request=(Layout("1", value=(id64("vbucket_uuid", "vb UUID"),)),),
         response=(
             Layout(
@@ -232,6 +257,7 @@ NEIGHBOURS = (
     Message(
         0x96,
         "GET_FAILOVER_LOG",
+        vbucket=True,
         request=EMPTY_BODY,
         response=(Layout("1", value=(FAILOVER_LOG,), when={"status": 0}),),
         answered="always",
@@ -239,6 +265,7 @@ NEIGHBOURS = (
     Message(
         0xB5,
         "GET_CLUSTER_CONFIG",
+        value_holds=Holds.SYSTEM,
         request=(
             Layout("1", when={"extras_length": 0}),
             Layout("2", extras=EPOCH_REVISION, when={"extras_length": 16}),
@@ -249,15 +276,31 @@ NEIGHBOURS = (
     Message(
         0xB7,
         "SEQNO_PERSISTENCE",
+        vbucket=True,
         request=(Layout("1", extras=(seqno("wait_seqno", "seqno"),), when={"extras_length": 8}),),
         response=EMPTY_BODY,
         answered="always",
     ),
-    Message(0xB9, "COLLECTIONS_SET_MANIFEST", request=(Layout("1", value=MUST),), response=EMPTY_BODY),
-    Message(0xBA, "COLLECTIONS_GET_MANIFEST", request=EMPTY_BODY, response=ANY_VALUE, answered="always"),
+    Message(
+        0xB9,
+        "COLLECTIONS_SET_MANIFEST",
+        value_holds=Holds.META,
+        request=(Layout("1", value=MUST),),
+        response=EMPTY_BODY,
+    ),
+    Message(
+        0xBA,
+        "COLLECTIONS_GET_MANIFEST",
+        value_holds=Holds.META,
+        request=EMPTY_BODY,
+        response=ANY_VALUE,
+        answered="always",
+    ),
     Message(
         0xBB,
         "COLLECTIONS_GET_ID",
+        key_holds=Holds.META,
+        value_holds=Holds.META,
         request=(Layout("1", key=MAY, value=MAY),),
         response=(
             Layout(
@@ -271,6 +314,8 @@ NEIGHBOURS = (
     Message(
         0xBC,
         "COLLECTIONS_GET_SCOPE_ID",
+        key_holds=Holds.META,
+        value_holds=Holds.META,
         request=(Layout("1", key=MAY, value=MAY),),
         response=(
             Layout(
@@ -284,6 +329,7 @@ NEIGHBOURS = (
     Message(
         0xFE,
         "GET_ERROR_MAP",
+        value_holds=Holds.NOTHING,
         request=(Layout("1", value=(u16("map_version", "version"),)),),
         response=ANY_VALUE,
         answered="always",
@@ -295,6 +341,8 @@ PUSHES = (
     Message(
         0x01,
         "ClustermapChangeNotification",
+        key_holds=Holds.BUCKET,
+        value_holds=Holds.SYSTEM,
         sender=SERVER,
         request=(
             Layout("1", extras=(u32("revision_32", "revision"),), key=MAY, value=MAY, when={"extras_length": 4}),

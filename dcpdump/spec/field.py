@@ -33,6 +33,16 @@ class Sender(Enum):
     CLIENT = "client"
 
 
+class Holds(Enum):
+    """Whose data a key or a value is, in the classes of Couchbase's own log redaction."""
+
+    NOTHING = "nothing to hide"
+    USER = "user data"  #: documents, their keys and xattrs, user names
+    BUCKET = "the name of a bucket"
+    META = "metadata"  #: names of collections, scopes, connections
+    SYSTEM = "system data"  #: hosts and ports
+
+
 PRODUCER, CONSUMER, EITHER = Sender.PRODUCER, Sender.CONSUMER, Sender.EITHER
 SERVER, CLIENT = Sender.SERVER, Sender.CLIENT
 
@@ -215,6 +225,10 @@ class Message:
     secret: bool = False
     #: It belongs to one stream and carries that stream's opaque.
     streamed: bool = False
+    key_holds: Holds = Holds.USER
+    value_holds: Holds = Holds.USER
+    #: The header's vbucket means something, though it is no message of a stream.
+    vbucket: bool = False
     #: The value is JSON text of the control plane, whatever the datatype byte says.
     json: bool = False
     rules: tuple[str, ...] = ()

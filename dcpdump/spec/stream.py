@@ -7,6 +7,7 @@ from dcpdump.spec.field import (
     MAY,
     PRODUCER,
     Field,
+    Holds,
     Layout,
     Message,
     Moment,
@@ -37,6 +38,7 @@ ADD_STREAM = Message(
     answered="when the stream request that it caused was answered",
     since="3.0",
     source="commands/add-stream.md",
+    vbucket=True,
     rules=(
         "sent to a consumer, which then sends STREAM_REQ to its producer",
         "the response's opaque is that of the STREAM_REQ, in network order (the header's is in host order)",
@@ -57,6 +59,7 @@ CLOSE_STREAM = Message(
     answered="always",
     since="3.0",
     source="commands/close-stream.md",
+    vbucket=True,
     rules=("STREAM_END(Closed) follows only if send_stream_end_on_client_close_stream was accepted",),
     errors=(
         (0x01, "no such stream"),
@@ -68,6 +71,7 @@ CLOSE_STREAM = Message(
 STREAM_REQ = Message(
     0x53,
     "DCP_STREAM_REQ",
+    value_holds=Holds.NOTHING,
     sender=CONSUMER,
     request=(
         Layout(
@@ -113,6 +117,7 @@ STREAM_REQ = Message(
     answered="always",
     since="3.0",
     source="commands/stream-request.md",
+    vbucket=True,
     json=True,
     rules=(
         "snap start seqno <= start seqno <= snap end seqno, and start seqno <= end seqno",
@@ -215,7 +220,7 @@ SNAPSHOT_MARKER = Message(
         ),
     ),
     response=EMPTY_BODY,
-    answered="when the acknowledge flag is set, once the snapshot is complete; else only to report an error",
+    answered="only where the acknowledge flag is set, once the snapshot is complete, or to report an error",
     since="3.0",
     source="commands/snapshot-marker.md",
     streamed=True,

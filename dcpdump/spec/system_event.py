@@ -8,6 +8,7 @@ from dcpdump.spec.field import (
     Blob,
     Field,
     FlatTable,
+    Holds,
     Layout,
     Message,
     Part,
@@ -70,6 +71,8 @@ def _layout(event: int, version: int, key: Presence, *value: Part, note: str = "
 SYSTEM_EVENT = Message(
     0x5F,
     "DCP_SYSTEM_EVENT",
+    key_holds=Holds.META,
+    value_holds=Holds.META,
     sender=PRODUCER,
     request=(
         _layout(BEGIN, 0, MAY, _MANIFEST, _SCOPE, _COLLECTION, note="created, or flushed where the id is known"),

@@ -1,0 +1,1 @@
+"""From bytes to frames and back. Knows no TCP, no file and no clock."""

@@ -1,0 +1,245 @@
+"""encode(): values → the bytes of a frame. The inverse of decode(), driven by the same table.
+
+It fills every length by itself and knows nothing else: whether values make sense together is not its
+business, so that tests, samples and fuzzers can say anything the format can carry.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
+from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message, Part, Repeat
+from dcpdump.spec.names import NOT_ERRORS
+from dcpdump.wire.frame import Frame, Header, magic_of, pack_header
+
+Scalar = int | bytes
+#: One item of a repeated group: its fields by name, or the value itself where there is only one field.
+Item = int | Mapping[str, Scalar]
+Values = Mapping[str, Scalar | Sequence[Item]]
+
+STREAM_ID_TAG = b"\x22"  #: frame info 2, two bytes long
+METADATA = "metadata"  #: bytes after the value; the field that sizes them is filled in
+
+
+class EncodeError(ValueError):
+    """The values are none that the message has, or do not fit their fields."""
+
+
+def encode(
+    message: str | int | Message,
+    values: Values | None = None,
+    *,
+    response: bool = False,
+    layout: str | None = None,
+    key: bytes = b"",
+    value: bytes = b"",
+    vbucket: int = 0,
+    status: int = 0,
+    opaque: int = 0,
+    cas: int = 0,
+    datatype: int = 0,
+    stream_id: int | None = None,
+    framing: bytes = b"",
+    magic: int | None = None,
+) -> bytes:
+    """It writes one frame.
+
+    ``values`` are the fields of extras and value by name; what is missing is 0. Repeated groups are lists of
+    mappings, or of numbers where an item has one field. Without ``layout`` (a version) the message's first
+    layout is taken that has all the names and agrees with the values. ``value`` follows the structured part
+    of the value, if there is one. Framing extras, and a ``stream_id``, choose the flexible magic.
+    """
+    given = dict(values or {})
+    known = _message(message)
+    shape = _layout(known, given, response, status, layout)
+    if stream_id is not None:
+        framing += STREAM_ID_TAG + _number("stream_id", stream_id, 2)
+    metadata = given.pop(METADATA, b"")
+    if not isinstance(metadata, bytes) or (metadata and not shape.tail):
+        raise EncodeError(f"{known.name} has no metadata here")
+    if metadata:
+        given.setdefault(shape.tail, len(metadata))
+    facts = {name: fact for name, fact in shape.when.items() if name in _names(shape)}
+    extras = _fixed(shape.extras, {**facts, **given})
+    body = b"".join(_part(part, given) for part in _parts(shape)) + value + metadata
+    header = Header(
+        _magic(known, response, bool(framing)) if magic is None else magic,
+        known.opcode,
+        len(framing),
+        len(key),
+        len(extras),
+        datatype,
+        status if response else vbucket,
+        len(framing) + len(extras) + len(key) + len(body),
+        opaque,
+        cas,
+    )
+    return _header(header) + framing + extras + key + body
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """It writes a decoded frame again, from its fields' values alone. Lost fields come out as zeros."""
+    out = bytearray()
+    for field in frame.fields:
+        width = field.end - field.start
+        if isinstance(field.value, int):
+            out += field.value.to_bytes(width, "little" if field.group == "flat" else "big")
+        else:
+            out += bytes(width) if field.value is None else field.value
+    return bytes(out)
+
+
+# -- which message, which layout ----------------------------------------------------------------------------
+
+
+def _message(message: str | int | Message) -> Message:
+    if isinstance(message, Message):
+        return message
+    if isinstance(message, int):
+        return MESSAGES.get(message) or Message(message, f"opcode 0x{message:02x}")
+    for known in chain(MESSAGES.values(), PUSHES.values()):
+        if known.name == message:
+            return known
+    raise EncodeError(f"no message is named {message!r}")
+
+
+def _layout(message: Message, values: Values, response: bool, status: int, version: str | None) -> Layout:
+    kind = "response" if response else "request"
+    layouts = (message.response if response else message.request) if message.known else (RAW,)
+    if response and status not in NOT_ERRORS:
+        layouts = (*layouts, ERROR)
+    named = [layout for layout in layouts if version in (None, layout.version)]
+    if not named:
+        versions = ", ".join(layout.version for layout in layouts) or "none"
+        raise EncodeError(f"{message.name} {kind} has no layout {version!r} ({versions})")
+    agreeing = [layout for layout in named if _agrees(layout, values, status if response else None)]
+    for layout in agreeing:
+        if values.keys() <= _names(layout) | ({METADATA} if layout.tail else set()):
+            return layout
+    if not agreeing:
+        raise EncodeError(f"no layout of the {message.name} {kind} has these values")
+    legal = _names(agreeing[0])
+    unknown = ", ".join(sorted(values.keys() - legal))
+    raise EncodeError(f"{message.name} {kind} has no field {unknown} ({', '.join(sorted(legal)) or 'none'})")
+
+
+def _agrees(layout: Layout, values: Values, status: int | None) -> bool:
+    """Whether nothing that was given contradicts what tells the layout from its siblings."""
+    if status is not None and layout.when.get("status", status) != status:
+        return False
+    return all(values.get(name, fact) == fact for name, fact in layout.when.items() if name in _names(layout))
+
+
+def _parts(layout: Layout) -> tuple[Part, ...]:
+    return layout.value if isinstance(layout.value, tuple) else ()
+
+
+def _names(layout: Layout) -> set[str]:
+    """It gives the names that values may have: of extras, fixed fields, groups and slots."""
+    names = {field.name for field in layout.extras}
+    for part in _parts(layout):
+        names |= {slot.field.name for slot in part.slots} if isinstance(part, FlatTable) else {part.name}
+    return names
+
+
+# -- the header ---------------------------------------------------------------------------------------------
+
+
+def _magic(message: Message, response: bool, flexible: bool) -> int:
+    if PUSHES.get(message.opcode) is message:
+        return 0x83 if response else 0x82
+    if flexible:
+        return 0x18 if response else 0x08
+    return 0x81 if response else 0x80
+
+
+def _header(header: Header) -> bytes:
+    flexible = magic_of(header.magic).flexible
+    if header.framing_length and not flexible:
+        raise EncodeError(f"magic 0x{header.magic:02x} has no framing extras")
+    limits = {"framing_length": 1, "key_length": 1 if flexible else 2, "magic": 1, "opcode": 1, "extras_length": 1}
+    limits |= {"datatype": 1, "word": 2, "body_length": 4, "opaque": 4, "cas": 8}
+    for name, number in zip(Header._fields, header, strict=True):
+        _number(name, number, limits[name])
+    return pack_header(header)
+
+
+# -- the body -----------------------------------------------------------------------------------------------
+
+
+def _number(name: str, number: object, width: int) -> bytes:
+    if not isinstance(number, int) or not 0 <= number < 1 << (8 * width):
+        raise EncodeError(f"{name} is no number of {width} bytes: {number!r}")
+    return number.to_bytes(width, "big")
+
+
+def _fixed(fields: Iterable[Field], values: Values) -> bytes:
+    return b"".join(_number(field.name, values.get(field.name, 0), field.width) for field in fields)
+
+
+def _part(part: Part, values: Values) -> bytes:
+    if isinstance(part, Field):
+        return _fixed((part,), values)
+    if isinstance(part, FlatTable):
+        return _flat(part, values)
+    if isinstance(part, Blob):
+        return _bytes(part.name, values.get(part.name, b""))
+    items = values.get(part.name, ())
+    if isinstance(items, (int, bytes)):
+        raise EncodeError(f"{part.name} is a list, not {items!r}")
+    return b"".join(_item(part, item) for item in items)
+
+
+def _item(repeat: Repeat, item: Item) -> bytes:
+    if isinstance(item, int):
+        if len(repeat.fields) != 1:
+            raise EncodeError(f"an item of {repeat.name} has several fields, not {item!r}")
+        item = {repeat.fields[0].name: item}
+    unknown = item.keys() - {field.name for field in repeat.fields}
+    if unknown:
+        raise EncodeError(f"an item of {repeat.name} has no field {', '.join(sorted(unknown))}")
+    blobs = [field for field in repeat.fields if isinstance(field, Blob)]
+    sizes = {blob.size: len(_bytes(blob.name, item.get(blob.name, b""))) for blob in blobs}
+    full = {**sizes, **item}
+    return b"".join(_part(field, full) for field in repeat.fields)
+
+
+def _bytes(name: str, value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise EncodeError(f"{name} is bytes, not {value!r}")
+    return value
+
+
+def _flat(table: FlatTable, values: Values) -> bytes:
+    """It writes a FlatBuffers root table that holds the slots with a value, widest first, texts behind it.
+
+    Root offset, vtable, table: the table begins 4 bytes before a multiple of 8, since its first word is 4
+    bytes wide and the 8-byte numbers that follow have to be aligned.
+    """
+    present = [slot for slot in table.slots if values.get(slot.field.name)]
+    present.sort(key=lambda slot: -slot.field.width if isinstance(slot.field, Field) else -4)
+    entries = [0] * (1 + max((slot.slot for slot in present), default=-1))
+    vtable = 4
+    start = vtable + 4 + 2 * len(entries)
+    start += (4 - start) % 8
+    at, inline, texts = start + 4, b"", b""
+    size = 4 + sum(slot.field.width if isinstance(slot.field, Field) else 4 for slot in present)
+    for slot in present:
+        entries[slot.slot] = at - start
+        name, value = slot.field.name, values[slot.field.name]
+        if isinstance(slot.field, Field):
+            inline += _number(name, value, slot.field.width)[::-1]
+            at += slot.field.width
+        else:
+            text = _bytes(name, value)
+            texts += bytes(-(start + size + len(texts)) % 4)
+            inline += _little(start + size + len(texts) - at, 4)
+            texts += _little(len(text), 4) + text + b"\0"
+            at += 4
+    head = _little(start, 4) + _little(4 + 2 * len(entries), 2) + _little(size, 2)
+    head += b"".join(_little(entry, 2) for entry in entries)
+    return head.ljust(start, b"\0") + _little(start - vtable, 4) + inline + texts
+
+
+def _little(number: int, width: int) -> bytes:
+    return number.to_bytes(width, "little")

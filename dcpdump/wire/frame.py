@@ -1,0 +1,169 @@
+"""RawFrame, Frame, FieldValue, Problem: a frame cut out of a stream, and a frame understood."""
+
+import struct
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from dcpdump.spec.field import Blob, Field, Layout, Message
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS, Magic
+
+_CLASSIC = struct.Struct(">BBHBBHIIQ")
+_FLEXIBLE = frozenset(magic.value for magic in MAGICS.values() if magic.flexible)
+
+
+def magic_of(value: int) -> Magic:
+    """It gives what a first byte means; a byte that is no magic reads as a classic request without a name."""
+    return MAGICS.get(value) or Magic(value, "")
+
+
+class Span(NamedTuple):
+    """Bytes start … end-1 of a frame."""
+
+    start: int
+    end: int
+
+
+class Where(NamedTuple):
+    """Where a frame's last byte was found: which record of which file, and when."""
+
+    packet: int = 0
+    ts_ns: int | None = None
+    file: str = ""
+
+
+NOWHERE = Where()
+
+
+class Header(NamedTuple):
+    """The 24 bytes before every body, unpacked. ``word`` is the vbucket of a request, the status of a response."""
+
+    magic: int
+    opcode: int
+    framing_length: int
+    key_length: int
+    extras_length: int
+    datatype: int
+    word: int
+    body_length: int
+    opaque: int
+    cas: int
+
+    @property
+    def value_length(self) -> int:
+        """The bytes that the header leaves for the value; negative where its lengths contradict each other."""
+        return self.body_length - self.framing_length - self.extras_length - self.key_length
+
+    @property
+    def frame_length(self) -> int:
+        """The bytes of the whole frame, as the header says."""
+        return HEADER_LENGTH + self.body_length
+
+
+def unpack_header(data: bytes | bytearray | memoryview, at: int = 0) -> Header:
+    """It reads the header at ``data[at:at+24]``. The magic may be any byte; raises struct.error when short."""
+    magic, opcode, key, extras, datatype, word, body, opaque, cas = _CLASSIC.unpack_from(data, at)
+    if magic in _FLEXIBLE:
+        return Header(magic, opcode, key >> 8, key & 0xFF, extras, datatype, word, body, opaque, cas)
+    return Header(magic, opcode, 0, key, extras, datatype, word, body, opaque, cas)
+
+
+def pack_header(header: Header) -> bytes:
+    """It writes the 24 bytes of a header; the inverse of unpack_header."""
+    key = header.key_length
+    h = header
+    if magic_of(h.magic).flexible:
+        key |= h.framing_length << 8
+    return _CLASSIC.pack(h.magic, h.opcode, key, h.extras_length, h.datatype, h.word, h.body_length, h.opaque, h.cas)
+
+
+@dataclass(frozen=True, slots=True)
+class RawFrame:
+    """The bytes of one frame, with its lengths read once and where it was found.
+
+    ``data`` may be shorter than the header promises (the capture ends inside) and may have holes: spans
+    whose bytes were lost and stand as zeros. ``offset`` counts from the first byte of the direction.
+    """
+
+    data: bytes
+    header: Header
+    offset: int = 0
+    where: Where = NOWHERE
+    gap_before: int = 0
+    holes: tuple[Span, ...] = ()
+    confidence: str = ""  #: "low" where a frame after a gap was found on weak evidence
+
+    @classmethod
+    def of(cls, data: bytes) -> "RawFrame":
+        """It takes bytes for one frame, as far as its header says; fewer than 24 bytes are one too."""
+        header = unpack_header(data if len(data) >= HEADER_LENGTH else data.ljust(HEADER_LENGTH, b"\0"))
+        return cls(data[: header.frame_length], header)
+
+    @property
+    def length(self) -> int:
+        """The bytes that the header promises."""
+        return self.header.frame_length
+
+    def lost(self, start: int, end: int) -> bool:
+        """It says whether any byte of a span is missing."""
+        return end > len(self.data) or any(a < end and start < b for a, b in self.holes)
+
+
+class Section(Enum):
+    """The parts of a frame, in order."""
+
+    HEADER = "header"
+    FRAMING = "framing extras"
+    EXTRAS = "extras"
+    KEY = "key"
+    VALUE = "value"
+    TAIL = "metadata"
+    REST = "unexplained"
+
+
+class FieldValue(NamedTuple):
+    """One field of one frame: what it is, which bytes it covers, what they say (None where they were lost)."""
+
+    field: Field | Blob
+    start: int
+    end: int
+    value: int | bytes | None
+    section: Section
+    group: str = ""  #: the Repeat that it belongs to
+    item: int = 0  #: which item of that
+
+
+class Problem(NamedTuple):
+    """Where a frame's bytes contradict the specification or each other, and by how much."""
+
+    text: str
+    start: int
+    end: int
+    needs: int | None = None
+    has: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame understood: its message, the layout that it follows, and fields that tile it exactly."""
+
+    raw: RawFrame
+    magic: Magic
+    message: Message
+    layout: Layout
+    fields: tuple[FieldValue, ...]
+    problems: tuple[Problem, ...] = ()
+    hints: tuple[str, ...] = ()
+    key: bytes | None = None  #: the key section as it is on the wire, None where the frame has none
+    value: bytes | None = None  #: the value section without metadata; of a secret, asterisks
+    stream_id: int | None = None
+    lookup: dict[str, int] = field(default_factory=dict)  #: extras and fixed value fields by name
+
+    @property
+    def header(self) -> Header:
+        """The frame's header."""
+        return self.raw.header
+
+    def get(self, name: str) -> int | None:
+        """It gives a field of the extras or of a fixed value by name, None where the frame has no such field."""
+        return self.lookup.get(name)

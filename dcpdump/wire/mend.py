@@ -1,0 +1,165 @@
+"""mend(): the smallest edit of a header that makes a contradictory frame consistent.
+
+People paste examples whose lengths are wrong, out of logs, of clients in the making, of the specification
+itself. The bytes are shown as they are; this says what the writer probably meant. It tries every layout of
+the message, gives the body the bytes that are there, and judges the readings that result.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dcpdump.spec import ERROR
+from dcpdump.spec.field import MUST, NEVER, Field, Layout
+from dcpdump.spec.header import HEADER_LENGTH, header_fields
+from dcpdump.spec.names import CONTROL_KEYS, NOT_ERRORS
+from dcpdump.wire.decode import decode
+from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
+from dcpdump.wire.session import Session
+from dcpdump.wire.value import SEPARATOR
+
+_CONTROL = 0x5E
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One field of the frame that would have to say something else."""
+
+    label: str
+    start: int
+    end: int
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        width = 2 * (self.end - self.start)
+        last = self.end - 1
+        place = str(self.start) if self.start == last else f"{self.start}-{last}"
+        return f"{self.label} ({place}): 0x{self.before:0{width}x} -> 0x{self.after:0{width}x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A consistent frame out of the bytes of a contradictory one, and the edits that lead to it."""
+
+    data: bytes
+    edits: tuple[Edit, ...]
+
+
+def mend(frame: Frame, data: bytes) -> Mended | None:
+    """It looks for the smallest edit under which ``data`` is exactly one frame of the same message.
+
+    ``frame`` is the literal reading of ``data``. Only readings without problems count; of those the ones with
+    a printable key and reserved fields at zero are preferred, then one that needs a single edit, then those
+    that keep the value's length as the header has it, then the fewest edits. None where there is no such
+    reading, or where it needs no edit.
+    """
+    if len(data) < HEADER_LENGTH:
+        return None
+    best: tuple[tuple[int, int, int, int], Mended] | None = None
+    for header, extras in _candidates(frame, data):
+        mended = _apply(frame, data, header, extras)
+        reading = decode(RawFrame.of(mended.data))
+        meaning = Session().understand(reading).meaning
+        if reading.problems or meaning.problems:
+            continue
+        if not mended.edits:
+            return None
+        key = meaning.key
+        rank = (
+            int(key is not None and not _printable(key)) + _reserved_bits(reading),
+            int(len(mended.edits) > 1),
+            int(reading.header.value_length != frame.header.value_length >= 0),
+            len(mended.edits),
+        )
+        if best is None or rank < best[0]:
+            best = (rank, mended)
+    return best[1] if best else None
+
+
+def _candidates(frame: Frame, data: bytes) -> Iterator[tuple[Header, dict[str, int]]]:
+    """It gives headers, with extras fields to set, under which the bytes would have a layout of the message."""
+    header = frame.header
+    body = len(data) - HEADER_LENGTH
+    for layout in _layouts(frame):
+        rest = body - header.framing_length - layout.extras_length
+        if rest < 0:
+            continue
+        for key in sorted(_key_lengths(frame, layout, rest, data)):
+            if _value_fits(layout, rest - key):
+                new = header._replace(extras_length=layout.extras_length, key_length=key, body_length=body)
+                names = {field.name for field in layout.extras}
+                yield new, {name: value for name, value in layout.when.items() if name in names}
+
+
+def _layouts(frame: Frame) -> tuple[Layout, ...]:
+    if not frame.magic.response:
+        return frame.message.request
+    if frame.header.word not in NOT_ERRORS:
+        return (ERROR,)
+    return tuple(
+        layout for layout in frame.message.response if layout.when.get("status", frame.header.word) == frame.header.word
+    )
+
+
+def _key_lengths(frame: Frame, layout: Layout, rest: int, data: bytes) -> set[int]:
+    """It gives the key lengths worth trying: the header's, and those that leave a value of a likely length."""
+    if layout.key is NEVER:
+        return {0}
+    header = frame.header
+    lengths = {header.key_length}
+    if header.value_length >= 0:
+        lengths.add(rest - header.value_length)
+    if layout.value_length is not None:
+        lengths.add(rest - layout.value_length)
+    if header.opcode == _CONTROL:
+        body = data[len(data) - rest :]
+        lengths |= {len(name) for name in CONTROL_KEYS if body.startswith(name.encode())}
+    least = 1 if layout.key is MUST else 0
+    return {length for length in lengths if least <= length <= rest}
+
+
+def _value_fits(layout: Layout, length: int) -> bool:
+    wanted = layout.when.get("value_length", layout.value_length)
+    return length == wanted if wanted is not None else layout.value is not MUST or length > 0
+
+
+def _apply(frame: Frame, data: bytes, header: Header, extras: dict[str, int]) -> Mended:
+    edits: list[Edit] = []
+    new = bytearray(pack_header(header) + data[HEADER_LENGTH:])
+    at = 0
+    for field in header_fields(frame.magic):
+        before = int.from_bytes(data[at : at + field.width], "big")
+        after = int.from_bytes(new[at : at + field.width], "big")
+        if before != after:
+            edits.append(Edit(field.label, at, at + field.width, before, after))
+        at += field.width
+    at = HEADER_LENGTH + header.framing_length
+    layout = next(lay for lay in _layouts(frame) if _is(lay, header, extras))
+    key = at + layout.extras_length
+    separator = bytes(new[key : key + header.key_length]).find(SEPARATOR)
+    for field in layout.extras:
+        wanted = separator if field.name == "clen" and separator >= 0 else extras.get(field.name)
+        before = int.from_bytes(new[at : at + field.width], "big")
+        if wanted is not None and wanted != before:
+            new[at : at + field.width] = wanted.to_bytes(field.width, "big")
+            edits.append(Edit(field.label, at, at + field.width, before, wanted))
+        at += field.width
+    return Mended(bytes(new), tuple(edits))
+
+
+def _is(layout: Layout, header: Header, extras: dict[str, int]) -> bool:
+    return layout.extras_length == header.extras_length and all(
+        layout.when.get(name) == value for name, value in extras.items()
+    )
+
+
+def _reserved_bits(frame: Frame) -> int:
+    """It counts reserved fields that are not zero, as they are in every real message."""
+    return sum(1 for field in frame.fields if isinstance(field.field, Field) and field.field.reserved and field.value)
+
+
+def _printable(key: bytes) -> bool:
+    try:
+        return key.decode("utf-8").isprintable()
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,241 @@
+"""Where a frame may begin: the evidence for a header, and the search for one after bytes were lost.
+
+DCP has no marker between frames, so a lost header means looking for 24 bytes that can hardly be anything
+else. Three levels of evidence, each compiled from the protocol table:
+
+1. *framed*: one of the six magics, and lengths that do not contradict each other (a server looks no closer);
+2. *known*: and an opcode that has a name, a legal datatype, a vbucket or status that exists;
+3. *strict*: and a DCP message whose extras, key and value have lengths that the table allows.
+
+In step, level 1 is enough. To get back into step it takes level 3, then headers that chain on from it, and an
+opaque that belongs to a stream of this connection, since a document may hold perfect frames itself.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from dcpdump.spec import MESSAGES, PUSHES, find
+from dcpdump.spec.field import MUST, NEVER, Layout, Presence
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
+from dcpdump.spec.names import STATUS
+from dcpdump.wire.frame import Header, unpack_header
+
+MAX_VBUCKET = 1024
+MAX_KEY = 251
+MAX_DATATYPE = 7
+#: Bytes after a weakly supported header in which a better one is still looked for.
+SEARCH_WINDOW = 1024 * 1024
+#: Headers that must follow one another before a place is believed.
+CHAIN = 2
+
+_DCP_OPCODES = sorted(opcode for opcode, message in MESSAGES.items() if message.dcp)
+_CANDIDATE = re.compile(
+    b"[\x80\x81\x08][" + re.escape(bytes((_DCP_OPCODES[0],))) + b"-" + re.escape(bytes((_DCP_OPCODES[-1],))) + b"]"
+)
+#: Messages that carry an opaque of their own, not a stream's.
+_OWN_OPAQUE = frozenset({0x50, 0x51, 0x52, 0x53, 0x54, 0x5C, 0x5D, 0x5E})
+
+
+class Streams(Protocol):
+    """What is known of a connection's streams."""
+
+    @property
+    def streams(self) -> Mapping[int, int]:
+        """Opaque → vbucket of the streams that were asked for or seen."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the connection was seen from its DCP_OPEN on, so that it has no other streams."""
+
+    def last_seqno(self, opaque: int) -> int | None:
+        """It gives the last seqno seen on the stream of an opaque."""
+
+
+class Verdict(Enum):
+    """What a place in the bytes is judged to be."""
+
+    FRAME = "a frame begins here"
+    WEAK = "a frame may begin here"
+    NO = "no frame begins here"
+    WAIT = "more bytes are needed to tell"
+
+
+class Kinship(Enum):
+    """Whether a candidate belongs to the connection."""
+
+    OURS = "it goes with a stream that was seen"
+    UNKNOWN = "its stream was not seen"
+    ALIEN = "it contradicts what was seen: a document's copy of a frame"
+
+
+class Found(NamedTuple):
+    """The outcome of a search: where, and how sure."""
+
+    at: int
+    verdict: Verdict
+
+
+def framed(header: Header) -> bool:
+    """Level 1: magic and lengths are those of a frame."""
+    return header.magic in MAGICS and header.value_length >= 0 and header.body_length <= MAX_FRAME - HEADER_LENGTH
+
+
+def known(header: Header) -> bool:
+    """Level 2: framed, and every byte of the header has a meaning."""
+    if not framed(header) or header.datatype > MAX_DATATYPE:
+        return False
+    magic = MAGICS[header.magic]
+    if header.opcode not in (PUSHES if magic.server else MESSAGES):
+        return False
+    return header.word in STATUS.names if magic.response else header.word < MAX_VBUCKET
+
+
+def fits_table(header: Header) -> bool:
+    """Whether a known header's section lengths are those of one of its message's layouts."""
+    magic = MAGICS[header.magic]
+    message = find(header.opcode, server=magic.server)
+    if magic.response and header.word != 0:
+        return header.key_length == 0 and header.extras_length in (0, 4)
+    layouts = message.response if magic.response else message.request
+    return any(_lengths_fit(layout, header) for layout in layouts)
+
+
+def strict(header: Header) -> bool:
+    """Level 3: a DCP message of classic framing, or flexible with a stream id, exactly as the table has it."""
+    if header.magic not in (0x80, 0x81, 0x08) or not known(header):
+        return False
+    return MESSAGES[header.opcode].dcp and fits_table(header)
+
+
+def _lengths_fit(layout: Layout, header: Header) -> bool:
+    if layout.extras_length != header.extras_length:
+        return False
+    if layout.key is NEVER and header.key_length:
+        return False
+    if layout.key is MUST and not 1 <= header.key_length <= MAX_KEY:
+        return False
+    wanted = layout.when.get("value_length", layout.value_length)
+    if wanted is not None:
+        return header.value_length == wanted
+    return layout.value is not Presence.MUST or header.value_length > 0
+
+
+def begins(data: bytes | bytearray, *, final: bool = False) -> Verdict:
+    """It judges whether a direction's very first bytes are a frame of the memcached binary protocol.
+
+    A header that fits the protocol table is believed at once; one of which only the name is known when the
+    next header is known too, or when the frame ends where the bytes do. ``final``: no more bytes will come.
+    """
+    if len(data) < HEADER_LENGTH:
+        return Verdict.NO if final or (data and data[0] not in MAGICS) else Verdict.WAIT
+    header = unpack_header(data)
+    if not known(header):
+        return Verdict.NO
+    if fits_table(header):
+        return Verdict.FRAME
+    if MAGICS[header.magic].response and header.word == 0 and header.extras_length > 32:
+        return Verdict.NO
+    return chained(data, 0, 1, final=final)
+
+
+def chained(data: bytes | bytearray, at: int, count: int, *, final: bool) -> Verdict:
+    """It follows ``count`` frames on from the one at ``at``: each must be known, or the bytes end at its start."""
+    for _ in range(count):
+        at += unpack_header(data, at).frame_length
+        if at == len(data):
+            return Verdict.FRAME
+        if at + HEADER_LENGTH > len(data):
+            if not final:
+                return Verdict.WAIT
+            # The bytes end inside the next header, or inside the frame itself: then it stays weak.
+            return Verdict.FRAME if at < len(data) and data[at] in MAGICS else Verdict.WEAK
+        if not known(unpack_header(data, at)):
+            return Verdict.NO
+    return Verdict.FRAME
+
+
+def find_frame(data: bytes | bytearray, start: int, streams: Streams, *, final: bool, segment: bool = False) -> Found:
+    """It looks for the first place from ``start`` at which a frame begins.
+
+    FRAME: there is one at ``at``. WAIT: the bytes before ``at`` hold none, what follows needs more bytes
+    (never with ``final``). NO: none, and nothing before ``at`` need be kept. WEAK: a frame may begin at
+    ``at``, and nothing better was found within the window. ``segment``: ``start`` is where a TCP segment
+    begins, which is a likely place: there, neighbours of DCP on the same connection are believed too.
+    """
+    if segment and start + HEADER_LENGTH <= len(data):
+        header = unpack_header(data, start)
+        if known(header) and not strict(header):
+            verdict = chained(data, start, CHAIN, final=final)
+            if verdict in (Verdict.FRAME, Verdict.WAIT):
+                return Found(start, verdict)
+    weak = -1
+    dead: set[int] = set()
+    at = start
+    while True:
+        match = _CANDIDATE.search(data, at)
+        if match is None or match.start() + HEADER_LENGTH > len(data):
+            break
+        at = match.start()
+        if weak >= 0 and at - weak > SEARCH_WINDOW:
+            return Found(weak, Verdict.WEAK)
+        header = unpack_header(data, at)
+        if strict(header):
+            verdict = chained(data, at, CHAIN, final=final)
+            if verdict is Verdict.WAIT and header.frame_length <= SEARCH_WINDOW:
+                return Found(at if weak < 0 else weak, Verdict.WAIT)
+            kinship = _kinship(data, at, header, streams)
+            if verdict is Verdict.FRAME and kinship is Kinship.OURS:
+                return Found(_earliest(data, weak, at), Verdict.FRAME)
+            if verdict is not Verdict.NO and weak < 0 and kinship is not Kinship.ALIEN and _leads_on(data, at, dead):
+                weak = at
+        at += 1
+    if weak >= 0:
+        done = final or len(data) - weak > SEARCH_WINDOW
+        return Found(weak, Verdict.WEAK if done else Verdict.WAIT)
+    rest = len(data) if final else max(start, len(data) - HEADER_LENGTH + 1)
+    return Found(rest, Verdict.NO)
+
+
+def _earliest(data: bytes | bytearray, weak: int, at: int) -> int:
+    """It goes back to a weaker place where the frames from there lead exactly to ``at``."""
+    if weak < 0:
+        return at
+    place = weak
+    while place < at:
+        place += unpack_header(data, place).frame_length
+    return weak if place == at else at
+
+
+def _leads_on(data: bytes | bytearray, at: int, dead: set[int]) -> bool:
+    """Whether known headers follow one another from ``at`` as far as there are bytes; a copy in a document ends.
+
+    ``dead`` remembers the places that do not lead on, so that a search over many stays linear.
+    """
+    passed: list[int] = []
+    while at + HEADER_LENGTH <= len(data):
+        passed.append(at)
+        header = unpack_header(data, at)
+        if at in dead or not known(header):
+            dead.update(passed)
+            return False
+        at += header.frame_length
+    return True
+
+
+def _kinship(data: bytes | bytearray, at: int, header: Header, streams: Streams) -> Kinship:
+    """It says whether a candidate's opaque, vbucket and seqno go with the streams of this connection."""
+    if not streams.streams or header.magic == 0x81 or header.opcode in _OWN_OPAQUE:
+        return Kinship.OURS
+    vbucket = streams.streams.get(header.opaque)
+    if vbucket is None:
+        return Kinship.ALIEN if streams.complete else Kinship.UNKNOWN
+    if vbucket != header.word:
+        return Kinship.ALIEN
+    last = streams.last_seqno(header.opaque)
+    layout = next((lay for lay in find(header.opcode).request if _lengths_fit(lay, header)), None)
+    if last is None or layout is None or not layout.extras or layout.extras[0].name != "by_seqno":
+        return Kinship.OURS
+    begin = at + HEADER_LENGTH + header.framing_length
+    return Kinship.OURS if int.from_bytes(data[begin : begin + 8], "big") > last else Kinship.ALIEN

@@ -1,0 +1,157 @@
+"""Session: what one connection has said so far that changes how its later frames are read.
+
+It knows what HELLO granted, what OPEN asked for, which requests wait for a response and which vbucket a
+stream's opaque stands for. Where the beginning was not seen, it infers whether keys carry collection ids,
+and says that this is a guess.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dcpdump.spec.names import COLLECTIONS
+from dcpdump.wire.frame import Frame
+from dcpdump.wire.value import RESERVED_IDS, Meaning, interpret, read_prefix
+
+_HELLO, _STAT, _OPEN, _STREAM_REQ, _CONTROL, _MARKER = 0x1F, 0x10, 0x50, 0x53, 0x5E, 0x56
+_UNDERLYING_DATATYPE = 0x40
+_ACKNOWLEDGE = 0x08
+#: Messages that only a connection with collections carries.
+_COLLECTION_MESSAGES = frozenset({0x5F, 0x64, 0x65, 0x66})
+#: Requests without an answer are forgotten, oldest first, beyond this many.
+MAX_OUTSTANDING = 4096
+MAX_STREAMS = 65_536
+
+
+class Asked(NamedTuple):
+    """A request that waits for its response, or got it."""
+
+    frame: int  #: its number in the output
+    ts_ns: int | None
+    vbucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A frame in the light of its connection."""
+
+    meaning: Meaning
+    vbucket: int | None  #: the request's own, or of a response that of its request
+    request: Asked | None = None  #: what a response answers
+
+
+class Session:
+    """One connection's memory. Feed it every frame, in order, with its direction (0 or 1; -1 unknown)."""
+
+    def __init__(self) -> None:
+        self.features: frozenset[int] | None = None
+        self.open_flags: int | None = None
+        self.streams: dict[int, int] = {}  #: opaque → vbucket of streams that were asked for or seen
+        self._seqnos: dict[int, int] = {}  # opaque → last by_seqno
+        self._waiting: dict[tuple[int, int, int], Asked] = {}
+        self._marker_asked: int | None = None  # opaque of the request for markers of version 2.2
+        self._certain = False  #: something was seen that only a connection with collections carries
+        self._keys_fit = True  #: every data key so far may start with a collection id
+        self._keys_tell = False  #: at least one does and is no plain text
+
+    @property
+    def collections(self) -> bool | None:
+        """Whether data keys carry a collection id; None where nothing speaks for it."""
+        if self.features is not None:
+            return COLLECTIONS in self.features
+        if self._certain or (self._keys_fit and self._keys_tell):
+            return True
+        return None
+
+    @property
+    def inferred(self) -> bool:
+        """Whether ``collections`` is a guess: the answer to HELLO was not seen."""
+        return self.features is None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the connection was seen from its DCP_OPEN on, so that ``streams`` are all that it has."""
+        return self.open_flags is not None
+
+    def last_seqno(self, opaque: int) -> int | None:
+        """It gives the last seqno seen on the stream of an opaque; None where none was seen."""
+        return self._seqnos.get(opaque)
+
+    def understand(self, frame: Frame, number: int = 0, direction: int = -1) -> Understood:
+        """It reads a frame in the light of those before it, and remembers what it says for those after."""
+        self._learn(frame)
+        meaning = interpret(
+            frame,
+            collections=self.collections,
+            inferred=self.inferred,
+            underlying_datatype=bool((self.open_flags or 0) & _UNDERLYING_DATATYPE),
+        )
+        if frame.magic.response:
+            return self._answered(frame, meaning, direction)
+        self._ask(frame, number, direction)
+        return Understood(meaning, frame.header.word)
+
+    # -- requests and responses -------------------------------------------------------------------------
+
+    def _ask(self, frame: Frame, number: int, direction: int) -> None:
+        header = frame.header
+        if frame.message.streamed or header.opcode == _STREAM_REQ:
+            if header.opaque not in self.streams and len(self.streams) >= MAX_STREAMS:
+                del self.streams[next(iter(self.streams))]
+                self._seqnos.clear()
+            self.streams[header.opaque] = header.word
+            seqno = frame.get("by_seqno")
+            if seqno is not None:
+                self._seqnos[header.opaque] = seqno
+            elif header.opcode == _STREAM_REQ:
+                self._seqnos.pop(header.opaque, None)
+        acknowledged = header.opcode == _MARKER and (frame.get("snapshot_type") or 0) & _ACKNOWLEDGE
+        if frame.message.replies or acknowledged:
+            if len(self._waiting) >= MAX_OUTSTANDING:
+                del self._waiting[next(iter(self._waiting))]
+            where = frame.raw.where
+            self._waiting[direction, header.opcode, header.opaque] = Asked(number, where.ts_ns, header.word)
+
+    def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Understood:
+        header = frame.header
+        asker = -1 if direction < 0 else 1 - direction
+        place = (asker, header.opcode, header.opaque)
+        more = header.opcode == _STAT and frame.key  # a STAT is answered until an empty key
+        asked = self._waiting.get(place) if more else self._waiting.pop(place, None)
+        vbucket = asked.vbucket if asked else None
+        if asked is None and frame.message.streamed:
+            vbucket = self.streams.get(header.opaque)
+        return Understood(meaning, vbucket, asked)
+
+    # -- what the connection has ------------------------------------------------------------------------
+
+    def _learn(self, frame: Frame) -> None:
+        opcode, response = frame.header.opcode, frame.magic.response
+        whole = not frame.raw.lost(0, frame.raw.length)
+        if opcode == _HELLO and response and not frame.header.word and not frame.magic.server and whole:
+            granted = [field.value for field in frame.fields if field.group == "features"]
+            self.features = frozenset(value for value in granted if isinstance(value, int))
+        elif opcode == _OPEN and not response:
+            self.open_flags = frame.get("flags")
+        elif opcode == _CONTROL and not response and frame.key == b"max_marker_version":
+            self._marker_asked = frame.header.opaque
+        elif opcode == _CONTROL and response and not frame.header.word:
+            self._certain |= frame.header.opaque == self._marker_asked
+        if self.features is None and not response:
+            self._infer(frame)
+
+    def _infer(self, frame: Frame) -> None:
+        opcode = frame.header.opcode
+        if (
+            opcode in _COLLECTION_MESSAGES
+            or frame.stream_id is not None
+            or (opcode == _STREAM_REQ and frame.value)
+            or frame.layout.version.startswith("2.2")
+        ):
+            self._certain = True
+        if frame.key and frame.message.collection_key and "clen" not in frame.layout.version:
+            prefix = read_prefix(frame.key)
+            fits = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS
+            if prefix is None or not fits or prefix.size == len(frame.key):
+                self._keys_fit = False
+            elif frame.key[0] == 0 or not 0x20 <= frame.key[0] <= 0x7E:
+                self._keys_tell = True

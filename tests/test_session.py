@@ -1,0 +1,248 @@
+"""Session: what HELLO granted, what is inferred where it was not seen, which response answers which request."""
+
+from typing import Any
+
+import pytest
+
+from dcpdump.wire.decode import decode
+from dcpdump.wire.encode import encode
+from dcpdump.wire.frame import Frame, RawFrame, Span, Where, unpack_header
+from dcpdump.wire.session import Asked, Session, Understood
+
+COLLECTIONS, JSON = 0x12, 0x0B
+CLIENT, SERVER = 0, 1
+
+
+def frame(name: str, values: dict[str, Any] | None = None, *, ts_ns: int | None = None, **given: Any) -> Frame:
+    data = encode(name, values or {}, **given)
+    return decode(RawFrame(data, unpack_header(data), where=Where(1, ts_ns)))
+
+
+def hear(session: Session, *frames: Frame) -> list[Understood]:
+    return [session.understand(each, number) for number, each in enumerate(frames, 1)]
+
+
+def mutation(key: bytes, **given: Any) -> Frame:
+    return frame("DCP_MUTATION", {"by_seqno": 4}, key=key, **given)
+
+
+def reading(session: Session, key: bytes) -> tuple[bytes | None, int | None, bool]:
+    """It gives how a mutation's key is read now: (key, collection, whether that is a guess)."""
+    meaning = session.understand(mutation(key)).meaning
+    return meaning.key, meaning.collection, meaning.collection_inferred
+
+
+# -- what HELLO says ------------------------------------------------------------------------------------------
+
+
+def test_collections_are_on_where_the_answer_to_hello_grants_them() -> None:
+    session = Session()
+    hear(session, frame("HELLO", {"features": [JSON, COLLECTIONS]}, response=True))
+    assert reading(session, b"\x08hello") == (b"hello", 8, False)
+
+
+def test_collections_are_off_where_the_answer_does_not_grant_them() -> None:
+    session = Session()
+    hear(
+        session,
+        frame("HELLO", {"features": [JSON, COLLECTIONS]}),
+        frame("HELLO", {"features": [JSON]}, response=True),
+    )
+    assert reading(session, b"\x08hello") == (b"\x08hello", None, False)
+
+
+def test_each_hello_replaces_the_one_before_and_a_refused_one_grants_nothing() -> None:
+    session = Session()
+    hear(
+        session,
+        frame("HELLO", {"features": [COLLECTIONS]}, response=True),
+        frame("HELLO", response=True, status=0x04),
+    )
+    assert session.collections is True
+    hear(session, frame("HELLO", {"features": [JSON]}, response=True))
+    assert session.collections is False
+
+
+def test_an_answer_to_hello_of_which_bytes_were_lost_says_nothing() -> None:
+    data = encode("HELLO", {"features": [JSON, COLLECTIONS]}, response=True)
+    session = Session()
+    session.understand(decode(RawFrame(data, unpack_header(data), holes=(Span(26, 28),))))
+    session.understand(decode(RawFrame(data[:26], unpack_header(data))))
+    assert session.features is None
+
+
+# -- what is inferred without it ------------------------------------------------------------------------------
+
+
+def test_nothing_is_inferred_from_nothing() -> None:
+    assert reading(Session(), b"hello") == (b"hello", None, True)
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        frame("DCP_SYSTEM_EVENT", {"event": 0, "version": 0}, key=b"c"),
+        frame("DCP_SEQNO_ADVANCED", {"by_seqno": 9}),
+        frame("DCP_OSO_SNAPSHOT", {"flags": 1}),
+        frame("DCP_CACHE_TRANSFER", {"items": [{"key": b"\0k"}]}),
+        frame("DCP_STREAM_END", {"status": 0}, stream_id=3),
+        frame("DCP_STREAM_REQ", value=b'{"uid":"0"}'),
+        frame("DCP_SNAPSHOT_MARKER", {"version": 2, "high_prepared_seqno": 3}),
+        frame("DCP_SNAPSHOT_MARKER", {"version": 2, "purge_seqno": 3}, layout="2.2-pre"),
+    ],
+    ids=lambda sign: f"{sign.message.name} {sign.layout.version}",
+)
+def test_what_only_a_connection_with_collections_carries_tells_that_it_has_them(sign: Frame) -> None:
+    session = Session()
+    hear(session, sign)
+    assert reading(session, b"hello") == (b"ello", ord("h"), True)
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        frame("DCP_STREAM_REQ"),
+        frame("DCP_SNAPSHOT_MARKER", {"start_seqno": 1}),
+        frame("DCP_SNAPSHOT_MARKER", {"version": 0, "max_visible_seqno": 3}),
+        frame("DCP_STREAM_END", {"status": 0}),
+        frame("DCP_NOOP"),
+        frame("DCP_CONTROL", key=b"enable_noop", value=b"true"),
+    ],
+    ids=lambda sign: f"{sign.message.name} {sign.layout.version}",
+)
+def test_what_any_connection_carries_tells_nothing(sign: Frame) -> None:
+    session = Session()
+    hear(session, sign)
+    assert reading(session, b"hello") == (b"hello", None, True)
+
+
+def test_markers_of_version_22_that_were_granted_tell_but_not_if_refused() -> None:
+    ask = frame("DCP_CONTROL", key=b"max_marker_version", value=b"2.2", opaque=7)
+    for status, collections in ((0, True), (0x83, None)):
+        session = Session()
+        hear(session, ask, frame("DCP_CONTROL", response=True, status=status, opaque=7))
+        assert session.collections is collections
+    other = Session()
+    hear(other, ask, frame("DCP_CONTROL", response=True, opaque=8))
+    assert other.collections is None
+
+
+def test_a_key_that_starts_with_the_default_collections_zero_tells() -> None:
+    assert reading(Session(), b"\0hello") == (b"hello", 0, True)
+
+
+def test_a_key_whose_first_byte_is_no_text_tells() -> None:
+    assert reading(Session(), b"\x08hello") == (b"hello", 8, True)
+    assert reading(Session(), b"\xd5\x0ahello") == (b"hello", 0x555, True)
+
+
+def test_keys_of_plain_text_tell_nothing_though_each_might_start_with_an_id() -> None:
+    session = Session()
+    hear(session, mutation(b"alice"), mutation(b"bob"))
+    assert reading(session, b"carol") == (b"carol", None, True)
+
+
+@pytest.mark.parametrize("odd", [b"\x07hello", b"\x80", b"\0", b"\x88\0k", b"\xff\xff\xff\xff\xff\xffk", b"h"])
+def test_one_key_that_cannot_start_with_an_id_speaks_against_all(odd: bytes) -> None:
+    session = Session()
+    hear(session, mutation(odd), mutation(b"\0hello"))
+    assert session.collections is None
+
+
+def test_the_previews_keys_and_the_keys_of_other_messages_tell_nothing() -> None:
+    session = Session()
+    hear(
+        session,
+        frame("DCP_MUTATION", {"clen": 0}, key=b"\x07k"),
+        frame("DCP_OPEN", key=b"\x07k"),
+        frame("DCP_CONTROL", key=b"\x07k", value=b"v"),
+    )
+    assert reading(session, b"\0k") == (b"k", 0, True)
+
+
+def test_what_hello_granted_outweighs_every_guess() -> None:
+    session = Session()
+    hear(
+        session,
+        frame("DCP_SYSTEM_EVENT", {"event": 0, "version": 0}, key=b"c"),
+        frame("HELLO", {"features": [JSON]}, response=True),
+    )
+    assert reading(session, b"\0hello") == (b"\0hello", None, False)
+
+
+def test_a_connection_opened_to_keep_datatypes_of_values_it_leaves_out_is_remembered() -> None:
+    session = Session()
+    hear(session, frame("DCP_OPEN", {"flags": 0x41}, key=b"c"))
+    assert session.understand(mutation(b"k", value=b"x", datatype=2)).meaning.problems == ()
+    assert len(Session().understand(mutation(b"k", value=b"x", datatype=2)).meaning.problems) == 1
+
+
+# -- requests and responses -----------------------------------------------------------------------------------
+
+
+def test_a_response_is_paired_with_the_request_of_its_opaque_and_has_its_vbucket() -> None:
+    session = Session()
+    session.understand(frame("DCP_STREAM_REQ", vbucket=7, opaque=1, ts_ns=1000), 1, CLIENT)
+    session.understand(frame("DCP_STREAM_REQ", vbucket=8, opaque=2, ts_ns=2000), 2, CLIENT)
+    answer = frame("DCP_STREAM_REQ", response=True, opaque=1)
+    understood = session.understand(answer, 3, SERVER)
+    assert (understood.vbucket, understood.request) == (7, Asked(1, 1000, 7))
+    assert session.understand(answer, 4, SERVER).request is None, "a request is answered once"
+
+
+def test_a_request_is_answered_by_the_other_side_only() -> None:
+    session = Session()
+    session.understand(frame("DCP_NOOP", opaque=1), 1, SERVER)
+    assert session.understand(frame("DCP_NOOP", response=True, opaque=1), 2, SERVER).request is None
+    assert session.understand(frame("DCP_NOOP", response=True, opaque=1), 3, CLIENT).request == Asked(1, None, 0)
+
+
+def test_a_response_of_another_opcode_answers_nothing() -> None:
+    session = Session()
+    session.understand(frame("DCP_NOOP", opaque=1), 1, CLIENT)
+    assert session.understand(frame("DCP_CONTROL", response=True, opaque=1), 2, SERVER).request is None
+
+
+def test_statistics_are_answered_until_an_empty_key() -> None:
+    session = Session()
+    session.understand(frame("STAT", key=b"dcp", opaque=1), 1, CLIENT)
+    keys = (b"a", b"b", b"", b"c")
+    answers = [session.understand(frame("STAT", key=key, response=True, opaque=1), 2, SERVER) for key in keys]
+    assert [answer.request is not None for answer in answers] == [True, True, True, False]
+
+
+def test_an_error_about_a_mutation_has_the_vbucket_of_its_stream() -> None:
+    session = Session()
+    session.understand(frame("DCP_STREAM_REQ", vbucket=7, opaque=1), 1, CLIENT)
+    session.understand(mutation(b"k", vbucket=7, opaque=1), 2, SERVER)
+    understood = session.understand(frame("DCP_MUTATION", response=True, status=0x22, opaque=1), 3, CLIENT)
+    assert (understood.vbucket, understood.request) == (7, None)
+
+
+def test_a_snapshot_marker_waits_for_an_answer_only_where_it_asks_for_one() -> None:
+    for kind, request in ((0x09, Asked(1, None, 7)), (0x01, None)):
+        session = Session()
+        session.understand(frame("DCP_SNAPSHOT_MARKER", {"snapshot_type": kind}, vbucket=7, opaque=1), 1, SERVER)
+        answer = session.understand(frame("DCP_SNAPSHOT_MARKER", response=True, opaque=1), 2, CLIENT)
+        assert (answer.vbucket, answer.request) == (7, request)
+
+
+def test_the_streams_of_a_connection_and_their_last_seqnos_are_known() -> None:
+    session = Session()
+    hear(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1), mutation(b"k", vbucket=7, opaque=1))
+    assert (dict(session.streams), session.last_seqno(1), session.last_seqno(2)) == ({1: 7}, 4, None)
+    hear(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1))
+    assert session.last_seqno(1) is None, "a stream that is asked for again starts again"
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpdump.wire.session.MAX_OUTSTANDING", 40)
+    monkeypatch.setattr("dcpdump.wire.session.MAX_STREAMS", 60)
+    session = Session()
+    for opaque in range(50):
+        session.understand(frame("DCP_NOOP", opaque=opaque), opaque, CLIENT)
+    assert session.understand(frame("DCP_NOOP", response=True, opaque=9), 0, SERVER).request is None
+    assert session.understand(frame("DCP_NOOP", response=True, opaque=10), 0, SERVER).request is not None
+    for opaque in range(70):
+        session.understand(mutation(b"k", opaque=opaque))
+    assert list(session.streams) == list(range(10, 70))

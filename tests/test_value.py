@@ -1,0 +1,362 @@
+"""What keys and values mean: collection ids, Snappy, xattrs, JSON. And the lies that they may tell."""
+
+import json
+import subprocess
+import sys
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.decode import decode
+from dcpdump.wire.encode import Item as Record
+from dcpdump.wire.encode import encode
+from dcpdump.wire.frame import Frame, RawFrame
+from dcpdump.wire.value import (
+    MAX_VALUE,
+    Body,
+    Item,
+    Meaning,
+    Prefix,
+    decompress,
+    encode_prefix,
+    interpret,
+    json_fault,
+    open_value,
+    parse_json,
+    read_prefix,
+    split_xattrs,
+)
+
+# -- collection ids -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wire", "collection"),
+    [
+        ("00", 0),
+        ("08", 8),
+        ("7f", 127),
+        ("8001", 128),
+        ("d50a", 0x555),
+        ("ab04", 555),
+        ("ff7f", 16383),
+        ("808001", 16384),
+        ("ffffffff0f", 0xFFFFFFFF),
+    ],
+)
+def test_a_collection_id_is_leb128(wire: str, collection: int) -> None:
+    data = bytes.fromhex(wire)
+    assert read_prefix(data + b"key") == Prefix(collection, len(data))
+    assert encode_prefix(collection) == data
+
+
+@given(st.integers(0, 0xFFFFFFFF), st.binary(max_size=5))
+def test_a_collection_id_is_read_as_it_was_written(collection: int, key: bytes) -> None:
+    data = encode_prefix(collection)
+    assert read_prefix(data + key) == Prefix(collection, len(data))
+
+
+@pytest.mark.parametrize(
+    ("wire", "prefix"),
+    [
+        ("", None),
+        ("80", None),
+        ("ffffffff", None),
+        ("ffffffffff", None),
+        ("8000", Prefix(0, 2, "the collection id is not in its shortest form")),
+        ("888000", Prefix(8, 3, "the collection id is not in its shortest form")),
+        ("ffffffff1f", Prefix(0x1FFFFFFFF, 5, "the collection id is longer than 32 bits")),
+        ("ffffffffff01", Prefix(0xFFFFFFFFF, 6, "the collection id is longer than 32 bits")),
+    ],
+)
+def test_a_collection_id_that_is_cut_or_too_long_is_told(wire: str, prefix: Prefix | None) -> None:
+    assert read_prefix(bytes.fromhex(wire)) == prefix
+
+
+def frame(key: bytes = b"", value: bytes = b"", datatype: int = 0, **values: int) -> Frame:
+    data = encode("DCP_MUTATION", {"by_seqno": 4, **values}, key=key, value=value, datatype=datatype)
+    return decode(RawFrame.of(data))
+
+
+def faults(meaning: Meaning) -> list[str]:
+    return [problem.text for problem in meaning.problems]
+
+
+def test_a_key_is_taken_apart_only_where_the_connection_has_collections() -> None:
+    one = frame(b"\x08hello", b"world")
+    assert interpret(one, collections=True) == Meaning(b"hello", 8, body=Body(b"world"))
+    assert interpret(one, collections=False) == Meaning(b"\x08hello", body=Body(b"world"))
+    assert interpret(one, collections=None) == Meaning(b"\x08hello", collection_inferred=True, body=Body(b"world"))
+    assert interpret(one, collections=True, inferred=True) == Meaning(b"hello", 8, True, body=Body(b"world"))
+
+
+@pytest.mark.parametrize(
+    ("key", "logical", "collection", "problem"),
+    [
+        (b"\x80", b"\x80", None, "the key ends inside its collection id"),
+        (b"\x08", b"", 8, "the key has a collection id and nothing else"),
+        (b"\x07k", b"k", 7, "collection id 7 is reserved"),
+        (b"\x80\x00k", b"k", 0, "the collection id is not in its shortest form"),
+    ],
+)
+def test_an_odd_collection_id_is_named(key: bytes, logical: bytes, collection: int | None, problem: str) -> None:
+    meaning = interpret(frame(key), collections=True)
+    assert (meaning.key, meaning.collection, faults(meaning)) == (logical, collection, [problem])
+
+
+def test_a_system_events_key_never_has_a_collection_id() -> None:
+    event = decode(RawFrame.of(encode("DCP_SYSTEM_EVENT", {"event": 0, "version": 0, "collection_id": 9}, key=b"my")))
+    assert interpret(event, collections=True).key == b"my"
+
+
+def test_the_preview_of_collections_spells_the_collection_in_the_key() -> None:
+    assert interpret(frame(b"c::hello", clen=1), collections=None) == Meaning(b"c::hello", collection_name=b"c")
+    meaning = interpret(frame(b"c::hello", clen=2), collections=None)
+    assert meaning.hints == ("clen says 2, but the separator '::' stands at byte 1 of the key",)
+    assert faults(interpret(frame(b"hello", clen=6), collections=None)) == ["clen says 6 but the key has 5 bytes"]
+    assert interpret(frame(b"hello", clen=0), collections=None) == Meaning(b"hello")
+
+
+def test_ids_in_the_order_of_the_old_draft_are_noticed() -> None:
+    given = {"event": 0, "version": 1, "scope_id": 8, "collection_id": 0}
+    event = decode(RawFrame.of(encode("DCP_SYSTEM_EVENT", given, key=b"my")))
+    hint = "scope id and collection id look swapped: the default collection is never created"
+    assert interpret(event, collections=True).hints == (hint,)
+
+
+# -- Snappy ---------------------------------------------------------------------------------------------------
+
+
+def varint(number: int) -> bytes:
+    return encode_prefix(number)
+
+
+def snappy(data: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=2000))
+def test_a_snappy_value_is_decompressed(plain: bytes) -> None:
+    assert decompress(snappy(plain)) == (plain, "")
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"", "the value is not Snappy: its length does not end"),
+        (b"\x80\x80", "the value is not Snappy: its length does not end"),
+        (b"\xff" * 12, "the value is not Snappy: its length does not end"),
+        (b"\xff\xff\xff\xff\x1f", "the value is not Snappy: its length is longer than 32 bits"),
+        (b"\xff\xff\xff\xff\xff\x01", "the value is not Snappy: its length is longer than 32 bits"),
+        (varint(MAX_VALUE), "the Snappy value claims 20971520 bytes from 4, which cannot be"),
+        (
+            varint(MAX_VALUE + 1),
+            "the Snappy value claims 20971521 bytes, more than the 20971520 that a document may have",
+        ),
+        (
+            varint(1 << 30) + bytes(50),
+            "the Snappy value claims 1073741824 bytes, more than the 20971520 that a document may have",
+        ),
+        (
+            varint((1 << 32) - 1) + b"\0",
+            "the Snappy value claims 4294967295 bytes, more than the 20971520 that a document may have",
+        ),
+        (varint(1000) + b"ab", "the Snappy value claims 1000 bytes from 4, which cannot be"),
+    ],
+)
+def test_a_claim_that_cannot_be_is_refused_before_anything_is_decompressed(data: bytes, fault: str) -> None:
+    assert decompress(data) == (None, fault)
+
+
+def test_small_claims_are_checked_against_what_there_is() -> None:
+    assert decompress(b"\0") == (b"", "")
+    assert decompress(b"\x01\x00a") == (b"a", "")
+    for lie in (b"\x01", b"\x00\x00a", b"\x02\x00a", b"\x05\x10abc", b"\x04\x00a\x05\xff"):
+        plain, fault = decompress(lie)
+        assert plain is None
+        assert fault.startswith("the value is not Snappy: ")
+
+
+def test_the_largest_document_and_the_best_ratio_are_still_read() -> None:
+    plain = bytes(MAX_VALUE)
+    assert decompress(snappy(plain)) == (plain, "")
+
+
+HOSTILE = """
+import resource, sys
+from dcpdump.wire.value import decompress
+import cramjam
+limit = 400 * 1024 * 1024
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for claim in (0, 1, 20 << 20, (20 << 20) + 1, 1 << 30, (1 << 32) - 1):
+    length = bytearray()
+    number = claim
+    while number > 0x7F:
+        length.append(number & 0x7F | 0x80)
+        number >>= 7
+    length.append(number)
+    for rest in (b"", b"\\0", b"\\xfe" * 64, b"\\xfe\\xff\\xff" * 300_000):
+        plain, fault = decompress(bytes(length) + rest)
+        assert (plain is None) == bool(fault), (claim, len(rest), fault)
+for length in (b"\\xff" * 6, b"\\xff\\xff\\xff\\xff\\xff\\x0f", b"\\xff" * 100):
+    assert decompress(length)[0] is None
+"""
+
+
+def test_no_claim_ends_the_process_where_memory_is_limited() -> None:
+    done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=80))
+def test_no_bytes_make_decompression_raise(data: bytes) -> None:
+    plain, fault = decompress(data)
+    assert (plain is None) == bool(fault)
+
+
+# -- xattrs ---------------------------------------------------------------------------------------------------
+
+
+def xattrs(*pairs: tuple[bytes, bytes]) -> bytes:
+    block = b"".join((len(k) + len(v) + 2).to_bytes(4, "big") + k + b"\0" + v + b"\0" for k, v in pairs)
+    return len(block).to_bytes(4, "big") + block
+
+
+def test_xattrs_stand_before_the_body() -> None:
+    pairs = ((b"_sync", b'{"a":1}'), (b"user", b"[]"))
+    assert split_xattrs(xattrs(*pairs) + b"{}") == (pairs, b"{}", "")
+    assert split_xattrs(xattrs()) == ((), b"", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "split"),
+    [
+        ("", (None, "", "the xattrs need 4 bytes of length, the value has 0")),
+        ("000000", (None, "000000", "the xattrs need 4 bytes of length, the value has 3")),
+        ("0000000161", ((), "", "xattr 0 needs 4 bytes of length, 1 are left")),
+        ("ffffffff61", (None, "ffffffff61", "the xattrs claim 4294967295 bytes, 1 are there")),
+        ("0000000200006162", ((), "6162", "xattr 0 needs 4 bytes of length, 2 are left")),
+        ("000000060000000261007b", ((), "7b", "xattr 0 is not a key and a value, each ended by a zero byte")),
+        ("00000006000000ff6100", ((), "", "xattr 0 claims 255 bytes, 2 are left")),
+        ("0000000600000002616278", ((), "78", "xattr 0 is not a key and a value, each ended by a zero byte")),
+    ],
+)
+def test_xattrs_that_lie_about_their_lengths_are_named(value: str, split: tuple[object, str, str]) -> None:
+    pairs, body, fault = split_xattrs(bytes.fromhex(value))
+    assert (pairs, body.hex(), fault) == split
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=60))
+def test_no_bytes_make_the_xattrs_raise(value: bytes) -> None:
+    pairs, body, fault = split_xattrs(value)
+    assert value.endswith(body)
+    assert fault or pairs is not None
+
+
+def test_a_value_is_opened_in_the_order_snappy_xattrs_json() -> None:
+    plain = xattrs((b"_sync", b"1")) + b'{"a": 1}'
+    pairs = ((b"_sync", b"1"),)
+    assert open_value(snappy(plain), SNAPPY | XATTR | JSON) == Body(b'{"a": 1}', pairs)
+    assert open_value(plain, XATTR) == Body(b'{"a": 1}', pairs)
+    assert open_value(plain, 0) == Body(plain)
+    broken = open_value(snappy(plain)[:-3], SNAPPY | XATTR | JSON)
+    assert (broken.value, broken.compressed, broken.xattrs) == (snappy(plain)[:-3], True, None)
+
+
+def test_what_is_wrong_with_a_value_is_a_problem_at_its_place() -> None:
+    meaning = interpret(frame(b"k", b"no json", JSON), collections=False)
+    (problem,) = meaning.problems
+    assert (problem.text[:31], problem.start, problem.end) == ("the body is marked JSON but is ", 56, 63)
+
+
+def test_a_datatype_may_describe_a_body_that_was_removed() -> None:
+    assert interpret(frame(b"k", b"", SNAPPY | XATTR | JSON), collections=False) == Meaning(b"k")
+
+
+def test_a_connection_that_keeps_the_datatype_of_removed_values_has_no_faults() -> None:
+    block = xattrs((b"_sync", b"1"))
+    meaning = interpret(frame(b"k", block, SNAPPY | XATTR), collections=False, underlying_datatype=True)
+    hint = "the connection keeps the datatype of values that it leaves out: shown as it is"
+    assert meaning == Meaning(b"k", body=Body(block), hints=(hint,))
+
+
+# -- JSON -----------------------------------------------------------------------------------------------------
+
+
+def test_json_that_nests_too_deep_to_tell_is_no_fault() -> None:
+    assert json_fault(b"[" * 100_000 + b"]" * 100_000) == ""
+    assert json_fault(b'{"a":' * 100_000 + b"1" + b"}" * 100_000) == ""
+
+
+def test_a_number_of_any_length_is_json() -> None:
+    assert json_fault(b"9" * 100_000) == ""
+    assert parse_json(b"-12") == -12
+    assert json_fault(b"1" * 100_000 + b".5e999999") == ""
+    assert parse_json(b"[1e400, -1e400, 1.5]") == ["1e400", "-1e400", 1.5]
+
+
+@pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b'{"a": NaN}'])
+def test_not_a_number_is_not_json(body: bytes) -> None:
+    assert json_fault(body).endswith(" is not JSON")
+
+
+@pytest.mark.parametrize("body", [b"\xff", b'"\xed\xa0\x80"', b"", b"{", b"{'a':1}", b"1 2", b"\x00", b"nul"])
+def test_what_is_not_json_is_told(body: bytes) -> None:
+    assert json_fault(body).startswith("the body is marked JSON but is not: ")
+
+
+@pytest.mark.parametrize("body", [b'{"a":1,"a":2}', b'"\\ud800"', b'"\\u0000"', b" 1 ", b'{"": null}', b"1e400"])
+def test_odd_json_is_json(body: bytes) -> None:
+    assert json_fault(body) == ""
+
+
+def test_a_lone_surrogate_of_a_control_message_can_be_written_out_again() -> None:
+    request = decode(RawFrame.of(encode("DCP_STREAM_REQ", value=b'{"uid":"\\ud800"}')))
+    document = interpret(request, collections=True).document
+    assert document == {"uid": "\ud800"}
+    json.dumps(document).encode()
+
+
+def test_the_json_of_the_control_plane_is_parsed_whatever_the_datatype_says() -> None:
+    request = decode(RawFrame.of(encode("DCP_STREAM_REQ", value=b'{"collections":["8"],"sid":71}')))
+    assert interpret(request, collections=True).document == {"collections": ["8"], "sid": 71}
+    broken = interpret(decode(RawFrame.of(encode("DCP_STREAM_REQ", value=b"{"))), collections=True)
+    assert broken.document is None
+    assert faults(broken)[0].startswith("the value is not JSON: ")
+
+
+def test_an_errors_context_is_parsed_where_the_datatype_says_json() -> None:
+    told = encode("DCP_STREAM_REQ", response=True, status=4, value=b'{"error":{"context":"no"}}', datatype=1)
+    assert interpret(decode(RawFrame.of(told)), collections=True).document == {"error": {"context": "no"}}
+    compressed = encode("DCP_STREAM_REQ", response=True, status=4, value=snappy(b'{"a":1}'), datatype=3)
+    assert interpret(decode(RawFrame.of(compressed)), collections=True).document == {"a": 1}
+
+
+# -- cache transfer -------------------------------------------------------------------------------------------
+
+
+def test_a_cache_transfers_records_are_read_each_with_its_datatype() -> None:
+    plain = b'{"a": 1}'
+    items: list[Record] = [
+        {"key": b"\0one", "value": snappy(plain), "datatype": SNAPPY | JSON},
+        {"key": b"\x08two", "value": b"", "datatype": JSON},
+    ]
+    found = interpret(decode(RawFrame.of(encode("DCP_CACHE_TRANSFER", {"items": items}))), collections=None)
+    assert found.items == (Item(0, b"one", Body(plain)), Item(8, b"two", Body(b"")))
+    assert found.problems == ()
+
+
+def test_a_record_with_a_key_that_no_server_sends_is_named() -> None:
+    items = [{"key": b"\0"}, {"key": b"\0" + b"k" * 251}]
+    found = interpret(decode(RawFrame.of(encode("DCP_CACHE_TRANSFER", {"items": items}))), collections=None)
+    assert faults(found) == [
+        "items[0]: key_len 1 is not 2 to 251",
+        "the key has a collection id and nothing else",
+        "items[1]: key_len 252 is not 2 to 251",
+    ]
