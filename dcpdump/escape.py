@@ -4,6 +4,7 @@ A key may hold anything: escape sequences, bell, right-to-left marks, invalid UT
 printable text comes out as the ``\\xNN`` of its bytes, so that no output ever carries a control character.
 """
 
+import json
 from unicodedata import category
 
 #: Control, format (bidi, zero width, tags), surrogate, private, unassigned; line and paragraph separators.
@@ -16,6 +17,13 @@ def safe(wire: bytes | str) -> str:
     if text.isprintable():
         return text
     return "".join(char if category(char) not in _UNSAFE else _escaped(char) for char in text)
+
+
+def safe_json(text: str) -> str:
+    """It gives JSON text with everything unprintable as ``\\uNNNN``: the same JSON, safe to show."""
+    if text.isprintable():
+        return text
+    return "".join(char if category(char) not in _UNSAFE else json.dumps(char)[1:-1] for char in text)
 
 
 def _escaped(char: str) -> str:

@@ -1,0 +1,190 @@
+"""Dissector: packets in, records out. The whole pipe on one page.
+
+    Packet → net.Connections → Bytes | Gap → FrameSplitter → RawFrame → decode → Session → Record
+
+It also keeps the books of what was not frames: bytes skipped, connections of other protocols.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.event import Bytes, End, Gap, Seen
+from dcpdump.net.flow import Connection
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.packet import Packet
+from dcpdump.record import Record
+from dcpdump.wire.decode import decode
+from dcpdump.wire.frame import RawFrame, Where
+from dcpdump.wire.session import Session
+from dcpdump.wire.split import Cut, FrameSplitter
+
+#: How other protocols that are often met begin; only to name them in messages.
+_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (b"\x16\x03", "TLS"),
+    (b"GET ", "HTTP or memcached text"),
+    (b"POST ", "HTTP"),
+    (b"PUT ", "HTTP"),
+    (b"HTTP/", "HTTP"),
+    (b"SSH-", "SSH"),
+    (b"get ", "memcached text"),
+    (b"gets ", "memcached text"),
+    (b"set ", "memcached text"),
+    (b"stats", "memcached text"),
+    (b"VALUE ", "memcached text"),
+    (b"STORED", "memcached text"),
+    (b"STAT ", "memcached text"),
+)
+
+
+_BOTH = 0b11
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the bytes that connections delivered."""
+
+    frames: int = 0
+    dcp_frames: int = 0
+    frame_bytes: int = 0  #: of frames, what is there of them
+    hole_bytes: int = 0  #: lost inside frames
+    joined_bytes: int = 0  #: the rest of a frame that was under way when the capture began
+    skipped_bytes: int = 0  #: in no frame, after the first frame of their direction
+    lost_bytes: int = 0  #: never captured, after the first frame of their connection
+    foreign_bytes: int = 0  #: of other protocols
+    foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: (protocol, port) → connections
+
+
+class _Conversation:
+    """One connection: a memory shared by two splitters."""
+
+    __slots__ = ("before", "connection", "ended", "ends", "framed", "protocol", "session", "splitters")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.session = Session()
+        self.splitters: list[FrameSplitter | None] = [None, None]
+        self.ends = tuple((str(flow.src), str(flow.dst)) for flow in (connection.flow, connection.flow.reverse))
+        self.protocol = ""  # what else it looks like
+        self.ended = 0  # a bit for each direction
+        self.framed = [False, False]  # whether a direction has had a frame
+        self.before = [0, 0]  # bytes skipped before the first
+
+
+class Dissector:
+    """Feed it packets in order; it gives the records that they complete."""
+
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
+        self._connections = Connections(limits)
+        self._conversations: dict[int, _Conversation] = {}
+        self._show_secrets = show_secrets
+        self.balance = self._connections.counts
+        self.tally = Tally()
+
+    def feed(self, packet: Packet) -> list[Record]:
+        """It takes the next packet."""
+        deliveries = self._connections.feed(packet)
+        return self._take(deliveries) if deliveries else []
+
+    def close(self) -> list[Record]:
+        """It ends the input: what is still open comes out as far as it is there."""
+        records = self._take(self._connections.close())
+        for conversation in list(self._conversations.values()):
+            records += self._leave(conversation)
+        return records
+
+    def _take(self, deliveries: list[Delivery]) -> list[Record]:
+        records: list[Record] = []
+        for connection, direction, event in deliveries:
+            conversation = self._conversations.get(connection.number)
+            if conversation is None:
+                if not isinstance(event, (Bytes, Gap)):
+                    continue
+                conversation = self._conversations[connection.number] = _Conversation(connection)
+            splitter = conversation.splitters[direction]
+            if isinstance(event, Bytes):
+                if splitter is None:
+                    splitter = self._splitter(conversation, direction, late=event.joined_late)
+                    conversation.protocol = conversation.protocol or _protocol(event.data)
+                cuts = splitter.feed(event.data, _where(event.seen))
+            elif isinstance(event, Gap):
+                if splitter is None:
+                    splitter = self._splitter(conversation, direction, late=True)
+                if any(conversation.framed):
+                    self.tally.lost_bytes += event.length or 0
+                cuts = splitter.gap(event.length, _where(event.seen))
+            elif isinstance(event, End):
+                conversation.ended |= 1 << direction
+                cuts = splitter.close() if splitter else []
+            else:
+                continue
+            if cuts:
+                records += self._records(conversation, direction, cuts)
+            if conversation.ended == _BOTH:
+                records += self._leave(conversation)
+        return records
+
+    def _leave(self, conversation: _Conversation) -> list[Record]:
+        """It ends a conversation, and decides what the bytes were that came before any frame."""
+        records: list[Record] = []
+        for direction, splitter in enumerate(conversation.splitters):
+            if splitter is not None:
+                records += self._records(conversation, direction, splitter.close())
+        if any(conversation.framed):
+            self.tally.joined_bytes += sum(conversation.before)
+        else:
+            self.tally.foreign_bytes += sum(conversation.before)
+            if conversation.protocol:
+                port = min(conversation.connection.flow.src.port, conversation.connection.flow.dst.port)
+                self.tally.foreign[conversation.protocol, port] += 1
+        del self._conversations[conversation.connection.number]
+        return records
+
+    def _splitter(self, conversation: _Conversation, direction: int, *, late: bool) -> FrameSplitter:
+        splitter = FrameSplitter(conversation.session, late=late)
+        conversation.splitters[direction] = splitter
+        return splitter
+
+    def _records(self, conversation: _Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
+        records: list[Record] = []
+        tally = self.tally
+        for cut in cuts:
+            if isinstance(cut, RawFrame):
+                tally.frames += 1
+                holes = sum(end - start for start, end in cut.holes)
+                tally.hole_bytes += holes
+                tally.frame_bytes += len(cut.data) - holes
+                conversation.framed[direction] = True
+                records.append(self._record(conversation, direction, cut, tally.frames))
+            elif conversation.framed[direction]:
+                tally.skipped_bytes += cut.length
+            else:
+                conversation.before[direction] += cut.length
+        return records
+
+    def _record(self, conversation: _Conversation, direction: int, raw: RawFrame, number: int) -> Record:
+        frame = decode(raw, show_secrets=self._show_secrets)
+        if frame.message.dcp:
+            self.tally.dcp_frames += 1
+        understood = conversation.session.understand(frame, number, direction)
+        src, dst = conversation.ends[direction]
+        return Record(
+            number,
+            frame,
+            understood.meaning,
+            understood.vbucket,
+            understood.request,
+            conversation.connection.number,
+            direction,
+            src,
+            dst,
+        )
+
+
+def _protocol(data: bytes) -> str:
+    """It names another protocol by how it begins; empty where it is none that is often met."""
+    return next((name for beginning, name in _BEGINNINGS if data.startswith(beginning)), "")
+
+
+def _where(seen: Seen) -> Where:
+    return Where(seen.number, seen.ts_ns, seen.file)

@@ -1,0 +1,88 @@
+"""explain(): pasted bytes → frames with all that can be said of them. Knows no text and no capture.
+
+A run of bytes is cut into frames as its headers say. Where they contradict the bytes, the frame is shown
+as the bytes say, with what is left over, and with the smallest edit that would make it consistent.
+"""
+
+from dataclasses import dataclass
+
+from dcpdump.record import Record
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.decode import decode
+from dcpdump.wire.frame import Frame, RawFrame, unpack_header
+from dcpdump.wire.mend import Edit, mend
+from dcpdump.wire.resync import Verdict, find_frame, fits_table, framed, known
+from dcpdump.wire.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What a contradictory frame probably was meant to be."""
+
+    edits: tuple[Edit, ...]
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A frame as its bytes say, and a consistent reading where they contradict themselves."""
+
+    record: Record
+    suggestion: Suggestion | None = None
+
+
+def explain(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[Explained]:
+    """It explains every byte of each run; the runs are taken for one conversation."""
+    session = Session()
+    out: list[Explained] = []
+    for part in parts:
+        at = 0
+        while at < len(part):
+            end = _end(part, at, session)
+            out.append(_explain(part[at:end], len(out) + 1, session, show_secrets))
+            at = end
+    return out
+
+
+def _end(part: bytes, at: int, session: Session) -> int:
+    """It says where the frame at ``at`` ends: where its header says, if another frame or nothing follows there."""
+    if len(part) - at < HEADER_LENGTH:
+        return len(part)
+    header = unpack_header(part, at)
+    end = at + header.frame_length
+    if end == len(part) or (end + HEADER_LENGTH <= len(part) and _begins(part, end)):
+        return end
+    found = find_frame(part, at + HEADER_LENGTH, session, final=True)
+    return found.at if found.verdict is Verdict.FRAME else len(part)
+
+
+def _begins(part: bytes, at: int) -> bool:
+    header = unpack_header(part, at)
+    return known(header) or framed(header)
+
+
+def _explain(data: bytes, number: int, session: Session, show_secrets: bool) -> Explained:
+    padded = data if len(data) >= HEADER_LENGTH else data.ljust(HEADER_LENGTH, b"\0")
+    frame = decode(RawFrame(data, unpack_header(padded)), show_secrets=show_secrets)
+    record = _record(frame, number, session)
+    if not _contradicts(frame, data):
+        return Explained(record)
+    mended = mend(frame, data)
+    if mended is None:
+        return Explained(record)
+    meant = decode(RawFrame.of(mended.data), show_secrets=show_secrets)
+    return Explained(record, Suggestion(mended.edits, _record(meant, number, Session())))
+
+
+def _contradicts(frame: Frame, data: bytes) -> bool:
+    """Whether lengths contradict the bytes; a frame that is merely cut short does not."""
+    if len(data) < HEADER_LENGTH or not frame.message.known:
+        return False
+    if len(data) < frame.raw.length and known(frame.header) and fits_table(frame.header):
+        return False
+    return len(data) != frame.raw.length or not framed(frame.header) or bool(frame.problems)
+
+
+def _record(frame: Frame, number: int, session: Session) -> Record:
+    understood = session.understand(frame, number)
+    return Record(number, frame, understood.meaning, understood.vbucket, understood.request)

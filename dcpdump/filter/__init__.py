@@ -1,0 +1,26 @@
+"""FrameFilter: which frames to show. A tuple of clauses over one Record each; all must accept.
+
+Values within a clause are alternatives; a leading ``!`` excludes. Every clause looks at one frame, whatever
+the TCP segments were.
+"""
+
+from dataclasses import dataclass
+
+from dcpdump.filter.clauses import Clause
+from dcpdump.filter.error import FilterError
+from dcpdump.filter.names import find_opcodes
+from dcpdump.filter.window import Instant, TimeWindow, parse_instant
+from dcpdump.record import Record
+
+__all__ = ["Clause", "FilterError", "FrameFilter", "Instant", "TimeWindow", "find_opcodes", "parse_instant"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFilter:
+    """Clauses that a frame must satisfy, all of them. Without any, every frame passes."""
+
+    clauses: tuple[Clause, ...] = ()
+
+    def accepts(self, record: Record) -> bool:
+        """It says whether the record passes."""
+        return all(clause(record) for clause in self.clauses)

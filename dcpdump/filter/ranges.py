@@ -1,0 +1,61 @@
+"""Lists and ranges of numbers, as options have them: ``7``, ``0-63,512``, ``100-``, ``!3``."""
+
+from dataclasses import dataclass
+
+from dcpdump.filter.error import FilterError
+
+U64 = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """A set of whole numbers as inclusive ranges, or all but those."""
+
+    spans: tuple[tuple[int, int], ...]
+    excluded: tuple[tuple[int, int], ...] = ()
+
+    def __contains__(self, number: int) -> bool:
+        if any(low <= number <= high for low, high in self.excluded):
+            return False
+        return not self.spans or any(low <= number <= high for low, high in self.spans)
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """It says whether any number of start … end is in the set."""
+        if any(low <= start and end <= high for low, high in self.excluded):
+            return False
+        return not self.spans or any(low <= end and start <= high for low, high in self.spans)
+
+
+def parse_ranges(option: str, text: str, top: int = U64) -> Ranges:
+    """It reads ``7``, ``0-63,512``, ``100-``, ``-50``, ``!3``: inclusive, decimal or 0x."""
+    wanted: list[tuple[int, int]] = []
+    excluded: list[tuple[int, int]] = []
+    for word, negated in words(option, text):
+        low_text, dash, high_text = word.partition("-")
+        low = _number(option, low_text or ("0" if dash else ""), word)
+        high = _number(option, high_text, word) if high_text else (top if dash else low)
+        if low > high:
+            raise FilterError(f"{option}: the range {word!r} runs backwards", hint=f"{option} {high}-{low}")
+        if high > top:
+            raise FilterError(f"{option}: {high} is more than the largest, {top}")
+        (excluded if negated else wanted).append((low, high))
+    return Ranges(tuple(wanted), tuple(excluded))
+
+
+def words(option: str, text: str) -> list[tuple[str, bool]]:
+    """It splits a comma-separated list into (word, excluded). A ``!`` before the first word excludes them all."""
+    all_negated = text.startswith("!") and "," in text and "!" not in text[1:]
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.lstrip("!") for word in words):
+        raise FilterError(f"{option}: an empty value in {text!r}")
+    return [(word.lstrip("!"), all_negated or word.startswith("!")) for word in words]
+
+
+def _number(option: str, text: str, word: str) -> int:
+    try:
+        return int(text, 16) if text.lower().startswith("0x") else int(text)
+    except ValueError as error:
+        raise FilterError(
+            f"{option}: {word!r} is no number or range",
+            hint=f"{option} 7, {option} 0-63,512 or {option} 100-",
+        ) from error

@@ -1,0 +1,285 @@
+"""Record: a frame in its place, and its flat form: the keys of ndjson, the columns of csv, the names in filters.
+
+All names and their types are read off the protocol table; nothing about an opcode is written here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from dcpdump.escape import safe
+from dcpdump.spec import MESSAGES, PUSHES
+from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Part, Repeat
+from dcpdump.spec.names import DATATYPE, STATUS
+from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
+from dcpdump.wire.session import Asked
+from dcpdump.wire.value import Meaning
+
+Json = dict[str, Any]
+DEFAULT_VALUE_BYTES = 64
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One frame with all that is known of it. ``connection`` is None for pasted bytes, which come from nowhere."""
+
+    number: int  #: 1, 2, 3 … in the order in which frames completed
+    frame: Frame
+    meaning: Meaning
+    vbucket: int | None  #: the request's; of a response, that of its request
+    request: Asked | None = None
+    connection: int | None = None
+    direction: int = 0  #: 0: sent by the end that opened the connection
+    src: str = ""
+    dst: str = ""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the frame and with its key and value."""
+        return self.frame.problems + self.meaning.problems
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What is odd, but not wrong."""
+        return self.frame.hints + self.meaning.hints
+
+    @property
+    def latency_ns(self) -> int | None:
+        """Of a response: the time since its request, where both have one."""
+        ts = self.frame.raw.where.ts_ns
+        asked = self.request.ts_ns if self.request else None
+        return None if ts is None or asked is None else ts - asked
+
+
+def iso_time(ts_ns: int) -> str:
+    """It writes a time as ISO 8601 in UTC, with microseconds, or nanoseconds where they say more."""
+    seconds, ns = divmod(ts_ns, _NS)
+    day = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{day}.{ns:09d}Z" if ns % 1000 else f"{day}.{ns // 1000:06d}Z"
+
+
+def seqnos(frame: Frame) -> Iterator[int]:
+    """It gives the sequence numbers that a frame itself carries, whatever their names."""
+    for field in frame.fields:
+        if isinstance(field.field, Field) and field.field.seqno and isinstance(field.value, int):
+            yield field.value
+
+
+def seqno_range(frame: Frame) -> tuple[int, int] | None:
+    """It gives the range that a snapshot marker or a stream request spans."""
+    start, end = frame.get("start_seqno"), frame.get("end_seqno")
+    return None if start is None or end is None else (start, end)
+
+
+# -- the flat form ------------------------------------------------------------------------------------------
+
+
+def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Json:
+    """It gives the frame as one JSON object. ``value_bytes``: how much of values to show, None for all."""
+    frame, header, meaning = record.frame, record.frame.header, record.meaning
+    out: Json = {}
+    if record.connection is not None:
+        out |= _place(record)
+    out["length"] = frame.raw.length
+    if record.connection is not None:
+        out["gap_before"] = frame.raw.gap_before
+        if frame.raw.confidence:
+            out["confidence"] = frame.raw.confidence
+    out |= {
+        "magic": header.magic,
+        "kind": frame.magic.kind,
+        "opcode": header.opcode,
+        "name": frame.message.name,
+        "layout": frame.layout.version,
+    }
+    out |= _word(record)
+    out |= {"opaque": header.opaque, "cas": f"0x{header.cas:016x}", "datatype": header.datatype}
+    if header.datatype:
+        out["datatype_names"] = list(DATATYPE.speak(header.datatype))
+    framing = _framing(frame)
+    if framing:
+        out["framing"] = framing
+    if frame.stream_id is not None:
+        out["stream_id"] = frame.stream_id
+    elif isinstance(meaning.document, dict) and isinstance(meaning.document.get("sid"), int):
+        out["stream_id"] = meaning.document["sid"]
+    fields = _fields(frame)
+    if meaning.items:
+        for item, flat in zip(meaning.items, fields["items"], strict=False):
+            flat |= {"collection": item.collection, "key": safe(item.key)}
+            flat["value"] = safe(_head(item.body.value, value_bytes))
+    if fields:
+        out["fields"] = fields
+    out |= _key_and_value(record, value_bytes)
+    if record.problems:
+        out["problems"] = [
+            {"text": problem.text, "offset": problem.start, "length": problem.end - problem.start}
+            for problem in record.problems
+        ]
+    if record.hints:
+        out["hints"] = list(record.hints)
+    return out
+
+
+def _place(record: Record) -> Json:
+    raw = record.frame.raw
+    place: Json = {"frame": record.number, "packet": raw.where.packet, "file": safe(raw.where.file)}
+    if raw.where.ts_ns is not None:
+        place["time"] = iso_time(raw.where.ts_ns)
+    return place | {
+        "connection": record.connection,
+        "src": record.src,
+        "dst": record.dst,
+        "offset": raw.offset,
+    }
+
+
+def _word(record: Record) -> Json:
+    word = record.frame.header.word
+    if not record.frame.magic.response:
+        return {"vbucket": word}
+    out: Json = {"status": word}
+    name = STATUS.names.get(word)
+    if name:
+        out["status_name"] = name
+    if record.request is not None:
+        out["request_frame"] = record.request.frame
+        if record.latency_ns is not None:
+            out["latency_us"] = record.latency_ns // 1000
+    return out
+
+
+def _framing(frame: Frame) -> list[Json]:
+    infos: list[Json] = []
+    for field in frame.fields:
+        if field.section is not Section.FRAMING:
+            continue
+        if field.field.name == "frame_info" and isinstance(field.value, int):
+            infos.append({"name": field.field.label.removesuffix(" frame")})
+        elif infos:
+            infos[-1][field.field.name] = _plain(field)
+    return infos
+
+
+def _fields(frame: Frame) -> Json:
+    """It collects what is structured in extras and value, repeated items as lists."""
+    out: Json = {}
+    for name, value in frame.lookup.items():
+        out[name] = value
+    for field in frame.fields:
+        if field.section not in (Section.EXTRAS, Section.VALUE) or field.group == "secret":
+            continue
+        if field.group and field.group != "flat":
+            _append(out.setdefault(field.group, []), field)
+        elif isinstance(field.field, Field) and field.value is not None:
+            out[field.field.name] = _plain(field)
+            out |= _spoken(field.field, field.value)
+        elif field.group == "flat":
+            out[field.field.name] = _plain(field)
+    features = out.get("features")
+    if isinstance(features, list):
+        names = next(f.field.names for f in frame.fields if f.group == "features" and isinstance(f.field, Field))
+        if names:
+            out["features_names"] = ["".join(names.speak(value)) or f"0x{value:04x}" for value in features]
+    return out
+
+
+def _append(items: list[Any], field: FieldValue) -> None:
+    if field.field.name == field.group:  # a Repeat of one field is a list of its values
+        items.append(field.value)
+        return
+    while len(items) <= field.item:
+        items.append({})
+    name = f"{field.field.name}_hex" if isinstance(field.field, Blob) else field.field.name
+    items[field.item][name] = field.value.hex() if isinstance(field.value, bytes) else _plain(field)
+
+
+def _spoken(field: Field, value: int | bytes) -> Json:
+    """It gives the sibling that says an enumeration's or a set of flags' value in words."""
+    if not isinstance(value, int):
+        return {}
+    if isinstance(field.names, Bits):
+        return {f"{field.name}_names": list(field.names.speak(value))}
+    if isinstance(field.names, Choice) and value in field.names.names:
+        return {f"{field.name}_name": field.names.names[value]}
+    return {}
+
+
+def _plain(field: FieldValue) -> int | str | None:
+    value = field.value
+    if isinstance(value, bytes):
+        return safe(value)
+    if value is not None and isinstance(field.field, Field) and field.field.identity:
+        return f"0x{value:0{2 * field.field.width}x}"
+    return value
+
+
+def _key_and_value(record: Record, value_bytes: int | None) -> Json:
+    frame, meaning = record.frame, record.meaning
+    out: Json = {}
+    if meaning.collection is not None:
+        out["collection"] = meaning.collection
+        if meaning.collection_inferred:
+            out["collection_inferred"] = True
+    if frame.key is not None and meaning.key is not None:
+        out["key"] = safe(meaning.key)
+        out["key_hex"] = frame.key.hex()
+    length = value_length(frame)
+    if length:
+        out["value_length"] = length
+    if masked(frame):
+        out["value"] = f"<secret {length} B>"
+    elif meaning.body is not None:
+        if length and value_bytes != 0 and isinstance(frame.layout.value, tuple) is False:
+            out["value"] = safe(_head(meaning.body.value, value_bytes))
+        if meaning.body.xattrs is not None:
+            out["xattrs"] = {safe(key): safe(text) for key, text in meaning.body.xattrs}
+    if meaning.document is not None:
+        out["value_json"] = meaning.document
+    return out
+
+
+def value_length(frame: Frame) -> int:
+    """It gives the bytes of value that the frame's header leaves, without metadata."""
+    length = frame.header.value_length
+    if frame.layout.tail:
+        length -= frame.lookup.get(frame.layout.tail, 0)
+    return max(0, length)
+
+
+def masked(frame: Frame) -> bool:
+    """It says whether the value is a credential that was replaced by asterisks."""
+    return any(field.group == "secret" for field in frame.fields)
+
+
+def _head(value: bytes, count: int | None) -> bytes:
+    return value if count is None else value[:count]
+
+
+# -- columns ------------------------------------------------------------------------------------------------
+
+_LEADING = tuple(
+    "frame packet file time connection src dst offset length gap_before confidence magic kind opcode name layout "
+    "vbucket status status_name request_frame latency_us opaque cas datatype datatype_names stream_id".split()
+)
+_TRAILING = tuple("collection collection_inferred key key_hex value_length value xattrs problems hints".split())
+
+
+def columns() -> list[str]:
+    """It gives the names of all flat columns: the same for every capture, in the order of the table."""
+    names: dict[str, None] = dict.fromkeys(_LEADING)
+    for message in (*MESSAGES.values(), *PUSHES.values()):
+        for layout in (*message.request, *message.response):
+            for part in (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ())):
+                names |= dict.fromkeys(_columns_of(part))
+    return [*names, *_TRAILING]
+
+
+def _columns_of(part: Part) -> list[str]:
+    if isinstance(part, FlatTable):
+        return [name for slot in part.slots for name in _columns_of(slot.field)]
+    if isinstance(part, Field) and part.names is not None:
+        return [part.name, f"{part.name}_names" if isinstance(part.names, Bits) else f"{part.name}_name"]
+    return [part.name, "features_names"] if isinstance(part, Repeat) and part.name == "features" else [part.name]

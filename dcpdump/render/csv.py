@@ -1,0 +1,39 @@
+"""Flat columns, RFC 4180: the same columns for every capture, lists and objects as JSON text."""
+
+import csv
+import io
+import json
+from typing import Any
+
+from dcpdump.escape import safe_json
+from dcpdump.record import Json, Record, as_json, columns
+
+
+def header() -> str:
+    """It writes the row of column names."""
+    return _row(columns())
+
+
+def text(record: Record, value_bytes: int | None) -> str:
+    """It writes the frame as one row."""
+    flat = _flat(as_json(record, value_bytes=value_bytes))
+    return _row([flat.get(name, "") for name in columns()])
+
+
+def _flat(row: Json) -> Json:
+    fields = row.pop("fields", {})
+    row["problems"] = "; ".join(problem["text"] for problem in row.get("problems", ()))
+    row["hints"] = "; ".join(row.get("hints", ()))
+    return {name: _cell(value) for name, value in {**fields, **row}.items()}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "|".join(value)
+    return safe_json(json.dumps(value, ensure_ascii=False)) if isinstance(value, (list, dict)) else value
+
+
+def _row(cells: list[Any]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerow(cells)
+    return out.getvalue().removesuffix("\r\n")

@@ -1,0 +1,118 @@
+"""One line a frame, in the notation of the specification's dialogues: ``RX snapshot-marker{start=1, end=8}``.
+
+TX is what the side that wants changes sends, RX what it receives.
+"""
+
+from dcpdump.escape import safe
+from dcpdump.record import Record, iso_time, masked, value_length
+from dcpdump.render.lines import Kind, Line
+from dcpdump.spec.field import Bits, Choice, Field, Sender
+from dcpdump.spec.names import STATUS
+from dcpdump.wire.frame import FieldValue, Section
+
+#: Where the specification's dialogues use another word than its tables.
+_WORDS = {"DCP_STREAM_REQ": "stream-request", "by_seqno": "seqno", "snapshot_type": "flags"}
+_NEVER = (1 << 64) - 1
+_SHORTER = {"DCP_SNAPSHOT_MARKER": {"start_seqno": "start", "end_seqno": "end"}}
+
+
+def lines(record: Record, value_bytes: int | None) -> list[Line]:
+    """It writes the frame as one line; ``value_bytes`` is how much of a value to show."""
+    where = record.frame.raw.where
+    parts = [] if record.connection is None else [f"#{record.number}"]
+    if where.ts_ns is not None:
+        parts.append(iso_time(where.ts_ns))
+    if record.connection is not None:
+        parts.append(f"c{record.connection}")
+    parts += [spoken_direction(record), _message(record)]
+    if record.frame.raw.gap_before:
+        parts.append(f"[after {record.frame.raw.gap_before:,} bytes lost or skipped]")
+    if record.latency_ns is not None and record.request is not None:
+        parts.append(f"[answers #{record.request.frame} after {record.latency_ns / 1000:,.0f} us]")
+    if record.problems:
+        parts.append("! " + "; ".join(safe(problem.text) for problem in record.problems))
+    return [Line(Kind.PROBLEM if record.problems else Kind.FIELD, " ".join(parts))]
+
+
+def spoken_direction(record: Record) -> str:
+    """It says TX or RX, by who sends such a message where the protocol tells, else by who connected."""
+    sender = record.frame.message.sender
+    consumer = {Sender.CONSUMER: True, Sender.CLIENT: True, Sender.PRODUCER: False, Sender.SERVER: False}
+    asks = consumer.get(sender, (record.direction == 0) is not record.frame.magic.response)
+    return "TX" if asks is not record.frame.magic.response else "RX"
+
+
+def spoken_name(name: str) -> str:
+    """It writes a message's name as the dialogues do: DCP_SNAPSHOT_MARKER is snapshot-marker."""
+    return _WORDS.get(name) or name.removeprefix("DCP_").lower().replace("_", "-")
+
+
+def _message(record: Record) -> str:
+    frame, words = record.frame, []
+    name = spoken_name(frame.message.name)
+    if frame.message.name == "UNKNOWN":
+        name = f"unknown-0x{frame.header.opcode:02x}"
+    if frame.magic.response:
+        name += "-response"
+        status = STATUS.names.get(frame.header.word)
+        words.append(status.lower() if status else f"status=0x{frame.header.word:04x}")
+    if record.vbucket is not None and (frame.message.streamed or frame.message.vbucket):
+        words.append(f"vb={record.vbucket}")
+    if frame.stream_id is not None:
+        words.append(f"sid={frame.stream_id}")
+    words += [word for field in frame.fields for word in _field(record, field)]
+    words += _groups(record)
+    if record.meaning.collection is not None:
+        words.append(f"collection=0x{record.meaning.collection:x}")
+    if record.meaning.key is not None:
+        words.append(f"key={safe(record.meaning.key)}")
+    words += _value(record)
+    return f"{name}{{{', '.join(words)}}}"
+
+
+def _field(record: Record, value: FieldValue) -> list[str]:
+    field = value.field
+    if value.section not in (Section.EXTRAS, Section.VALUE) or not isinstance(field, Field) or value.group:
+        return []
+    number = value.value
+    if not isinstance(number, int) or (not number and not field.seqno and not isinstance(field.names, Choice)):
+        return []
+    name = _SHORTER.get(record.frame.message.name, {}).get(field.name) or _WORDS.get(field.name, field.name)
+    return [f"{name.replace('_', '-')}={_number(field, number)}"]
+
+
+def _groups(record: Record) -> list[str]:
+    """It writes repeated fields: ``features=XATTR|JSON``, ``failover-log=0xfeed:90|0xcafe:0``."""
+    groups: dict[str, dict[int, list[str]]] = {}
+    for value in record.frame.fields:
+        if value.group in ("failover_log", "features", "seqnos") and isinstance(value.value, int):
+            text = _number(value.field, value.value) if isinstance(value.field, Field) else ""
+            groups.setdefault(value.group, {}).setdefault(value.item, []).append(text)
+    out = [
+        f"{name.replace('_', '-')}={'|'.join(':'.join(item) for item in items.values())}"
+        for name, items in groups.items()
+    ]
+    keys = [safe(item.key) for item in record.meaning.items]
+    return [*out, f"items={len(keys)}", f"keys={'|'.join(keys)}"] if keys else out
+
+
+def _number(field: Field, number: int) -> str:
+    if field.name == "end_seqno" and number == _NEVER:
+        return "max"
+    words = "|".join(field.names.speak(number)) if field.names else ""
+    if isinstance(field.names, Choice) and words:
+        return words
+    text = f"0x{number:x}" if field.identity or isinstance(field.names, Bits) or field.name == "flags" else str(number)
+    return f"{text}({words})" if words else text
+
+
+def _value(record: Record) -> list[str]:
+    frame, body = record.frame, record.meaning.body
+    length = value_length(frame)
+    if masked(frame):
+        return [f"value=<secret {length} B>"]
+    if not length or isinstance(frame.layout.value, tuple):
+        return []
+    if body is not None and not frame.message.document:
+        return [f"value={safe(body.value)}"]
+    return [f"value={length} B"]

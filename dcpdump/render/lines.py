@@ -1,0 +1,24 @@
+"""Line: a line of text for people and what it is, so that colour can be put on it last, or not at all."""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """What a line says."""
+
+    PLACE = "where and when"
+    TITLE = "which message"
+    COLUMNS = "the head of a table"
+    FIELD = "a field"
+    GRID = "a row of the byte grid"
+    PROBLEM = "something wrong"
+    HINT = "something odd"
+    PLAIN = "anything else"
+
+
+class Line(NamedTuple):
+    """One line, without its newline."""
+
+    kind: Kind
+    text: str

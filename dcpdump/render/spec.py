@@ -1,0 +1,128 @@
+"""A message as the specification draws it: byte grids, fields, rules, flags, errors. From the table alone."""
+
+from dcpdump.render.grid import HEAD
+from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Presence, Repeat
+from dcpdump.spec.names import CONTROL_KEYS, STATUS
+
+_CELL = 16  # characters of a byte in the grid, with its left border
+
+
+def index(messages: list[Message]) -> str:
+    """It lists messages, one line each."""
+    rows = [f"0x{m.opcode:02x}  {m.name:<28} {m.sender.value:<12} {_shapes(m)}".rstrip() for m in messages]
+    return "\n".join(rows) + "\n"
+
+
+def page(message: Message) -> str:
+    """It writes the whole page of one message."""
+    out = [f"{message.name} (opcode 0x{message.opcode:02x})", ""]
+    facts = (
+        ("sent by", message.sender.value),
+        ("since", message.since),
+        ("answered", message.answered),
+        ("source", message.source),
+    )
+    out += [f"  {name + ':':<10} {text}" for name, text in facts if text]
+    for kind, layouts in (("Request", message.request), ("Response", message.response)):
+        for layout in layouts:
+            out += ["", *_layout(kind, layout, alone=len(layouts) == 1)]
+    if not message.known:
+        out += ["", "Only the name of this message is known."]
+    out += _section("Rules", message.rules)
+    out += _names(message)
+    if message.name == "DCP_CONTROL":
+        keys = [f"{k.name} = {k.values} (since {k.since}): {k.effect}" for k in CONTROL_KEYS.values()]
+        out += _section("Keys", tuple(keys))
+    errors = tuple(f"0x{status:02x} {STATUS.names[status]}: {text}" for status, text in message.errors)
+    out += _section("Errors", errors)
+    return "\n".join(out) + "\n"
+
+
+def _section(title: str, rows: tuple[str, ...]) -> list[str]:
+    return ["", f"{title}:", *(f"  - {row}" for row in rows)] if rows else []
+
+
+def _shapes(message: Message) -> str:
+    versions = [layout.version for layout in message.request]
+    return f"layouts {', '.join(versions)}" if len(versions) > 1 else ""
+
+
+def _layout(kind: str, layout: Layout, *, alone: bool) -> list[str]:
+    name = kind if alone and layout.version == "1" else f"{kind}, layout {layout.version}"
+    when = ", ".join(f"{fact} = {value}" for fact, value in layout.when.items())
+    out = [name + (f" (when {when})" if when else "")]
+    if layout.note:
+        out.append(f"  {layout.note}")
+    value = layout.value.value if isinstance(layout.value, Presence) else "has fields"
+    extras = f"{layout.extras_length} bytes" if layout.extras else "must be empty"
+    out.append(f"  extras {extras} · key {layout.key.value} · value {value}")
+    if layout.extras:
+        out += ["", "  Extras:", *_drawn(layout.extras)]
+    if isinstance(layout.value, tuple):
+        out += ["", "  Value:", *_value(layout.value)]
+    return out
+
+
+def _value(parts: tuple[Part, ...]) -> list[str]:
+    fixed = tuple(part for part in parts if isinstance(part, Field))
+    out = _drawn(fixed) if fixed else []
+    for part in parts:
+        if isinstance(part, Repeat):
+            out.append(f"  {part.name}, again and again to the end of the value:")
+            out += _drawn(tuple(f for f in part.fields if isinstance(f, Field)))
+            out += [f"    then {f.label}: as many bytes as {f.size} says" for f in part.fields if isinstance(f, Blob)]
+        elif isinstance(part, FlatTable):
+            out.append("  a FlatBuffers table (little-endian), slot by slot:")
+            for slot in part.slots:
+                size = f"u{8 * slot.field.width}" if isinstance(slot.field, Field) else "text"
+                out.append(f"    {slot.slot}: {slot.field.label} ({size})")
+    return out
+
+
+def _drawn(fields: tuple[Field, ...]) -> list[str]:
+    """It draws fields as the specification does, four bytes a row, a field that goes on over rows twice."""
+    cells: list[tuple[str, int]] = []  # (text, bytes) within rows of four
+    at = 0
+    for field in fields:
+        left, first = field.width, True
+        while left:
+            room = min(left, 4 - at % 4)
+            text = field.label if first and room == left else (f"{field.label} ..." if first else f"... {field.label}")
+            cells.append((text, room))
+            at, left, first = at + room, left - room, False
+    out = [*HEAD, " " * 8 + "+---------------" * 4 + "+"]
+    row: list[tuple[str, int]] = []
+    start = at = 0
+    for cell in cells:
+        row.append(cell)
+        at += cell[1]
+        if at % 4 == 0:
+            out += _row(start, row)
+            row, start = [], at
+    if row:
+        out += _row(start, row)
+    return [*out, f"        Total {at} bytes"]
+
+
+def _row(start: int, cells: list[tuple[str, int]]) -> list[str]:
+    text = "".join(f"| {label[: _CELL * size - 2]:<{_CELL * size - 2}}" for label, size in cells)
+    width = sum(size for _, size in cells)
+    return [f"{start:8d}{text}|", " " * 8 + "+---------------" * width + "+"]
+
+
+def _names(message: Message) -> list[str]:
+    """It lists the values that have names, once for each field."""
+    out: list[str] = []
+    told: set[str] = set()
+    for layout in (*message.request, *message.response):
+        parts = (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ()))
+        fields = [f for part in parts for f in (part.fields if isinstance(part, Repeat) else (part,))]
+        for field in fields:
+            if not isinstance(field, Field) or field.label in told:
+                continue
+            told.add(field.label)
+            if isinstance(field.names, (Bits, Choice)):
+                width = 2 * field.width if isinstance(field.names, Bits) else 2
+                rows = tuple(f"0x{value:0{width}x} {name}" for value, name in field.names.names.items())
+                out += _section(field.label, rows)
+    return out

@@ -1,0 +1,177 @@
+"""The specification's own table: ``Field (offset) (value)``, a line a field, every byte in one of them."""
+
+from dcpdump.escape import safe
+from dcpdump.record import Record, iso_time, value_length
+from dcpdump.render.lines import Kind, Line
+from dcpdump.spec.field import Blob, Field, Names
+from dcpdump.wire.frame import FieldValue, Section
+from dcpdump.wire.value import Body
+
+_LABEL, _OFFSET = 12, 7  # least widths: "Extra length" and "(12-15)"
+_PAIR = 2  # a two-byte field of the header is "(2,3)", elsewhere "(52-53)"
+
+
+def lines(record: Record, value_bytes: int | None) -> list[Line]:
+    """It writes the frame's table, and what is wrong or odd; ``value_bytes`` limits values (None: all)."""
+    rows = _rows(record, value_bytes)
+    label = max([_LABEL, *(len(row[0]) for row in rows)])
+    offset = max([_OFFSET, *(len(row[1]) for row in rows)])
+    out = [Line(Kind.TITLE, title(record)), Line(Kind.COLUMNS, f"{'Field':<{label}} (offset) (value)")]
+    for name, place, text in rows:
+        if place or text:
+            out.append(Line(Kind.FIELD, f"{name:<{label}} {place:<{offset}}: {text}".rstrip()))
+        else:
+            out.append(Line(Kind.FIELD, name))
+    out += [Line(Kind.PROBLEM, f"! {safe(problem.text)}") for problem in record.problems]
+    out += [Line(Kind.HINT, f"note: {safe(hint)}") for hint in record.hints]
+    return out
+
+
+def title(record: Record) -> str:
+    """It names the message and its kind: ``DCP_MUTATION command``."""
+    frame = record.frame
+    name = frame.message.name
+    if name == "UNKNOWN":
+        name = f"UNKNOWN 0x{frame.header.opcode:02x}"
+    return f"{name} {'response' if frame.magic.response else 'command'}"
+
+
+def place(record: Record, *, file: bool = False) -> Line:
+    """It writes the line above a table: where and when the frame was seen. ``file``: name the capture too."""
+    raw = record.frame.raw
+    parts = [f"#{record.number}"]
+    if raw.where.ts_ns is not None:
+        parts.append(iso_time(raw.where.ts_ns))
+    parts += [f"{record.src} → {record.dst}", f"connection {record.connection}", f"packet {raw.where.packet}"]
+    if file:
+        parts.append(f"file {safe(raw.where.file)}")
+    if record.request is not None and record.latency_ns is not None:
+        parts.append(f"answers #{record.request.frame} after {record.latency_ns / 1000:,.0f} us")
+    if raw.gap_before:
+        parts.append(f"after {raw.gap_before:,} bytes lost or skipped")
+    if raw.confidence:
+        parts.append(f"confidence {raw.confidence}")
+    return Line(Kind.PLACE, "  ".join(parts))
+
+
+Row = tuple[str, str, str]
+
+
+def _rows(record: Record, value_bytes: int | None) -> list[Row]:
+    rows: list[Row] = []
+    item = -1
+    for field in record.frame.fields:
+        if field.group == "items" and field.item != item:
+            item = field.item
+            rows.append((f"Body (item {item}):", "", ""))
+        indent = "" if field.section in (Section.HEADER, Section.KEY) or _is_whole_value(field) else "  "
+        rows.append((indent + field.field.label, _place(field), _text(record, field, value_bytes)))
+        if field.section is Section.VALUE and _is_whole_value(field):
+            rows += _xattrs(record)
+    return rows
+
+
+def _is_whole_value(field: FieldValue) -> bool:
+    return isinstance(field.field, Blob) and field.group in ("", "secret") and field.field.label[0].isupper()
+
+
+def _place(field: FieldValue) -> str:
+    last = field.end - 1
+    if field.start == last:
+        return f"({last})"
+    if field.section is Section.HEADER and field.end - field.start == _PAIR:
+        return f"({field.start},{last})"
+    return f"({field.start}-{last})"
+
+
+def _text(record: Record, field: FieldValue, value_bytes: int | None) -> str:
+    if field.value is None:
+        return _lost(record, field)
+    if isinstance(field.value, int) and isinstance(field.field, Field):
+        return _number(field.field, field.value)
+    data = field.value if isinstance(field.value, bytes) else b""
+    if field.group == "secret":
+        return f"<secret {len(data)} B>"
+    if field.section is Section.KEY:
+        return _key(record, data)
+    if field.section is Section.VALUE and field.field.name == "value" and not field.group:
+        return _value(record, data, value_bytes)
+    if field.group == "items" and field.field.name in ("key", "value"):
+        return _item(record, field, data, value_bytes)
+    if field.section is Section.VALUE and field.group == "flat":
+        return safe(data)
+    if field.section is Section.FRAMING and field.field.name in ("user", "privilege"):
+        return safe(data)
+    return _hex(data, value_bytes)
+
+
+def _number(field: Field, number: int) -> str:
+    return f"0x{number:0{2 * field.width}x}{_spoken(field.names, number)}"
+
+
+def _spoken(names: Names | None, number: int) -> str:
+    words = "|".join(names.speak(number)) if names else ""
+    return f" ({words})" if words else ""
+
+
+def _lost(record: Record, field: FieldValue) -> str:
+    there = record.frame.raw.data[field.start : field.end]
+    if any(a < field.end and field.start < b for a, b in record.frame.raw.holes):
+        return "(lost)"
+    width = field.field.width if isinstance(field.field, Field) else value_length(record.frame)
+    return f"0x{there.hex()}… ({len(there)} of {width} bytes)"
+
+
+def _key(record: Record, key: bytes) -> str:
+    meaning = record.meaning
+    if meaning.collection is not None and meaning.key is not None:
+        guess = ", inferred" if meaning.collection_inferred else ""
+        return f"{safe(meaning.key)} (collection 0x{meaning.collection:x}{guess})"
+    if meaning.collection_name is not None:
+        return f"{safe(key)} (collection {safe(meaning.collection_name)!r})"
+    return safe(key)
+
+
+def _value(record: Record, wire: bytes, value_bytes: int | None) -> str:
+    body = record.meaning.body or Body(wire)
+    text = _limited(body.value, value_bytes)
+    names = "|".join(name for name in _datatype_names(record) if name != "XATTR")
+    if body.compressed or not names:
+        return text
+    size = f", {len(wire):,} bytes on the wire" if "Snappy" in names else ""
+    return f"{text} ({names}{size})".lstrip()
+
+
+def _datatype_names(record: Record) -> tuple[str, ...]:
+    field = record.frame.fields[5] if record.frame.magic.flexible else record.frame.fields[4]
+    names = field.field.names if isinstance(field.field, Field) else None
+    return names.speak(record.frame.header.datatype) if names and record.frame.message.document else ()
+
+
+def _item(record: Record, field: FieldValue, data: bytes, value_bytes: int | None) -> str:
+    if field.item >= len(record.meaning.items):
+        return _hex(data, value_bytes)
+    item = record.meaning.items[field.item]
+    if field.field.name == "value":
+        return _limited(item.body.value, value_bytes)
+    collection = "" if item.collection is None else f" (collection 0x{item.collection:x})"
+    return safe(item.key) + collection
+
+
+def _xattrs(record: Record) -> list[Row]:
+    body = record.meaning.body
+    if body is None or body.xattrs is None:
+        return []
+    return [(f"  xattr {safe(key)}", " ", safe(text)) for key, text in body.xattrs]
+
+
+def _limited(data: bytes, count: int | None) -> str:
+    if count is None or len(data) <= count:
+        return safe(data)
+    return f"{safe(data[:count])}… +{len(data) - count:,} B"
+
+
+def _hex(data: bytes, count: int | None) -> str:
+    if count is None or len(data) <= count:
+        return f"0x{data.hex()}"
+    return f"0x{data[:count].hex()}… +{len(data) - count:,} B"
