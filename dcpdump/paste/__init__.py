@@ -1,0 +1,76 @@
+"""Paste: the bytes in what people copy out of terminals, logs, debuggers, source code and documents.
+
+It knows forms, not frames: no opcode is known here. What cannot be read without guessing is refused with the
+reason and a way out; bytes are never invented and never silently swapped.
+"""
+
+from collections.abc import Sequence
+
+from dcpdump.errors import PasteError
+from dcpdump.paste.formats import FORMATS, SEARCHES, Format
+from dcpdump.paste.packets import without_packets
+from dcpdump.paste.pasted import EXAMPLE, Pasted
+from dcpdump.paste.text import cleaned, decoded, views
+
+__all__ = ["DIALECTS", "Pasted", "read_paste"]
+
+RAW = "raw"
+
+#: The names that ``dialect`` may take.
+DIALECTS: tuple[str, ...] = (*(form.name for form in (*FORMATS, *SEARCHES)), RAW)
+
+
+def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
+    """The bytes of a paste in whatever form it is, or in that of ``dialect``; raises PasteError."""
+    if dialect is not None and dialect not in DIALECTS:
+        raise PasteError(f"no such form: {dialect!r}", hint=f"one of {', '.join(DIALECTS)}")
+    if isinstance(text, bytes):
+        plain = None if dialect == RAW else decoded(text)
+        if plain is None:
+            return without_packets(_raw(text))
+        text = plain
+    elif dialect == RAW:
+        return without_packets(_raw(text.encode("latin-1", "replace")))
+    page = cleaned(text)
+    if not page.strip():
+        raise PasteError("there is nothing to read: the paste is empty", hint=EXAMPLE)
+    seen: list[tuple[str, tuple[str, ...]]] = []
+    for view, notes in views(page):
+        seen.append((view, notes))
+        if pasted := _read(view, notes, FORMATS, dialect):
+            return pasted
+    for view, notes in seen:
+        if pasted := _read(view, notes, SEARCHES, dialect):
+            return pasted
+    raise PasteError(*_nothing(page, dialect))
+
+
+def _read(view: str, notes: tuple[str, ...], forms: Sequence[Format], dialect: str | None) -> Pasted | None:
+    for form in forms:
+        if dialect is None or form.name == dialect:
+            pasted = form.read(view)
+            if pasted is not None:
+                noted = Pasted(pasted.dialect, pasted.parts, (*notes, *pasted.notes))
+                return without_packets(noted, heading=view)
+    return None
+
+
+def _raw(data: bytes) -> Pasted:
+    if not data:
+        raise PasteError("there is nothing to read: the paste is empty", hint=EXAMPLE)
+    return Pasted("raw bytes", (data,))
+
+
+def _nothing(page: str, dialect: str | None) -> tuple[str, str, str]:
+    """What to say of a text that holds no bytes."""
+    first = next(line.strip() for line in page.split("\n") if line.strip())
+    where = f"it begins {first[:48]!r}"
+    if dialect is not None:
+        return f"this cannot be read as {dialect}", where, "leave the form out, and it is found"
+    if "[B@" in page or "[object " in page or "ByteBuf(" in page or "HeapByteBuffer[" in page:
+        return (
+            "this is the name of an object, not its bytes",
+            where,
+            "print the content: Arrays.toString(bytes), ByteBufUtil.hexDump(buf)",
+        )
+    return "no bytes found in this text", where, EXAMPLE

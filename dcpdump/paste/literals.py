@@ -1,0 +1,517 @@
+"""Literals: bytes as programs write and print them. Lists of numbers and strings, in any language's brackets.
+
+The text is cut into tokens once; then the lists are looked at, then the strings. Names, casts, suffixes and
+comments around them are language and say nothing about the bytes.
+"""
+
+import re
+from typing import NamedTuple
+
+from dcpdump.errors import PasteError
+from dcpdump.paste.base64_text import read_base64_token
+from dcpdump.paste.digits import number_list, odd_digits, read_run
+from dcpdump.paste.escapes import Digits, in_latin_1, meaning_of_digits, numeric_escapes, unescape
+from dcpdump.paste.pasted import HEADER, LIMIT, MAGICS, Pasted, begins_frame, counted
+
+PROSE = 32  # words beside the bytes: more than any declaration or call around them has
+
+
+class Token(NamedTuple):
+    kind: str
+    text: str
+
+
+_token = tuple.__new__  # what a NamedTuple's own constructor calls, at half the cost
+_COMMENT_LINE = re.compile(r"/\*(?!.*/\*).*\*/[ \t]*$", re.M)  # a text column in a comment may itself hold "*/"
+_CAST = re.compile(
+    r"\((?:(?:un)?signed[ ]+)?(?:char|byte|Byte|u?int8_t|u?int8|sbyte|std::byte|u8|UInt8|uchar)\)"
+    r"|::(?:8|integer|binary|bytea|int|unsigned|big|bytes)\b(?:-[a-z]+)*|/(?:utf8|binary|integer|bytes)\b"
+)
+_WRAPPED = re.compile(
+    r"\b(?:std::byte|byte|uint8_t|uint8|u8|char|UInt8|Byte|sbyte|chr|Chr|CHR)[ ]?[({][ ]?"
+    r"([-+]?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3})|'[^'\n]{1,6}')[ ]?[)}]"
+)
+_TOKEN = re.compile(
+    r"""
+    \s*(?:(?P<comment>//[^\n]*|/\*.*?\*/|[#%](?=[ \t!])[^\n]*)
+  | (?P<string>[A-Za-z]{0,2}\$?(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'))
+  | (?P<repeats><repeats[ ](?:\d+)[ ]times>)
+  | (?P<number>[-+]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+(?![0-9a-fA-F])|0o[0-7_]+|16\#[0-9a-fA-F]+\#?|2\#[01]+\#?
+      |&[hH][0-9a-fA-F]+|\#?\$[0-9a-fA-F]+|\#[xX][0-9a-fA-F]+|[0-9][0-9a-fA-F]*[hH]?)
+      (?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)\b|uy\b|[uU]?[lLyY]{0,2}\b))
+  | (?P<ellipsis>\.{3,}|…)
+  | (?P<arrow>=>|->)
+  | (?P<open><<|[\[({])
+  | (?P<close>>>|[\])}])
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<other>\\.|\S))
+    """,
+    re.X | re.DOTALL,
+)
+
+
+def tokens_of(text: str) -> list[Token]:
+    """``text`` as tokens, without blanks, comments and casts."""
+    text = _COMMENT_LINE.sub("", text)
+    text = _WRAPPED.sub(r"\1", _CAST.sub("", text))
+    found = []
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "other"
+        if kind != "comment":
+            found.append(_token(Token, (kind, match[kind])))
+    return found
+
+
+def read_literal(text: str) -> Pasted | None:
+    """The bytes of the lists or strings in ``text``, or None when it has none."""
+    if not any(c in text for c in "\"'[{(<\\") or not any(c in text for c in "0123456789\\"):
+        return None
+    if bare := _bare_escapes(text):
+        return bare
+    tokens = tokens_of(text)
+    pasted = _lists(tokens) or _strings(tokens)
+    if pasted is None:
+        _refuse_words(tokens)
+        return None
+    # In a page of prose or of other numbers, what a bracket or a quote holds is hardly anybody's frame.
+    words = sum(t.kind == "word" for t in tokens)
+    beside = sum(t.kind == "number" for t in tokens) - sum(map(len, pasted.parts))
+    doubtful = words > PROSE or beside > PROSE or (words + beside > 8 and max(map(len, pasted.parts)) < 8)
+    return None if doubtful and not any(begins_frame(part) for part in pasted.parts) else pasted
+
+
+def _refuse_words(tokens: list[Token]) -> None:
+    """Raises when the text is a list of hex numbers that are wider than a byte."""
+    numbers = [t.text for t in tokens if t.kind == "number"]
+    wide = [n for n in numbers if n[:2] in ("0x", "0X") and len(n) > 4]
+    if len(wide) >= 3 and len(wide) * 2 > len(numbers) and sum(t.kind == "word" for t in tokens) <= PROSE:
+        raise PasteError(
+            f"{wide[0][:20]} is wider than a byte: these words may be byte-swapped, and the list does not say",
+            "",
+            "print single bytes, as xxd -i FILE does",
+        )
+
+
+_ANGLED = re.compile(
+    r"<(?:Buffer |SlowBuffer )?(?P<hex>[0-9a-fA-F]{2}(?:[ \n]?[0-9a-fA-F]{2}){3,})"
+    r"(?P<cut>[ ]?(?:\.{3}|…)(?:[ ]\d+ more bytes)?)?>"
+)
+
+
+_NSDATA = re.compile(
+    r"\{ ?length = (\d{1,9}), bytes = 0x(?:(?=[0-9a-fA-F ]{1,400}\.\.\.)(\S+)|((?:[0-9a-fA-F]{2}[ ]?)+)\})"
+)
+
+
+def read_angled(text: str) -> Pasted | None:
+    """The bytes of ``<80 57 …>``, as Node prints a Buffer and Foundation an NSData; or None."""
+    data = list(_NSDATA.finditer(text))
+    if data:
+        if any(m[2] for m in data):
+            raise PasteError(
+                "bytes are left out in the middle ('…')",
+                f"of {data[0][1]} bytes",
+                "print all of the bytes and paste again",
+            )
+        return Pasted("NSData", tuple(bytes.fromhex("".join(m[3].split())) for m in data))
+    found = list(_ANGLED.finditer(text))
+    if not found:
+        return None
+    notes = ("the paste ends in '…': bytes after it are missing",) if any(m["cut"] for m in found) else ()
+    parts = tuple(bytes.fromhex("".join(m["hex"].split())) for m in found)
+    return Pasted("<Buffer …>" if "Buffer" in text else "<hex>", parts, notes)
+
+
+# Lists ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _List(NamedTuple):
+    data: bytes
+    name: str
+    notes: tuple[str, ...]
+
+
+def _lists(tokens: list[Token]) -> Pasted | None:
+    found: list[_List] = []
+    stack: list[tuple[int, bool]] = []  # where a bracket opened, and whether it holds more than indexes
+    for index, token in enumerate(tokens):
+        if token.kind == "open":
+            stack.append((index, False))
+        elif token.kind == "close" and stack:
+            start, nested = stack.pop()
+            if index - start > 3:
+                numbers = None if nested else _list_of(tokens[start + 1 : index], binary=tokens[start].text == "<<")
+                if numbers is not None:
+                    found.append(numbers)
+                if stack:
+                    stack[-1] = (stack[-1][0], True)
+            elif nested and stack:
+                stack[-1] = (stack[-1][0], True)
+    large = [f for f in found if len(f.data) >= HEADER and begins_frame(f.data)]
+    large = large or [f for f in found if len(f.data) >= 8]
+    chosen = large or (found if len(found) == 1 else [])
+    if not chosen:
+        return None
+    notes = tuple(dict.fromkeys(note for f in chosen for note in f.notes))
+    return Pasted(_language(tokens, chosen[0].name), tuple(f.data for f in chosen), notes)
+
+
+_NUMBER = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F_]+?)|0[bB](?P<bits>[01_]+)|0o(?P<octal>[0-7_]+)|16\#(?P<radix>[0-9a-fA-F]+)"
+    r"|2\#(?P<radix2>[01]+)|(?:&[hH]|\#?\$|\#[xX])(?P<basic>[0-9a-fA-F]+)|(?P<suffixed>[0-9][0-9a-fA-F]*)[hH]|(?P<plain>[0-9]+)|(?P<bare>[0-9a-fA-F]+))"
+    r"#?(?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)|uy|[uU]?[lLyY]{0,2})"
+)
+_HEX_WORD = re.compile(r"[0-9a-fA-F]{1,2}")
+
+
+def _list_of(inside: list[Token], binary: bool) -> _List | None:
+    """The bytes of one bracket's content, or None when it is not a list of bytes."""
+    if any(t.kind in ("open", "close") for t in inside):
+        inside = _without_indexes(inside)
+        if any(t.kind in ("open", "close") for t in inside):
+            return None
+    inside, notes, cut = _without_cut(inside)
+    elements = _elements(inside)
+    if elements is None or len(elements) < 2 or cut is None:
+        return None
+    if all(len(e) == 1 and e[0].kind in ("number", "word") for e in elements):
+        plain = _plain_numbers([e[0].text for e in elements])
+        if plain is not None:
+            return _List(plain.data, plain.name, (*notes, *plain.notes))
+    data = bytearray()
+    for element in elements:
+        value = _element(element)
+        if value is None or (element[0].kind == "string" and len(value) != 1 and not binary and len(element) == 1):
+            return None
+        data += value
+        if len(data) > LIMIT:
+            return None
+    return _List(bytes(data), "byte list", notes)
+
+
+def _without_cut(inside: list[Token]) -> tuple[list[Token], tuple[str, ...], bool | None]:
+    at = next((i for i, t in enumerate(inside) if t.kind == "ellipsis"), None)
+    if at is None:
+        return inside, (), False
+    rest = [t for t in inside[at + 1 :] if t.text != ","]
+    if any(t.kind == "number" for t in rest) and not any(t.text == "more" for t in rest):
+        if any(t.kind not in ("number", "ellipsis") and t.text != "," for t in inside):
+            return inside, (), None
+        raise PasteError(
+            "bytes are left out in the middle ('…')",
+            f"after {counted(sum(t.kind == 'number' for t in inside[:at]), 'number')}",
+            "print all of the bytes and paste again",
+        )
+    return inside[:at], ("the paste ends in '…': bytes after it are missing",), True
+
+
+def _without_indexes(inside: list[Token]) -> list[Token]:
+    """``[0] = 128, [1] = 87`` as ``128, 87``: the indexes must count up by one."""
+    kept: list[Token] = []
+    expected: int | None = None
+    position = 0
+    while position < len(inside):
+        window = [t.text for t in inside[position : position + 4]]
+        if (
+            len(window) == 4
+            and window[0] == "["
+            and window[2] == "]"
+            and window[3] in ("=", "=>")
+            and window[1].isdecimal()
+        ):
+            index = int(window[1])
+            if expected is not None and index != expected:
+                return inside
+            expected = index + 1
+            if kept and kept[-1].text != ",":
+                kept.append(Token("other", ","))
+            position += 4
+            continue
+        kept.append(inside[position])
+        position += 1
+    # var_dump's int(128)
+    plain = [t for t in kept if not (t.kind in ("open", "close") and t.text in "()") and t.text != "int"]
+    return plain if expected is not None else kept
+
+
+def _elements(inside: list[Token]) -> list[list[Token]] | None:
+    """The tokens of each element: parted by commas, or by blanks where there are no commas."""
+    if not any(t.text in (",", ";") for t in inside):
+        if any(t.kind not in ("number", "word", "string", "repeats") for t in inside):
+            return None
+        elements: list[list[Token]] = []
+        for token in inside:
+            if token.kind == "repeats" or (token.kind == "string" and elements and elements[-1][-1].kind == "number"):
+                if not elements:
+                    return None
+                elements[-1].append(token)
+            else:
+                elements.append([token])
+        return elements
+    elements = [[]]
+    for token in inside:
+        if token.text in (",", ";"):
+            elements.append([])
+        else:
+            elements[-1].append(token)
+    if not elements[-1]:
+        elements.pop()
+    keyed = [
+        e for e in elements if len(e) >= 3 and e[1].text in (":", "=>", "->") and e[0].text.strip("\"'").isdecimal()
+    ]
+    if keyed and len(keyed) == len(elements) and elements[0][0].text.strip("\"'") in ("0", "1"):
+        keys = [int(e[0].text.strip("\"'")[:9]) for e in elements]
+        if keys == list(range(keys[0], keys[0] + len(keys))) and (keyed[0][0].kind == "string" or len(keys) > 3):
+            return [e[2:] for e in elements]
+    return elements
+
+
+def _plain_numbers(texts: list[str]) -> _List | None:
+    """Numbers without a prefix, which may be decimal or, as Rust prints them, hexadecimal."""
+    if all(t.isdecimal() for t in texts):
+        if max(map(len, texts)) > 3:
+            return None
+        decided = number_list(texts, bracketed=True)
+        return _List(*decided) if decided else None
+    if all(_HEX_WORD.fullmatch(t) for t in texts) and sum(t[0].isdecimal() for t in texts) * 4 >= len(texts):
+        return _List(bytes(int(t, 16) for t in texts), "hex list", ())
+    return None
+
+
+def _element(element: list[Token]) -> bytes | None:
+    """The bytes of one element of a list."""
+    if not element:
+        return None
+    head, rest = element[0], element[1:]
+    times = 1
+    if rest and rest[-1].kind == "repeats":
+        times = int(re.sub(r"\D", "", rest[-1].text)[:9])
+        if times > LIMIT:
+            return None
+        rest = rest[:-1]
+    if head.kind == "string":
+        body, single, prefix = _inside(head.text)
+        if rest:
+            return None
+        if _HEX_WORD.fullmatch(body.removeprefix("0x")) and (len(body) == 2 or body[:2] == "0x"):
+            return bytes([int(body, 16)]) * times
+        if len(body) * times > LIMIT:
+            return None
+        data = unescape(body, single=single, rust=prefix == "b", digits=None if prefix == "b" else Digits.OCTAL)
+        return None if data is None else data * times
+    if head.kind != "number":
+        return None
+    if rest and rest[0].kind == "string" and len(rest) == 1:
+        rest = []  # gdb prints 128 '\200'
+    value = _number(head.text)
+    if value is None:
+        return None
+    if len(rest) == 2 and rest[0].text == ":" and rest[1].text.isdecimal():
+        bits = int(rest[1].text[:6])  # Erlang's 5:16
+        if bits % 8 or not 0 < bits <= 4096 or value < 0 or value >> bits:
+            return None
+        return value.to_bytes(bits // 8, "big")
+    if rest or not -128 <= value <= 255:
+        return None
+    return bytes([value & 0xFF]) * times
+
+
+def _number(text: str) -> int | None:
+    shape = _NUMBER.fullmatch(text)
+    if not shape:
+        return None
+    sign = -1 if shape["sign"] == "-" else 1
+    for group, base in (
+        ("hex", 16),
+        ("bits", 2),
+        ("octal", 8),
+        ("radix", 16),
+        ("radix2", 2),
+        ("basic", 16),
+        ("suffixed", 16),
+    ):
+        if shape[group]:
+            return sign * int(shape[group][:4400].replace("_", "") or "0", base)
+    return sign * int(shape["plain"]) if shape["plain"] and len(shape["plain"]) < 40 else None
+
+
+# Strings ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_GLUE = frozenset({"+", ".", "..", "\\", "&", "++", "\\\n", "<>", "<", ">"})
+
+
+def _inside(literal: str) -> tuple[str, bool, str]:
+    """A string token's body, whether its quotes are single, and its prefix."""
+    quote = min((i for i in (literal.find('"'), literal.find("'")) if i >= 0), default=0)
+    prefix = literal[:quote]
+    return literal[quote + 1 : -1], literal[quote] == "'" and "b" not in prefix.lower(), prefix.lower()
+
+
+class _Group(NamedTuple):
+    strings: list[tuple[Token, int]]  # each with how often it repeats
+    cut: bool
+
+
+def _groups(tokens: list[Token]) -> list[_Group]:
+    """Strings that stand together, as pieces of one: adjacent, or glued by an operator."""
+    groups: list[_Group] = []
+    printed_by_gdb = any(t.kind == "repeats" for t in tokens)
+    open_group = False
+    for token in tokens:
+        if token.kind == "string":
+            if open_group:
+                groups[-1].strings.append((token, 1))
+            else:
+                groups.append(_Group([(token, 1)], False))
+            open_group = True
+        elif token.kind == "repeats" and groups:
+            last, _ = groups[-1].strings[-1]
+            groups[-1].strings[-1] = (last, int(re.sub(r"\D", "", token.text)[:9]))
+        elif token.kind == "ellipsis" and groups and open_group:
+            groups[-1] = groups[-1]._replace(cut=True)
+        elif token.text not in _GLUE and not (token.text == "," and printed_by_gdb):
+            open_group = False
+    return groups
+
+
+def _strings(tokens: list[Token]) -> Pasted | None:
+    binary: list[tuple[bytes, bool, str]] = []
+    told: list[tuple[bytes, bool, str]] = []
+    spelled = 0
+    for group in _groups(tokens):
+        if sum(len(t.text) for t, _ in group.strings) < 8:
+            continue
+        pieces = [(_inside(t.text), times) for t, times in group.strings]
+        if sum(len(body) * times for (body, _, _), times in pieces) > LIMIT:
+            return None
+        rust = pieces[0][0][2] == "b" and group.strings[0][0].text.endswith('"')
+        bodies = [body for (body, _, _), _ in pieces]
+        data = _join(pieces, rust)
+        if data is None:
+            continue
+        if len(bodies) == 1 and not pieces[0][0][1]:
+            data = in_latin_1(bodies[0], data)
+        printable = all(0x20 <= b < 0x7F or b in b"\n\t\r" for b in data)
+        if not printable:
+            count = sum(map(numeric_escapes, bodies))
+            if begins_frame(data) or count >= 4:
+                binary.append((data, group.cut, _string_name(tokens, pieces[0][0][2], bodies)))
+                spelled = max(spelled, count)
+            continue
+        inner = _text_of_bytes(data.decode("ascii"))
+        if inner is not None:
+            told.append((inner[0], group.cut, inner[1]))
+    frames = [b for b in binary if begins_frame(b[0])]
+    chosen = frames or told or binary
+    if not chosen:
+        return None
+    notes = ("the paste ends in '…': bytes after it are missing",) if any(cut for _, cut, _ in chosen) else ()
+    return Pasted(chosen[0][2], tuple(data for data, _, _ in chosen), notes)
+
+
+def _join(pieces: list[tuple[tuple[str, bool, str], int]], rust: bool) -> bytes | None:
+    digits = meaning_of_digits(pieces[0][0][0], rust=rust)
+    if all(times == 1 for _, times in pieces) and len({(single, "r" in p) for (_, single, p), _ in pieces}) == 1:
+        # Each piece ends its own escapes, so that "\x0" "1" is two characters.
+        decoded = [_decode(body, single, digits, prefix) for (body, single, prefix), _ in pieces]
+    else:
+        decoded = [_repeated(_decode(body, False, digits, prefix), times) for (body, _, prefix), times in pieces]
+    if any(d is None for d in decoded):
+        return None
+    return b"".join(d for d in decoded if d is not None)
+
+
+def _repeated(data: bytes | None, times: int) -> bytes | None:
+    return None if data is None else data * times
+
+
+def _decode(body: str, single: bool, digits: Digits, prefix: str) -> bytes | None:
+    if bytea := _BYTEA.match(body):
+        return None if len(bytea[1]) % 2 else bytes.fromhex(bytea[1])
+    if "r" in prefix:
+        return body.encode("utf-8", "surrogatepass")
+    return unescape(body, single=single, digits=digits)
+
+
+def _text_of_bytes(text: str) -> tuple[bytes, str] | None:
+    """Bytes that a string tells in printable text: hex, base64 or escapes once more."""
+    stripped = text.strip().strip("<>").strip()
+    if len(stripped) < 8:
+        return None
+    if stripped[:2] == "\\x" and not re.match(r"\\x[0-9a-fA-F]{3}", stripped):
+        data = unescape(stripped)
+        if data is not None and begins_frame(data):
+            return data, "escaped string"
+    digits = stripped.removeprefix("\\\\").removeprefix("\\").removeprefix("x")
+    if len(digits) >= 16 or begins_frame_in_hex(digits):
+        data = read_run(digits)
+        if data is not None and (len(data) >= 8 or begins_frame(data)):
+            return data, "hex string"
+    data = read_base64_token(stripped)
+    return (data, "base64 string") if data is not None else None
+
+
+def begins_frame_in_hex(digits: str) -> bool:
+    """Whether hex digits start as a frame does."""
+    head = digits.removeprefix("0x")[:2]
+    return bool(re.fullmatch("[0-9a-fA-F]{2}", head)) and int(head, 16) in MAGICS
+
+
+_BARE = re.compile(r"\s*\\(?:[xX][0-9a-fA-F]{2}|[0-7]{3}|u00[0-9a-fA-F]{2}|\d{1,3})")
+_BYTEA = re.compile(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
+
+
+def _bare_escapes(text: str) -> Pasted | None:
+    """Escapes without quotes around them: a database's bytea, a string's inside."""
+    bytea = _BYTEA.match(text)
+    if bytea:
+        if len(bytea[1]) % 2:
+            raise odd_digits(bytea[1][-24:], f"{len(bytea[1])} digits after \\x")
+        return Pasted("bytea hex", (bytes.fromhex(bytea[1]),))
+    if not _BARE.match(text):
+        return None
+    body = text.strip("\n")
+    body = body if body[:1] == "\\" else body.strip()
+    data = unescape(body.replace("\\\n", "").replace("\n", ""))
+    if data is None or (numeric_escapes(body) < 2 and not (begins_frame(data) and len(data) >= HEADER)):
+        return None
+    return Pasted("escaped bytes", (data,))
+
+
+# Names, for people ──────────────────────────────────────────────────────────────────────────────────────────
+
+_LANGUAGES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("Go literal", r"\[ ?\d*(?:\.\.\.)? ?\] ?(?:byte|uint8)\b"),
+        ("gdb print", r"^\$ ?\d+ ="),
+        ("Rust literal", r"\bvec !|\b0x[0-9a-f]{2}u8|& ?\[|\[ ?u8"),
+        ("Java literal", r"new byte \["),
+        ("C# literal", r"new byte ?\[ ?\] ?\{"),
+        ("Kotlin literal", r"u?byteArrayOf|ubyteArrayOf"),
+        ("Scala literal", r"Array \[ Byte|Array \( -?\d+ ,"),
+        ("PHP array", r"[aA]rray \( (?:\[ )?\d+ (?:\] )?=>|array \( \d+ \) \{ \["),
+        ("JavaScript literal", r"Uint8Array|Buffer"),
+        ("Erlang binary", r"<<"),
+        ("Python literal", r"bytes ?\(|bytearray"),
+        ("C literal", r"(?:char|uint8_t|u8|uchar|byte)\b.{0,60}="),
+    )
+)
+
+
+def _language(tokens: list[Token], name: str) -> str:
+    lead = " ".join(t.text for t in tokens[:24])
+    for language, shape in _LANGUAGES:
+        if shape.search(lead):
+            return language
+    return name
+
+
+def _string_name(tokens: list[Token], prefix: str, bodies: list[str]) -> str:
+    if prefix in ("b", "br", "rb"):
+        return "bytes literal"
+    if any(t.kind == "repeats" for t in tokens):
+        return "gdb string"
+    if any(t.text in ("byte", "uint8") for t in tokens[:8]):
+        return "Go literal"
+    return "escaped string" if len(bodies) == 1 else "adjacent strings"

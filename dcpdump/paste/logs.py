@@ -1,0 +1,155 @@
+"""Logs: lines that say something and then hold bytes. The last resort, so only what is unmistakable is taken.
+
+A run of digits is bytes when it begins as a frame does and has a header's length. A line without such a run
+continues the one above when it is nothing but hex after what every line begins with.
+"""
+
+import re
+from typing import NamedTuple
+
+from dcpdump.paste.base64_text import read_base64_token
+from dcpdump.paste.digits import odd_digits
+from dcpdump.paste.dumps import read_dump
+from dcpdump.paste.literals import read_literal
+from dcpdump.paste.pasted import HEADER, Pasted, begins_frame, counted
+
+_EDGE = r"(?<![0-9A-Za-z_:.\-])"
+_RUNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # One separator for the whole run, so that a time of day never becomes part of it.
+        _EDGE + r"(?:0[xX]|\\{1,2}x)?[0-9a-fA-F]{48,}(?![0-9A-Za-z])",
+        _EDGE + r"[0-9a-fA-F]{2}(?: {1,2}[0-9a-fA-F]{2}){7,}(?![0-9A-Za-z])",
+        _EDGE + r"(?:[0-9a-fA-F]{4}(?: {1,2}[0-9a-fA-F]{4}){3,}(?: {1,2}[0-9a-fA-F]{2})?)(?![0-9A-Za-z])",
+        _EDGE + r"(?:[0-9a-fA-F]{8}(?: {1,2}[0-9a-fA-F]{8}){2,}(?: {1,2}(?:[0-9a-fA-F]{2}){1,3})?)(?![0-9A-Za-z])",
+        r"(?<![0-9A-Za-z])[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){7,}(?![0-9A-Za-z:])",
+        r"(?<![0-9A-Za-z])[0-9a-fA-F]{2}(?:-[0-9a-fA-F]{2}){7,}(?![0-9A-Za-z-])",
+        r"(?<![0-9A-Za-z])[0-9a-fA-F]{2}(?:, ?[0-9a-fA-F]{2}){7,}(?![0-9A-Za-z])",
+        r"(?<![0-9A-Za-z])0[xX][0-9a-fA-F]{2}(?:,? ?0[xX][0-9a-fA-F]{2}){7,}(?![0-9A-Za-z])",
+        r"(?:\\x[0-9a-fA-F]{2}){8,}",
+    )
+)
+_WORD = re.compile(
+    r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{32,}={0,2}(?![A-Za-z0-9+/_=-])|(?<==)[A-Za-z0-9+/_-]{32,}={0,2}$"
+)
+_NOT_HEX = re.compile(r"0[xX]|\\x|[^0-9a-fA-F]")
+_PROMISING = re.compile(r"(?:[0-9a-fA-F]{2}(?:[ :,-]{1,2}(?:0[xX])?|\\x)?){8}")
+_DIGITS = re.compile(r"\d+")
+_ELLIPSIS = re.compile(r"\s*(?:\.{3,}|…)")
+_TAIL = re.compile(r"(?:^|[\s:=\]>|])((?:0[xX])?[0-9a-fA-F]{2}(?:[ :-]?(?:0x)?[0-9a-fA-F]{2})*)\s*$")
+
+
+class _Piece(NamedTuple):
+    line: int
+    data: bytes
+    prefix: str  # what stands before the bytes, digits masked
+    cut: bool
+    skipped: int = 0  # tokens of the prefix that look like bytes: a count, an id
+
+
+def read_log(text: str) -> Pasted | None:
+    """The frames that log lines hold, or None."""
+    pieces: list[_Piece] = []
+    skipped = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        piece = _piece(number, line, pieces[0] if pieces else None)
+        if piece is not None:
+            pieces.append(piece)
+        elif line.strip():
+            skipped += 1
+    if not pieces:
+        return None
+    parts: list[bytearray] = []
+    cut = False
+    for piece in pieces:
+        if not parts or (begins_frame(piece.data) and len(piece.data) >= HEADER):
+            parts.append(bytearray(piece.data))
+        else:
+            parts[-1] += piece.data
+        cut = cut or piece.cut
+    if not all(len(part) >= HEADER for part in parts):
+        return None
+    notes = []
+    if any(p.prefix or p.skipped for p in pieces):
+        notes.append("log prefix dropped")
+    if skipped:
+        notes.append(f"{counted(skipped, 'line')} without bytes ignored")
+    if cut:
+        notes.append("the paste ends in '…': bytes after it are missing")
+    return Pasted("log lines", tuple(bytes(part) for part in parts), tuple(notes))
+
+
+def _piece(number: int, line: str, before: _Piece | None) -> _Piece | None:
+    for pattern in _RUNS if _PROMISING.search(line) else ():
+        for run in pattern.finditer(line):
+            data = _bytes(run[0], number)
+            # A count or an id may stand before the bytes and look like one of them.
+            skips = range(3) if before is None else (before.skipped,)
+            for skip in skips if " " in run[0] else (0,):
+                if begins_frame(data[skip:]) and (len(data) - skip >= HEADER or _ends(line, run.end())):
+                    if len(data) - skip < HEADER and not (len(data) - skip >= 8):
+                        continue
+                    cut = bool(_ELLIPSIS.match(line, run.end()))
+                    return _Piece(number, data[skip:], _masked(line[: run.start()]), cut, skip)
+    for word in _WORD.finditer(line):
+        frame = read_base64_token(word[0])
+        if frame is not None:
+            return _Piece(number, frame, _masked(line[: word.start()]), False)
+    if before is None or len(line) > 2000:
+        return None
+    # A line goes on with the bytes when it has nothing else, or the same words before them.
+    for tail in _TAIL.finditer(line):
+        prefix = _masked(line[: tail.start(1)])
+        digits = _NOT_HEX.sub("", tail[1])
+        if prefix in ("", before.prefix) and not before.skipped and len(digits) % 2 == 0:
+            return _Piece(number, bytes.fromhex(digits), prefix, False)
+    return None
+
+
+def _masked(prefix: str) -> str:
+    return _DIGITS.sub("0", prefix.strip())
+
+
+def _ends(line: str, position: int) -> bool:
+    return not line[position:].strip(" \t\"'])}>,;.…")
+
+
+def _bytes(run: str, number: int) -> bytes:
+    digits = _NOT_HEX.sub("", run)
+    if len(digits) % 2:
+        if not re.match("8[0-3]|[01]8", digits):
+            return b""
+        raise odd_digits(digits[-24:], f"line {number}")
+    return bytes.fromhex(digits)
+
+
+# A dump or a literal in every line's own prefix ────────────────────────────────────────────────────────────
+
+_STAMP = re.compile(
+    r"\s*(?:\[[^\]\n]{1,80}\]|\([^)\n]{1,60}\)"
+    r"|\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"|\d\d:\d\d:\d\d(?:[.,]\d+)?Z?|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d{1,2}\s+\d\d:\d\d:\d\d"
+    r"|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|NOTICE|CRITICAL|DBG|INF|[DIWEF])(?::|\b)(?=[\s:\[])"
+    r"|[IWEF]\d{4}\b|[A-Za-z_][\w./$@-]*(?:\[\d+\])?:(?=\s)|[-–|]+(?=\s)|[A-Za-z_][\w.$/-]*(?=\s)|<[^>\n]{1,60}>(?=\s)"
+    r"|[\w.:-]+=\S+(?=\s))"
+)
+
+
+def read_prefixed(text: str) -> Pasted | None:
+    """Dumps and literals whose every line is preceded by a time, a level, a name; or None."""
+    lines = text.split("\n")
+    stripped = []
+    any_prefix = False
+    for line in lines:
+        position = 0
+        while (stamp := _STAMP.match(line, position)) and stamp.end() > position and position < 300:
+            position = stamp.end()
+        any_prefix = any_prefix or position > 0
+        stripped.append(line[position:].removeprefix(" "))
+    if not any_prefix:
+        return None
+    body = "\n".join(stripped)
+    pasted = read_dump(body) or read_literal(body)
+    if pasted is None:
+        return None
+    return Pasted(pasted.dialect, pasted.parts, (*pasted.notes, "log prefix dropped"))

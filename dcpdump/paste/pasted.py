@@ -1,0 +1,40 @@
+"""Pasted: what a paste came to. And the one fact about frames that reading a paste may use: how one begins.
+
+The fact only ranks two readings of the same text (is ``10 57`` hexadecimal or decimal?) or says whether two
+lines are two frames or one that was wrapped. No byte is ever made up, moved or dropped because of it.
+"""
+
+from dataclasses import dataclass
+
+#: The first byte of every frame of the protocol.
+MAGICS = frozenset({0x80, 0x08, 0x81, 0x18, 0x82, 0x83})
+HEADER = 24
+#: How many bytes the repetitions in a paste may stand for: more is a damaged number, not a frame.
+LIMIT = 64 << 20
+
+#: What the user is shown when there is nothing to go by.
+EXAMPLE = "dcpdump explain '80 57 00 05 1f 00 02 10 …', or paste an xxd or hexdump -C dump"
+
+
+@dataclass(frozen=True, slots=True)
+class Pasted:
+    """The bytes of a paste: in what form they came, one entry for each separate run, and what was assumed."""
+
+    dialect: str
+    parts: tuple[bytes, ...]
+    notes: tuple[str, ...] = ()
+
+
+def begins_frame(data: bytes) -> bool:
+    """Whether ``data`` starts as a frame does."""
+    return bool(data) and data[0] in MAGICS
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether ``data`` is exactly as long as its own header says."""
+    return begins_frame(data) and len(data) >= HEADER and HEADER + int.from_bytes(data[8:12], "big") == len(data)
+
+
+def counted(number: int, noun: str) -> str:
+    """A count in words: ``1 line``, ``2 lines``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

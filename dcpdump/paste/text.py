@@ -1,0 +1,191 @@
+"""Text: what came through the clipboard, made readable. Knows encodings and editors' habits, no dialect of bytes."""
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+
+_ANSI = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|\x1b[()][0-9A-Z]")
+_INVISIBLE = dict.fromkeys([0xFEFF, 0x200B, 0x200C, 0x200D, 0x2060, 0xAD, 0x200E, 0x200F])
+_SPACES = dict.fromkeys([160, 5760, *range(8192, 8203), 8239, 8287, 12288], " ")
+_CHARACTERS = str.maketrans(
+    {
+        **dict.fromkeys("“”„‟″«»＂", '"'),
+        **dict.fromkeys("‘’‚‛′‹›＇", "'"),
+        **dict.fromkeys("‐‑‒–—−─━┄┅┈┉═", "-"),
+        **dict.fromkeys("│┃┆┇┊┋║¦｜", "|"),
+        **dict.fromkeys("┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬╭╮╰╯", "+"),
+        "：": ":",
+        "，": ",",
+    }
+)
+
+
+def decoded(data: bytes) -> str | None:
+    """The text that ``data`` is, or None when it is not text but the bytes themselves."""
+    for mark, encoding in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")):
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace")
+    if data.startswith(codecs.BOM_UTF16_BE):
+        return data[2:].decode("utf-16-be", "replace")
+    # Text has no NULs and few other control characters; frames and packets are full of them.
+    if b"\0" in data or len(data.translate(None, _TEXT_BYTES)) > len(data) // 10:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        # A dump's text column may hold another code page; the columns that matter are ASCII.
+        return data.decode("latin-1")
+
+
+_TEXT_BYTES = bytes([7, 8, 9, 10, 11, 12, 13, 27, *range(32, 127), *range(128, 256)])
+
+
+def cleaned(text: str) -> str:
+    """``text`` without what terminals and editors add: colours, carriage returns, odd spaces."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text
+    # In a string with escapes an odd space may be one of the bytes; elsewhere it is the page's.
+    escaped = ('"' in text or "'" in text) and ("\\x" in text or "\\u" in text or "\\0" in text)
+    return text if escaped else with_plain_spaces(text)
+
+
+# Each of these takes one wrapping off, or gives the text back as it is. ─────────────────────────────────────
+
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
+_TAG = re.compile(r"</?(?:pre|code|p|div|span|br|samp|tt|body|html|blockquote|td|tr|table)\b[^<>\n]{0,300}/?>", re.I)
+_ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&#39;", "'"), ("&#x27;", "'"))
+_FENCE = re.compile(r"^[ \t>|*]*(?:(```+|~~~+)[^`\n]*|\{(?:code|noformat)(?::[^}\n]*)?\})[ \t]*$", re.M)
+_TICKS = re.compile(r"`{1,2}([^`\n]{8,})`{1,2}")
+_PROMPT = re.compile(
+    r"^[ \t]*(?:[\w.@~:/\\-]*[$#%] |\$ |PS [^>\n]{0,200}> |[A-Z]:\\[^>\n]{0,200}> ?|\([gl]ldb\) |\(gdb\) |\(rr\) |>>> "
+    r"|\.\.\. |In \[\d+\]: |iex\(\d+\)> |irb\([^)\n]{0,40}\)[^>\n]{0,20}[>*] |scala> |jshell> |\d+> |\d+: kd> |kd> )"
+)
+_ANSWER = re.compile(r"^[ \t]*(?:Out\[\d+\]: |=> |\$\d+ ==> |res\d+: [^=\n]{0,60}= |\$\d+ = )", re.M)
+_MARK = re.compile(
+    r"[ \t]*(?:>|//[/!]?|\*(?!\*)|#(?![0-9A-Fa-fx$])|;+|--(?=[ \t]|$)|\+(?![-\d]*-)|-(?=[ \t])|!|REM\b)[ \t]?"
+)
+_ASSEMBLER = re.compile(
+    r"^[ \t]*(?:[A-Za-z_]\w*:?[ \t]+)?(?:\.byte|\.db|db|dc\.b|defb|fcb|byte)[ \t]+(?=[-\d$'&%0])", re.I | re.M
+)
+_NUMBERED = re.compile(r"[ \t]*(\d{1,7})(?:[ \t]*[:.|)│]|\t|(?=[ \t]))[ \t]*")
+_BIN_LOG = re.compile(r"^[<>]\d+:? +(?=0x[0-9a-fA-F]{2}\b)|^[<>]\d+:? [A-Z][^\n]{0,200}:$", re.M)
+
+
+def with_plain_spaces(text: str) -> str:
+    """``text`` with every kind of space as a space, and without invisible marks."""
+    return text if text.isascii() else text.translate(_INVISIBLE).translate(_SPACES)
+
+
+def without_markup(text: str) -> str:
+    """``text`` without HTML tags and entities."""
+    if "<" in text:
+        text = _TAG.sub("\n", text)
+    if _ENTITY.search(text):
+        for entity, character in _ENTITIES:
+            text = text.replace(entity, character)
+        text = text.replace("&nbsp;", " ").replace("&amp;", "&")
+    return text
+
+
+def without_fences(text: str) -> str:
+    """What stands inside the code fences of ``text``; the prose around them is dropped."""
+    edges = [m.span() for m in _FENCE.finditer(text)]
+    if edges:
+        ends = [*(start for start, _ in edges[1::2]), len(text)]
+        return "\n\n".join(text[after:end].strip("\n") for (_, after), end in zip(edges[::2], ends, strict=False))
+    return text
+
+
+def without_ticks(text: str) -> str:
+    """What ``text`` has in inline code."""
+    inline = _TICKS.findall(text)
+    return "\n".join(inline) if inline else text
+
+
+def with_plain_characters(text: str) -> str:
+    """``text`` with typographic quotes, dashes and box drawings as ASCII has them."""
+    return text if text.isascii() else text.translate(_CHARACTERS)
+
+
+def without_binary_log_marks(text: str) -> str:
+    """memcached's ``-vv`` lines without the ``>28`` that each starts with."""
+    return _BIN_LOG.sub("", text)
+
+
+def without_commands(text: str) -> str:
+    """``text`` without the command lines that made the output below them, or without the prompts if that is all."""
+    lines = text.split("\n")
+    if not any(_PROMPT.match(line) or _ANSWER.match(line) for line in lines):
+        return text
+    outputs = [_ANSWER.sub("", line) for line in lines if not _PROMPT.match(line)]
+    if any(line.strip() for line in outputs):
+        return "\n".join(outputs)
+    return "\n".join(_PROMPT.sub("", line) for line in lines)
+
+
+def without_quotation(text: str) -> str:
+    """``text`` without the mark that comments, mail and diffs put before every line."""
+    lines = [line for line in text.split("\n") if line.strip() not in ("/*", "/**", "*/", '"""', "'''", "--[[", "]]")]
+    marked = [_MARK.match(line) for line in lines]
+    if sum(m is not None for m in marked) * 2 <= sum(bool(line.strip()) for line in lines):
+        return text
+    return "\n".join(line[m.end() :] if m else line for line, m in zip(lines, marked, strict=True))
+
+
+def without_line_numbers(text: str) -> str:
+    """``text`` without line numbers, when every line has the number after the line above's."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    numbers = [_NUMBERED.match(line) for line in lines]
+    if len(lines) < 2 or not all(numbers):
+        return text
+    values = [int(m[1]) for m in numbers if m]
+    if values != list(range(values[0], values[0] + len(values))):
+        return text
+    return "\n".join(line[m.end() :] for line, m in zip(lines, numbers, strict=True) if m)
+
+
+def without_directives(text: str) -> str:
+    """Assembler's ``.byte`` and ``db`` lines without the directive."""
+    return _ASSEMBLER.sub("", text)
+
+
+def with_lines_joined(text: str) -> str:
+    """``text`` with a backslash at the end of a line taken for what shells take it for."""
+    return text.replace("\\\n", "\n")
+
+
+WRAPPINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("", with_plain_spaces),
+    ("", without_binary_log_marks),
+    ("prose outside the code fence ignored", without_fences),
+    ("HTML removed", without_markup),
+    ("typographic characters read as ASCII", with_plain_characters),
+    ("command lines and prompts dropped", without_commands),
+    ("quotation or comment marks dropped", without_quotation),
+    ("assembler directives dropped", without_directives),
+    ("line numbers dropped", without_line_numbers),
+    ("", with_lines_joined),
+    ("text outside the inline code ignored", without_ticks),
+)
+
+
+LARGE = 1 << 17  # characters: nobody wraps that much twice
+
+
+def views(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The text as it is, then with one wrapping after another taken off, and the notes that tell which."""
+    notes: tuple[str, ...] = ()
+    yield text, notes
+    for _ in range(3 if len(text) < LARGE else 1):  # a quoted comment in a fence, and no deeper
+        before = text
+        for note, unwrap in WRAPPINGS:
+            unwrapped = unwrap(text)
+            if unwrapped != text and unwrapped.strip():
+                text = unwrapped
+                notes = notes if not note or note in notes else (*notes, note)
+                yield text, notes
+        if text == before:
+            return

@@ -1,0 +1,834 @@
+"""The forms in which a frame is printed: a table of functions from bytes to text, for the round-trip law."""
+
+import base64
+import json
+import re
+import textwrap
+import urllib.parse
+from collections.abc import Callable, Iterable
+
+Printer = Callable[[bytes], str]
+
+
+def rows(data: bytes, width: int = 16) -> Iterable[tuple[int, bytes]]:
+    for at in range(0, len(data), width):
+        yield at, data[at : at + width]
+
+
+def shown(data: bytes) -> str:
+    return "".join(chr(b) if 0x20 <= b < 0x7F else "." for b in data)
+
+
+def pairs(data: bytes, separator: str = " ") -> str:
+    return data.hex(separator) if separator else data.hex()
+
+
+def xxd(data: bytes, width: int = 16, group: int = 2, upper: bool = False) -> str:
+    lines = []
+    size = width // group * (group * 2 + 1)
+    for at, row in rows(data, width):
+        cells = " ".join(row[i : i + group].hex() for i in range(0, len(row), group))
+        line = f"{at:08x}: {(cells.upper() if upper else cells):{size}} {shown(row)}"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def hexdump_c(data: bytes, squeeze: bool = True) -> str:
+    lines, before, starred = [], None, False
+    for at, row in rows(data):
+        if squeeze and row == before and len(row) == 16:
+            if not starred:
+                lines.append("*")
+            starred = True
+            continue
+        before, starred = row, False
+        halves = "  ".join(filter(None, (pairs(row[:8]), pairs(row[8:]))))
+        lines.append(f"{at:08x}  {halves:48}  |{shown(row)}|")
+    return "\n".join([*lines, f"{len(data):08x}"]) + "\n"
+
+
+def od(data: bytes, cell: Callable[[int], str], radix: str = "07o", text: bool = False, width: int = 16) -> str:
+    lines = []
+    for at, row in rows(data, width):
+        cells = "".join(" " + cell(b) for b in row)
+        offset = f"{at:{radix}}" if radix else ""
+        gutter = f"{' ' * ((width - len(row)) * 3)}  >{shown(row)}<" if text else ""
+        lines.append(offset + cells + gutter)
+    return "\n".join([*lines, *([f"{len(data):{radix}}"] if radix else [])]) + "\n"
+
+
+def od_character(byte: int) -> str:
+    names = {0: "\\0", 7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 92: "\\"}
+    return f"{names.get(byte) or (chr(byte) if 32 <= byte < 127 else f'{byte:03o}'):>3}"
+
+
+def spec_grid(data: bytes, indent: str = "      ", annotate: bool = True, wide: bool = True) -> str:
+    edge = "+---------------"
+    head = [
+        "Byte/     0       |       1       |       2       |       3       |",
+        "   /              |               |               |               |",
+        "  |" + "0 1 2 3 4 5 6 7|" * 4,
+        "  " + edge * 4 + "+",
+    ]
+    lines = list(head)
+    for at, row in rows(data, 4):
+        cells = [f"0x{b:02x}" + (f" ('{chr(b)}')" if annotate and 33 <= b < 127 else "") for b in row]
+        lines.append(f"{at:2}|" + "".join(f" {c:14}|" for c in cells))
+        lines.append("  " + edge * len(row) + "+")
+    text = "\n".join(indent + line for line in lines) + "\n"
+    return text if wide else "\n".join(re.sub(" +", " ", line).strip() for line in text.split("\n"))
+
+
+TABLE = [
+    ("Magic", 1),
+    ("Opcode", 1),
+    ("Key length", 2),
+    ("Extra length", 1),
+    ("Data type", 1),
+    ("Vbucket", 2),
+    ("Total body", 4),
+    ("Opaque", 4),
+    ("CAS", 8),
+]
+
+
+def field_table(data: bytes) -> str:
+    lines, at = ["DCP_MUTATION command", "Field        (offset) (value)"], 0
+    for name, width in TABLE:
+        at = _field(lines, data, at, name, width)
+    while at < len(data):
+        at = _field(lines, data, at, "  field", min(8, len(data) - at))
+    return "\n".join(lines) + "\n"
+
+
+def _field(lines: list[str], data: bytes, at: int, name: str, width: int) -> int:
+    separator = "," if width == 2 else "-"
+    where = f"({at})" if width == 1 else f"({at}{separator}{at + width - 1})"
+    lines.append(f"{name:12} {where:7}: 0x{data[at : at + width].hex()}")
+    return at + width
+
+
+def c_string(data: bytes) -> str:
+    return '"' + "".join(f"\\x{b:02x}" for b in data) + '"'
+
+
+def c_octal(data: bytes) -> str:
+    """As gdb prints a string: octal where it must, characters where it can."""
+    simple = {
+        7: "\\a",
+        8: "\\b",
+        9: "\\t",
+        10: "\\n",
+        11: "\\v",
+        12: "\\f",
+        13: "\\r",
+        27: "\\033",
+        34: '\\"',
+        92: "\\\\",
+    }
+    return '"' + "".join(simple.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in data) + '"'
+
+
+def strace(data: bytes) -> str:
+    simple = {9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+    out = []
+    for i, b in enumerate(data):
+        following = data[i + 1 : i + 2]
+        if b in simple:
+            out.append(simple[b])
+        elif 32 <= b < 127:
+            out.append(chr(b))
+        else:
+            out.append(f"\\{b:03o}" if following.isdigit() else f"\\{b:o}")
+    return f'write(12, "{"".join(out)}", {len(data)}) = {len(data)}'
+
+
+def gdb_repeats(data: bytes) -> str:
+    pieces = []
+    for run in re.finditer(rb"(?s)(.)\1*", data):
+        byte, count = run[1][0], len(run[0])
+        pieces.append(
+            f"0x{byte:x}" + (f" <repeats {count} times>" if count > 9 else "")
+            if count > 9
+            else ", ".join([f"0x{byte:x}"] * count)
+        )
+    return "$1 = {" + ", ".join(pieces) + "}"
+
+
+def gdb_string_repeats(data: bytes) -> str:
+    pieces: list[str] = []
+    text = b""
+    for run in re.finditer(rb"(?s)(.)\1*", data):
+        if len(run[0]) > 9:
+            if text:
+                pieces.append(c_octal(text))
+            pieces.append(
+                "'" + c_octal(run[1])[1:-1].replace('\\"', '"').replace("'", "\\'") + f"' <repeats {len(run[0])} times>"
+            )
+            text = b""
+        else:
+            text += run[0]
+    if text:
+        pieces.append(c_octal(text))
+    return "$2 = " + ", ".join(pieces)
+
+
+def go_q(data: bytes) -> str:
+    simple = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+    return '"' + "".join(simple.get(b) or (chr(b) if 32 <= b < 127 else f"\\x{b:02x}") for b in data) + '"'
+
+
+def rust_b(data: bytes) -> str:
+    simple = {0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 92: "\\\\"}
+    return 'b"' + "".join(simple.get(b) or (chr(b) if 32 <= b < 127 else f"\\x{b:02x}") for b in data) + '"'
+
+
+def node_string(data: bytes) -> str:
+    simple = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 39: "\\'", 92: "\\\\"}
+    return "'" + "".join(simple.get(b) or (f"\\x{b:02X}" if b < 32 or 127 <= b < 160 else chr(b)) for b in data) + "'"
+
+
+def haskell(data: bytes) -> str:
+    names = "NUL SOH STX ETX EOT ENQ ACK a b t n v f r SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+    control = names.split()
+    out = []
+    for i, b in enumerate(data):
+        following = data[i + 1 : i + 2]
+        if b < 32:
+            out.append("\\" + control[b] + ("\\&" if b == 14 and following == b"H" else ""))
+        elif b in (34, 92):
+            out.append("\\" + chr(b))
+        elif b < 127:
+            out.append(chr(b))
+        else:
+            out.append(("\\DEL" if b == 127 else f"\\{b}") + ("\\&" if b != 127 and following.isdigit() else ""))
+    return '"' + "".join(out) + '"'
+
+
+def lua(data: bytes) -> str:
+    out = []
+    for i, b in enumerate(data):
+        if b in (34, 92):
+            out.append("\\" + chr(b))
+        elif 32 <= b < 127:
+            out.append(chr(b))
+        else:
+            out.append(f"\\{b:03d}" if data[i + 1 : i + 2].isdigit() else f"\\{b}")
+    return '"' + "".join(out) + '"'
+
+
+def signed(data: bytes) -> list[int]:
+    return [b - 256 if b > 127 else b for b in data]
+
+
+def numbers(data: bytes, separator: str = ", ", style: str = "d") -> str:
+    return separator.join(format(b, style) for b in data)
+
+
+def hexes(data: bytes, separator: str = ", ", style: str = "0x{:02x}") -> str:
+    return separator.join(style.format(b) for b in data)
+
+
+def wrapped(items: list[str], per_line: int, separator: str = ", ", indent: str = "  ") -> str:
+    groups = [separator.join(items[i : i + per_line]) for i in range(0, len(items), per_line)]
+    return (separator.rstrip(" ") + "\n").join(indent + g for g in groups)
+
+
+def netty(data: bytes) -> str:
+    edge = "+--------+" + "-" * 49 + "+----------------+"
+    lines = [
+        "         +" + "-" * 49 + "+",
+        "         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |",
+        edge,
+    ]
+    for at, row in rows(data):
+        lines.append(f"|{at:08x}| {pairs(row):47} |{shown(row):16}|")
+    return "\n".join([*lines, edge])
+
+
+def format_hex(data: bytes) -> str:
+    head = "\n           00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F\n"
+    return head + "".join(f"\n{at:08X}   {pairs(row).upper():47}  {shown(row)}" for at, row in rows(data)) + "\n"
+
+
+def format_hex_7(data: bytes) -> str:
+    head = (
+        "\n   Label: Byte[] (System.Byte[]) <1B2C3D4E>\n\n"
+        "          Offset Bytes                                           Ascii\n"
+        "                 00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F\n"
+        "          ------ ----------------------------------------------- -----\n"
+    )
+    marks = "".join(chr(b) if 0x20 <= b < 0x7F else "�" for b in range(256))
+    return head + "\n".join(
+        f"{at:016X} {pairs(row).upper():47} {''.join(marks[b] for b in row)}" for at, row in rows(data)
+    )
+
+
+def certutil(data: bytes) -> str:
+    return "\n".join(f"{at:04x}\t{pairs(row[:8]):23}  {pairs(row[8:]):23}   {shown(row)}" for at, row in rows(data))
+
+
+def windbg(data: bytes) -> str:
+    return "\n".join(
+        f"0000001f`{0x3A0 + at:08x}  "
+        + f"{pairs(row[:8])}{'-' if len(row) > 8 else ' '}{pairs(row[8:])}".ljust(47)
+        + "  "
+        + shown(row)
+        for at, row in rows(data)
+    )
+
+
+def gdb_xb(data: bytes) -> str:
+    return "\n".join(f"0x{0x7FFE1000 + at:x}:\t" + "\t".join(f"0x{b:02x}" for b in row) for at, row in rows(data, 8))
+
+
+def gdb_xb_symbols(data: bytes) -> str:
+    return "\n".join(
+        f"0x{0x4040 + at:x} <buf{'+' + str(at) if at else ''}>:\t" + "\t".join(f"0x{b:02x}" for b in row)
+        for at, row in rows(data, 8)
+    )
+
+
+def lldb(data: bytes) -> str:
+    return "(lldb) memory read buf\n" + "\n".join(
+        f"0x{0x100803200 + at:x}: {pairs(row):47}  {shown(row)}" for at, row in rows(data)
+    )
+
+
+def radare(data: bytes) -> str:
+    head = "- offset -   0 1  2 3  4 5  6 7  8 9  A B  C D  E F  0123456789ABCDEF\n"
+    return head + "\n".join(
+        f"0x{at:08x}  {' '.join(row[i : i + 2].hex() for i in range(0, len(row), 2)):39}  {shown(row)}"
+        for at, row in rows(data)
+    )
+
+
+def ida(data: bytes) -> str:
+    return "\n".join(f".data:{0x404000 + at:08X}  {pairs(row).upper():47}  {shown(row)}" for at, row in rows(data))
+
+
+def memcached_log(data: bytes) -> str:
+    head = "<28 Read binary protocol data:\n"
+    return head + "\n".join("<28    " + " ".join(f"0x{b:02x}" for b in row) for _, row in rows(data, 4))
+
+
+def spew(data: bytes) -> str:
+    body = hexdump_c(data, squeeze=False).rstrip().rsplit("\n", 1)[0]
+    return f"([]uint8) (len={len(data)} cap={len(data)}) {{\n{textwrap.indent(body, ' ')}\n}}\n"
+
+
+def prefixed(prefix: str, text: str) -> str:
+    return "\n".join(prefix + line for line in text.rstrip("\n").split("\n")) + "\n"
+
+
+def log(text: str) -> str:
+    return f"2026-11-20T10:00:00.123Z DEBUG [dcp-worker-3] conn 7: {text}"
+
+
+def wireshark_hex(data: bytes, text: bool) -> str:
+    return "\n".join(f"{at:04x}   {pairs(row):47}" + (f"   {shown(row)}" if text else "") for at, row in rows(data))
+
+
+def wireshark_escaped(data: bytes) -> str:
+    return " \\\n".join('"' + "".join(f"\\x{b:02x}" for b in row) + '"' for _, row in rows(data))
+
+
+def wireshark_c(data: bytes) -> str:
+    lines = [f"{hexes(row)}{',' if at + 16 < len(data) else ' '} /* {shown(row)} */" for at, row in rows(data)]
+    return f"static const unsigned char pkt1[{len(data)}] = {{\n" + "\n".join(lines) + "\n};\n"
+
+
+def python_literal_lines(data: bytes) -> str:
+    return "frame = (\n" + "\n".join(f"    {row!r}" for _, row in rows(data)) + "\n)"
+
+
+def erlang_mixed(data: bytes) -> str:
+    key = re.search(rb"[a-z]{3,}$", data)
+    if not key:
+        return f"<<{numbers(data, ',')}>>"
+    return f'<<{numbers(data[: key.start()], ",")},"{key[0].decode()}">>'
+
+
+def percent(data: bytes) -> str:
+    return "%" + f"{data[0]:02X}" + urllib.parse.quote(data[1:], safe="")
+
+
+def xxd_bits(data: bytes) -> str:
+    return "\n".join(f"{at:08x}: {' '.join(f'{b:08b}' for b in row):53}  {shown(row)}" for at, row in rows(data, 6))
+
+
+def html(text: str) -> str:
+    return (
+        "<pre><code>"
+        + text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+        + "</code></pre>"
+    )
+
+
+FORMS: dict[str, Printer] = {
+    # the specification's own
+    "grid": spec_grid,
+    "grid, bare": lambda d: spec_grid(d, indent="", annotate=False),
+    "grid, blanks collapsed": lambda d: spec_grid(d, wide=False),
+    "grid, fenced": lambda d: f"Look at this:\n\n```\n{spec_grid(d)}```\n\nOdd, is it not?",
+    "grid, quoted": lambda d: prefixed("> ", spec_grid(d)),
+    "grid, quoted twice": lambda d: prefixed("> > ", spec_grid(d)),
+    "grid, in a C comment": lambda d: "/*\n" + prefixed(" * ", spec_grid(d)) + " */",
+    "grid, in // comments": lambda d: prefixed("// ", spec_grid(d)),
+    "grid, in # comments": lambda d: prefixed("# ", spec_grid(d)),
+    "grid and field table": lambda d: spec_grid(d) + "\n" + field_table(d),
+    "grid with CRLF": lambda d: spec_grid(d).replace("\n", "\r\n"),
+    "grid drawn in boxes": lambda d: spec_grid(d, annotate=False).replace("|", "│").replace("-", "─").replace("+", "┼"),
+    "grid, upper case": lambda d: re.sub(
+        r"0x[0-9a-f]{2}", lambda m: "0x" + m[0][2:].upper(), spec_grid(d, annotate=False)
+    ),
+    "field table": field_table,
+    "field table, indented": lambda d: prefixed("    ", field_table(d)),
+    # hexadecimal
+    "hex": lambda d: d.hex(),
+    "hex, upper case": lambda d: d.hex().upper(),
+    "hex, newline": lambda d: d.hex() + "\n",
+    "0x hex": lambda d: "0x" + d.hex(),
+    "hex wrapped (xxd -p)": lambda d: "\n".join(textwrap.wrap(d.hex(), 60)) + "\n",
+    "hex wrapped at an odd column": lambda d: "\n".join(textwrap.wrap(d.hex(), 33)),
+    "hex pairs": pairs,
+    "hex pairs, upper case": lambda d: pairs(d).upper(),
+    "hex pairs, wrapped": lambda d: "\n".join(pairs(row) for _, row in rows(d)),
+    "hex pairs, wrapped and indented": lambda d: "\n".join("\t" + pairs(row) + " " for _, row in rows(d, 8)),
+    "hex pairs, two gaps": lambda d: "\n".join(f"{pairs(r[:8])}  {pairs(r[8:])}" for _, r in rows(d)),
+    "hex groups of 2": lambda d: d.hex(" ", -2),
+    "hex groups of 4": lambda d: d.hex(" ", -4),
+    "hex groups of 8": lambda d: d.hex(" ", -8),
+    "hex with colons": lambda d: pairs(d, ":"),
+    "hex with colons, wrapped": lambda d: ":\n".join(pairs(row, ":") for _, row in rows(d)),
+    "hex with dashes (BitConverter)": lambda d: pairs(d, "-").upper(),
+    "hex with dots": lambda d: pairs(d, "."),
+    "hex with commas": lambda d: pairs(d, ","),
+    "hex with commas and blanks": lambda d: ", ".join(pairs(d).split()),
+    "hex with underscores": lambda d: d.hex("_", 4),
+    "hex with slashes": lambda d: pairs(d, "/"),
+    "hex with bars": lambda d: pairs(d, "|"),
+    "0x bytes": lambda d: hexes(d, " "),
+    "0x bytes, commas": lambda d: hexes(d),
+    "0x bytes, commas only": lambda d: hexes(d, ","),
+    "0x bytes, upper case": lambda d: hexes(d, " ", "0X{:02X}"),
+    "0x bytes, unpadded": lambda d: hexes(d, " ", "0x{:x}"),
+    "xxd -i of standard input": lambda d: wrapped([f"0x{b:02x}" for b in d], 12) + "\n",
+    "80h": lambda d: hexes(d, " ", "{:02x}h"),
+    "080h, commas": lambda d: hexes(d, ", ", "0{:02X}h"),
+    "$80": lambda d: hexes(d, " ", "${:02x}"),
+    "#80": lambda d: hexes(d, " ", "#{:02x}"),
+    "#$80": lambda d: hexes(d, ",", "#${:02x}"),
+    "&H80": lambda d: hexes(d, ", ", "&H{:02X}"),
+    "%80": lambda d: hexes(d, "", "%{:02x}"),
+    "16#80": lambda d: hexes(d, ", ", "16#{:02x}"),
+    "x80": lambda d: hexes(d, " ", "x{:02x}"),
+    "percent-encoded": percent,
+    "\\x80 bare": lambda d: hexes(d, "", "\\x{:02x}"),
+    "\\x80 bare, spaced": lambda d: hexes(d, " ", "\\x{:02X}"),
+    "\\x80 bare, wrapped": lambda d: "\n".join(hexes(row, "", "\\x{:02x}") for _, row in rows(d)),
+    "\\u0080 bare": lambda d: hexes(d, "", "\\u{:04x}"),
+    "<80570005 1f000210> (NSData)": lambda d: f"<{d.hex(' ', -4)}>",
+    "<80 57 …>": lambda d: f"<{pairs(d)}>",
+    "(80 57 …)": lambda d: f"({pairs(d)})",
+    "[80 57 …]": lambda d: f"[{pairs(d)}]",
+    "{80 57 …}": lambda d: "{" + pairs(d) + "}",
+    '"80 57 …"': lambda d: f'"{pairs(d)}"',
+    '"8057…"': lambda d: f'"{d.hex()}"',
+    "'8057…'": lambda d: f"'{d.hex()}'",
+    "h'8057…'": lambda d: f"h'{d.hex()}'",
+    "x'8057…'": lambda d: f"x'{d.hex().upper()}'",
+    "X'8057…' in SQL": lambda d: f"INSERT INTO t VALUES (X'{d.hex()}');",
+    "bytea": lambda d: f"\\x{d.hex()}",
+    "bytea quoted": lambda d: f"'\\x{d.hex()}'::bytea",
+    "bytea E''": lambda d: f"E'\\\\x{d.hex()}'",
+    "backticks": lambda d: f"`{d.hex()}`",
+    "backticks in prose": lambda d: f"The frame is `{pairs(d)}` here.",
+    "numbered lines": lambda d: "\n".join(f"{n}: {pairs(row)}" for n, (_, row) in enumerate(rows(d), 1)),
+    "numbered lines (cat -n)": lambda d: "\n".join(f"{n:6}\t{pairs(row)}" for n, (_, row) in enumerate(rows(d), 1)),
+    # decimal, octal
+    "decimals": lambda d: numbers(d, " "),
+    "decimals, commas": lambda d: numbers(d),
+    "decimals, lines (jq)": lambda d: numbers(d, "\n"),
+    "decimals, signed": lambda d: ", ".join(map(str, signed(d))),
+    "decimals, aligned": lambda d: "\n".join(" ".join(f"{b:3d}" for b in row) for _, row in rows(d)),
+    # C
+    "C array": lambda d: f"unsigned char buf[] = {{ {hexes(d)} }};",
+    "C array, wrapped": lambda d: f"uint8_t frame[{len(d)}] = {{\n" + wrapped([f"0x{b:02X}" for b in d], 8) + "\n};",
+    "C array, decimal": lambda d: f"const uint8_t buf[] = {{{numbers(d)}}};",
+    "C array, casts": lambda d: f"char buf[] = {{ {hexes(d, ', ', '(char)0x{:02x}')} }};",
+    "C array, comments": lambda d: (
+        "uint8_t f[] = {\n" + "".join(f"  0x{b:02x}, // 0x{i:02x} is {b}\n" for i, b in enumerate(d)) + "};"
+    ),
+    "C array, block comments": lambda d: "{ " + ", ".join(f"0x{b:02x} /* {b} */" for b in d) + " }",
+    "C array, trailing comma": lambda d: f"{{ {hexes(d)}, }}",
+    "C++ vector": lambda d: f"const std::vector<uint8_t> bytes = {{\n        {{{hexes(d)}}}}};",
+    "C++ std::byte": lambda d: f"std::array<std::byte, {len(d)}> a{{{hexes(d, ', ', 'std::byte{{0x{:02x}}}')}}};",
+    "C string": lambda d: f"const char *f = {c_string(d)};",
+    "C string, octal": lambda d: c_octal(d),
+    "C strings, adjacent": lambda d: "\n".join(c_string(row) for _, row in rows(d, 8)) + ";",
+    "xxd -i": lambda d: (
+        f"unsigned char f_bin[] = {{\n{wrapped([f'0x{b:02x}' for b in d], 12)}\n}};\nunsigned int f_len = {len(d)};\n"
+    ),
+    "strace": strace,
+    # Go
+    "Go []byte": lambda d: f"data := []byte{{{hexes(d)}}}",
+    "Go %#v": lambda d: f"[]byte{{{hexes(d, ', ', '0x{:x}')}}}",
+    "Go []uint8": lambda d: f"[]uint8{{{hexes(d, ', ', '0x{:x}')}}}",
+    "Go %v": lambda d: f"[{numbers(d, ' ')}]",
+    "Go %q": go_q,
+    "Go []byte of string": lambda d: f"[]byte({go_q(d)})",
+    "Go %# x": lambda d: hexes(d, " "),
+    "Go spew": spew,
+    # Rust
+    "Rust u8": lambda d: f"let f = [0x{d[0]:02x}u8, {hexes(d[1:])}];",
+    "Rust slice": lambda d: f"&[{hexes(d)}]",
+    "Rust vec!": lambda d: f"vec![{numbers(d)}]",
+    "Rust debug": lambda d: f"[{numbers(d)}]",
+    "Rust debug, labelled": lambda d: f"Some(Frame {{ bytes: [{numbers(d)}] }})",
+    "Rust {:#?}": lambda d: "[\n" + "".join(f"    {b},\n" for b in d) + "]",
+    "Rust {:#x?}": lambda d: "[\n" + "".join(f"    0x{b:x},\n" for b in d) + "]",
+    'Rust b""': rust_b,
+    "Rust Bytes": lambda d: f"Bytes({rust_b(d)})",
+    # Java and the JVM
+    "Java array": lambda d: "new byte[] {" + ", ".join(f"(byte) 0x{b:02x}" for b in d) + "};",
+    "Java array, mixed": lambda d: (
+        "byte[] f = new byte[]{" + ", ".join(f"(byte)0x{b:02X}" if b > 127 else str(b) for b in d) + "};"
+    ),
+    "Java signed": lambda d: "byte[] f = {" + ", ".join(map(str, signed(d))) + "};",
+    "Arrays.toString": lambda d: str(signed(d)),
+    "Kotlin": lambda d: "byteArrayOf(" + ", ".join(f"0x{b:02x}.toByte()" if b > 127 else f"0x{b:02x}" for b in d) + ")",
+    "Kotlin ubyteArrayOf": lambda d: "ubyteArrayOf(" + ", ".join(f"0x{b:02x}u" for b in d) + ")",
+    "Scala": lambda d: "val f = Array[Byte](" + ", ".join(map(str, signed(d))) + ")",
+    "Clojure": lambda d: "(byte-array [" + " ".join(map(str, signed(d))) + "])",
+    "Netty prettyHexDump": netty,
+    "Netty in a log": lambda d: (
+        "10:00:00.123 [nioEventLoopGroup-2-1] DEBUG i.n.h.l.LoggingHandler - [id: 0xa1b2c3d4] READ: 65B\n" + netty(d)
+    ),
+    # JavaScript
+    "Uint8Array(n) […]": lambda d: f"Uint8Array({len(d)}) [\n{wrapped([f'{b:3d}' for b in d], 12)}\n]",
+    "Uint8Array([…])": lambda d: f"new Uint8Array([{numbers(d)}])",
+    "<Buffer …>": lambda d: f"<Buffer {pairs(d)}>",
+    "Buffer.from hex": lambda d: f"Buffer.from('{d.hex()}', 'hex')",
+    "Buffer.from base64": lambda d: f"Buffer.from('{base64.b64encode(d).decode()}', 'base64')",
+    "Buffer as JSON": lambda d: json.dumps({"type": "Buffer", "data": list(d)}),
+    "object with indexes": lambda d: json.dumps({str(i): b for i, b in enumerate(d)}),
+    "ArrayBuffer": lambda d: f"ArrayBuffer {{\n  [Uint8Contents]: <{pairs(d)}>,\n  byteLength: {len(d)}\n}}",
+    "node string": node_string,
+    "JSON array": lambda d: json.dumps(list(d)),
+    "JSON array, indented": lambda d: json.dumps(list(d), indent=2),
+    "JSON string": lambda d: json.dumps(d.decode("latin-1")),
+    "JSON with a hex string": lambda d: json.dumps({"msg": "rx", "frame": d.hex(), "n": 3}),
+    # Erlang and Elixir
+    "Erlang binary": lambda d: f"<<{numbers(d, ',')}>>",
+    "Erlang binary, 16#": lambda d: f"<<{hexes(d, ',', '16#{:02X}')}>>.",
+    "Erlang binary with a string": erlang_mixed,
+    "Elixir binary": lambda d: f"<<{numbers(d)}>>",
+    "Elixir binary, hex": lambda d: f"<<{hexes(d, ', ', '0x{:02X}')}>>",
+    # Python
+    "Python bytes": repr,
+    "Python bytearray": lambda d: repr(bytearray(d)),
+    "Python bytes, adjacent": python_literal_lines,
+    "Python fromhex": lambda d: f'bytes.fromhex("{pairs(d)}")',
+    "Python bytes([…])": lambda d: f"bytes({list(d)})",
+    "Python list": lambda d: str(list(d)),
+    "Python list of hex": lambda d: str([hex(b) for b in d]),
+    "Python hexlify": lambda d: repr(d.hex().encode()),
+    "Python REPL": lambda d: f">>> sock.recv(4096)\n{d!r}\n",
+    "Python latin-1 str": lambda d: repr(d.decode("latin-1")),
+    "scapy show": lambda d: f"###[ Raw ]### \n     load      = {d!r}\n",
+    # other languages
+    "Perl pack": lambda d: f'my $f = pack("H*", "{d.hex()}");',
+    "Ruby inspect": lambda d: f"=> {go_q(d)}".replace("\\x0", "\\u000"),
+    "C# array": lambda d: f"new byte[] {{ {hexes(d, ', ', '0x{:02X}')} }}",
+    "Swift": lambda d: f"let f: [UInt8] = [{hexes(d)}]",
+    "Haskell": haskell,
+    "Haskell list": lambda d: f"pack [{numbers(d, ',')}]",
+    "Lua": lua,
+    "shell $''": lambda d: "$'" + hexes(d, "", "\\x{:02x}") + "'",
+    "printf": lambda d: "printf '" + hexes(d, "", "\\x{:02x}") + "'",
+    "printf, octal": lambda d: "printf '" + hexes(d, "", "\\{:03o}") + "'",
+    "assembler .byte": lambda d: "\n".join(f"\t.byte {hexes(row)}" for _, row in rows(d, 8)),
+    "assembler db": lambda d: "frame db " + hexes(d, ", ", "0{:02x}h"),
+    "PHP array": lambda d: "array(" + ", ".join(f"{i} => {b}" for i, b in enumerate(d)) + ")",
+    # dumps
+    "xxd": xxd,
+    "xxd -u": lambda d: xxd(d, upper=True),
+    "xxd -c 8": lambda d: xxd(d, 8),
+    "xxd -c 32": lambda d: xxd(d, 32),
+    "xxd -c 256": lambda d: xxd(d, 256),
+    "xxd -g 1": lambda d: xxd(d, group=1),
+    "xxd -g 4": lambda d: xxd(d, group=4),
+    "xxd -g 8": lambda d: xxd(d, group=8),
+    "xxd -b": xxd_bits,
+    "xxd after its command": lambda d: "$ xxd frame.bin\n" + xxd(d),
+    "xxd, fenced": lambda d: f"```\n{xxd(d)}```",
+    "xxd, quoted": lambda d: prefixed("> ", xxd(d)),
+    "xxd, in a comment": lambda d: prefixed("# ", xxd(d)),
+    "xxd, in HTML": lambda d: html(xxd(d)),
+    "xxd, in a diff": lambda d: prefixed("+", xxd(d)),
+    "xxd, coloured": lambda d: re.sub(r"(?m)^(\w+):", "\x1b[1;32m\\1:\x1b[0m", xxd(d)),
+    "xxd, logged": lambda d: prefixed("2026-11-20 10:00:00,123 DEBUG conn: ", xxd(d)),
+    "xxd, non-breaking blanks": lambda d: xxd(d).replace(" ", "\u00a0"),
+    "xxd, CRLF and a BOM": lambda d: "\ufeff" + xxd(d).replace("\n", "\r\n"),
+    "hexdump -C": hexdump_c,
+    "hexdump -vC": lambda d: hexdump_c(d, squeeze=False),
+    "hexdump -C without its last line": lambda d: hexdump_c(d, squeeze=False).rsplit("\n", 2)[0],
+    "hexdump -C in Jira": lambda d: f"{{code}}\n{hexdump_c(d)}{{code}}",
+    "hexdump -C in Jira, titled": lambda d: f"{{code:title=frame|borderStyle=solid}}\n{hexdump_c(d)}{{code}}",
+    "hexdump -e 1/1": lambda d: "".join(f"{b:02x} " for b in d),
+    "hexdump -b": lambda d: od(d, lambda b: f"{b:03o}", "07x"),
+    "hexdump -c": lambda d: od(d, od_character, "07x"),
+    "od -A x -t x1": lambda d: od(d, lambda b: f"{b:02x}", "06x"),
+    "od -t x1": lambda d: od(d, lambda b: f"{b:02x}"),
+    "od -A d -t x1": lambda d: od(d, lambda b: f"{b:02x}", "07d"),
+    "od -A n -t x1": lambda d: od(d, lambda b: f"{b:02x}", ""),
+    "od -t x1z": lambda d: od(d, lambda b: f"{b:02x}", "07o", text=True),
+    "od -A x -t x1z": lambda d: od(d, lambda b: f"{b:02x}", "06x", text=True),
+    "od -A n -t x1z": lambda d: od(d, lambda b: f"{b:02x}", "", text=True),
+    "od -w8 -t x1": lambda d: od(d, lambda b: f"{b:02x}", width=8),
+    "od -t u1": lambda d: od(d, lambda b: f"{b:3d}"),
+    "od -A n -t u1": lambda d: od(d, lambda b: f"{b:3d}", ""),
+    "od -t d1": lambda d: od(d, lambda b: f"{b - 256 if b > 127 else b:4d}"),
+    "od -t o1": lambda d: od(d, lambda b: f"{b:03o}"),
+    "od -c": lambda d: od(d, od_character),
+    "Wireshark hex dump": lambda d: wireshark_hex(d, False),
+    "Wireshark hex + ASCII dump": lambda d: wireshark_hex(d, True),
+    "Wireshark escaped string": wireshark_escaped,
+    "Wireshark C array": wireshark_c,
+    "Format-Hex": format_hex,
+    "Format-Hex, PowerShell 7": format_hex_7,
+    "certutil -encodehex": certutil,
+    "WinDbg db": windbg,
+    "gdb x/xb": gdb_xb,
+    "gdb x/xb with symbols": gdb_xb_symbols,
+    "gdb x/ub": lambda d: re.sub(r"\t0x(..)", lambda m: f"\t{int(m[1], 16)}", gdb_xb(d)),
+    "gdb p/x": gdb_repeats,
+    "gdb p": lambda d: "$1 = " + c_octal(d),
+    "gdb p, repeats": gdb_string_repeats,
+    "gdb p of unsigned char": lambda d: "$1 = {" + ", ".join(f"{b} '\\{b:03o}'" for b in d) + "}",
+    "gdb std::vector": lambda d: f"$1 = std::vector of length {len(d)}, capacity 80 = {{{numbers(d)}}}",
+    "lldb memory read": lldb,
+    "lldb memory read -f x -s 1": lambda d: re.sub(r"(?m)^0x7ffe", "0x16fdff", gdb_xb(d).replace("\t", " ")),
+    "lldb vector": lambda d: (
+        f"(std::vector<uint8_t>) $0 = size={len(d)} {{\n"
+        + "".join(f"  [{i}] = 0x{b:02x}\n" for i, b in enumerate(d))
+        + "}"
+    ),
+    "radare2 px": radare,
+    "IDA": ida,
+    "scapy hexdump": lambda d: "\n".join(f"{at:04x}  {pairs(row).upper():47}  {shown(row)}" for at, row in rows(d)),
+    "openssl BIO dump": lambda d: "\n".join(
+        f"{at:04x} - " + f"{pairs(r[:8])}{'-' if len(r) > 8 else ' '}{pairs(r[8:])}".ljust(47) + "   " + shown(r)
+        for at, r in rows(d)
+    ),
+    "UltraEdit": lambda d: "\n".join(f"{at:08X}h: {pairs(r).upper():47} ; {shown(r)}" for at, r in rows(d)),
+    "offsets with a colon": lambda d: "\n".join(f"{at:04x}: {pairs(r)}" for at, r in rows(d)),
+    "offsets in brackets": lambda d: "\n".join(f"[{at:04x}] {pairs(r)}" for at, r in rows(d)),
+    "0x offsets": lambda d: "\n".join(f"0x{at:04x} {pairs(r)}" for at, r in rows(d)),
+    "decimal offsets": lambda d: "\n".join(f"{at:04d}: {pairs(r)}" for at, r in rows(d)),
+    "memcached -vv": memcached_log,
+    # base64
+    "base64": lambda d: base64.b64encode(d).decode(),
+    "base64, unpadded": lambda d: base64.b64encode(d).decode().rstrip("="),
+    "base64url": lambda d: base64.urlsafe_b64encode(d).decode(),
+    "base64, wrapped": lambda d: "\n".join(textwrap.wrap(base64.b64encode(d).decode(), 32)),
+    "base64, PEM": lambda d: (
+        "-----BEGIN FRAME-----\n"
+        + "\n".join(textwrap.wrap(base64.b64encode(d).decode(), 64))
+        + "\n-----END FRAME-----\n"
+    ),
+    "base64, data: URI": lambda d: "data:application/octet-stream;base64," + base64.b64encode(d).decode(),
+    # logs
+    "log, hex pairs": lambda d: log("rx " + pairs(d)),
+    "log, hex": lambda d: log("frame=" + d.hex()),
+    "log, quoted hex": lambda d: log(f'msg="got frame" key="{d.hex()}" len={len(d)}'),
+    "log, hex with colons": lambda d: log("rx " + pairs(d, ":")),
+    "log, 0x bytes": lambda d: log("rx: " + hexes(d, " ")),
+    "log, 0x hex": lambda d: "[DEBUG] frame=0x" + d.hex(),
+    "log, Go %v": lambda d: log(f"read {len(d)} bytes: [{numbers(d, ' ')}]"),
+    "log, Python bytes": lambda d: log(f"recv {d!r}"),
+    "log, base64": lambda d: log("payload=" + base64.b64encode(d).decode()),
+    "log, two lines of hex": lambda d: (
+        log("rx " + pairs(d[:32])) + "\n" + log("rx " + pairs(d[32:])) if len(d) > 32 else log(pairs(d))
+    ),
+    "label: hex": lambda d: "Frame: " + d.hex(),
+    "label = hex pairs": lambda d: "data = " + pairs(d),
+    "prose": lambda d: f"I see this on the wire: {pairs(d)}. What is it?",
+    "smart quotes": lambda d: f"“{d.hex()}”",
+    "zero-width blanks": lambda d: pairs(d).replace(" ", "\u200b "),
+}
+
+
+def pieces(data: bytes, width: int = 16) -> list[bytes]:
+    return [row for _, row in rows(data, width)]
+
+
+MORE: dict[str, Printer] = {
+    "rows only": lambda d: "\n".join(f"{at:2}| " + " | ".join(f"0x{b:02x}" for b in r) + " |" for at, r in rows(d, 4)),
+    "grid tabs": lambda d: spec_grid(d).replace("      ", "\t"),
+    "grid html pre": lambda d: html(spec_grid(d)),
+    "grid diff": lambda d: prefixed("+", spec_grid(d)),
+    "grid collapsed quoted": lambda d: prefixed("> ", spec_grid(d, wide=False)),
+    "grid collapsed one-line sep": lambda d: spec_grid(d, wide=False).replace("\n", "\r\n"),
+    "md table": lambda d: (
+        "| 0 | 1 | 2 | 3 |\n|---|---|---|---|\n"
+        + "\n".join("| " + " | ".join(f"0x{b:02x}" for b in r) + " |" for r in pieces(d, 4))
+    ),
+    "md table ticks": lambda d: (
+        "| b0 | b1 | b2 | b3 |\n|---|---|---|---|\n"
+        + "\n".join("| " + " | ".join(f"`0x{b:02x}`" for b in r) + " |" for r in pieces(d, 4))
+    ),
+    "np.array": lambda d: f"array({list(d)}, dtype=uint8)",
+    "np wrapped": lambda d: "array([" + wrapped([f"{b:3d}" for b in d], 12).strip() + "], dtype=uint8)",
+    "triple": lambda d: 'bytes.fromhex("""\n' + "\n".join(pairs(r) for r in pieces(d)) + '\n""")',
+    "go array": lambda d: f"[{len(d)}]byte{{{hexes(d)}}}",
+    "go array2": lambda d: f"[...]uint8{{{hexes(d)}}}",
+    "go %+q": lambda d: go_q(d),
+    "go log": lambda d: f"2026/11/20 10:00:00 main.go:42: recv: {hexes(d, ' ')}",
+    "rust u8s": lambda d: "[" + ", ".join(f"{b}u8" for b in d) + "]",
+    "rust hex!": lambda d: f'hex!("{pairs(d)}")',
+    "rust 02x?": lambda d: "[" + ", ".join(f"{b:02x}" for b in d) + "]",
+    "rust bytes let": lambda d: "let x: &[u8] = " + rust_b(d) + ";",
+    "java List.of": lambda d: "List.of(" + ", ".join(f"(byte)0x{b:02x}" for b in d) + ")",
+    "jshell": lambda d: f"$1 ==> byte[{len(d)}] {{ {', '.join(map(str, signed(d)))} }}",
+    "commons HexDump": lambda d: "\n".join(f"{at:08X} {pairs(r).upper()} {shown(r)}" for at, r in rows(d)),
+    "erl shell": lambda d: (
+        "1> gen_tcp:recv(S, 0).\n{ok,<<" + numbers(d, ",").replace(",0,0,0,", ",0,\n      0,0,", 1) + ">>}"
+    ),
+    "erl string": lambda d: "<<" + c_octal(d) + ">>",
+    "gdb x/s": lambda d: "0x404040 <buf>:\t" + c_octal(d),
+    "gdb x/cb": lambda d: "\n".join(
+        f"0x{0x7FFE + at:x}:\t" + "\t".join(f"{b - 256 if b > 127 else b} '\\{b:03o}'" for b in r)
+        for at, r in rows(d, 8)
+    ),
+    "gdb x/cb2": lambda d: "\n".join(
+        f"0x{0x7FFE + at:x} <buf+{at}>:\t"
+        + "\t".join(
+            f"{b - 256 if b > 127 else b} '"
+            + (c_octal(bytes([b]))[1:-1] if b not in (39, 34) else {39: "\\'", 34: '"'}[b])
+            + "'"
+            for b in r
+        )
+        for at, r in rows(d, 8)
+    ),
+    "gdb session": lambda d: "(gdb) x/65xb buf\n" + gdb_xb(d) + "\n(gdb) ",
+    "gdb p @": lambda d: "(gdb) p/x *buf@65\n$3 = {" + hexes(d, ", ", "0x{:x}") + "}",
+    "lldb p/x": lambda d: (
+        f"(uint8_t[{len(d)}]) $0 = (" + ", ".join(f"[{i}] = 0x{b:02x}" for i, b in enumerate(d)) + ")"
+    ),
+    "lldb p": lambda d: (
+        f"(uint8_t[{len(d)}]) $0 = {{\n" + "".join(f"  [{i}] = '\\x{b:02x}'\n" for i, b in enumerate(d)) + "}"
+    ),
+    "csv hex": lambda d: pairs(d, ","),
+    "json hexlist": lambda d: json.dumps([f"{b:02x}" for b in d]),
+    "json 0xlist": lambda d: json.dumps([f"0x{b:02x}" for b in d]),
+    "nc -o": lambda d: "\n".join(f"< {at:08x} {pairs(r):47} # {shown(r)}" for at, r in rows(d)),
+    "ngrep -x": lambda d: (
+        "T 10.0.0.1:11210 -> 10.0.0.2:50123 [AP] #4\n"
+        + "\n".join(f"  {pairs(r[:8]):23}    {pairs(r[8:]):23}    {shown(r)}" for at, r in rows(d))
+    ),
+    "socat -x": lambda d: "> 2026/11/20 10:00:00.123456  length=65 from=0 to=64\n " + pairs(d),
+    "mysql box": lambda d: "+------+\n| HEX(v) |\n+------+\n| " + d.hex().upper() + " |\n+------+\n1 row in set",
+    "psql": lambda d: "  data  \n--------\n \\x" + d.hex() + "\n(1 row)\n",
+    "psql escape": lambda d: "".join("\\\\" if b == 92 else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in d),
+    "redis": lambda d: "1) " + go_q(d),
+    "curl": lambda d: (
+        f"<= Recv data, {len(d)} bytes (0x{len(d):x})\n"
+        + "\n".join(f"{at:04x}: {pairs(r):47} {shown(r)}" for at, r in rows(d))
+    ),
+    "ruby pack": lambda d: f'["{d.hex()}"].pack("H*")',
+    "perl x{}": lambda d: '"' + hexes(d, "", "\\x{{{:02x}}}") + '"',
+    "ps byte[]": lambda d: f"[byte[]]({hexes(d, ',')})",
+    "unhex": lambda d: f"SELECT UNHEX('{d.hex()}')",
+    "pg b64": lambda d: f"decode('{base64.b64encode(d).decode()}', 'base64')",
+    "scheme": lambda d: f"#vu8({numbers(d, ' ')})",
+    "smalltalk": lambda d: f"#[{numbers(d, ' ')}]",
+    "lisp": lambda d: "#(" + hexes(d, " ", "#x{:02x}") + ")",
+    "ocaml": lambda d: (
+        '"'
+        + "".join("\\\\" if b == 92 else '\\"' if b == 34 else chr(b) if 32 <= b < 127 else f"\\{b:03d}" for b in d)
+        + '"'
+    ),
+    "zig": lambda d: f"&[_]u8{{ {hexes(d)} }}",
+    "dart": lambda d: f"Uint8List.fromList({list(d)})",
+    "akka": lambda d: "ByteString(" + ", ".join(map(str, signed(d))) + ")",
+    "okio": lambda d: f"[size={len(d)} hex={d.hex()}]",
+    "scodec": lambda d: f"ByteVector({len(d)} bytes, 0x{d.hex()})",
+    "proto": lambda d: "bytes_value: " + c_octal(d),
+    "yaml": lambda d: (
+        "frame: !!binary |\n" + "\n".join("  " + x for x in textwrap.wrap(base64.b64encode(d).decode(), 40))
+    ),
+    "mime": lambda d: (
+        "Content-Type: application/octet-stream\nContent-Transfer-Encoding: base64\n\n"
+        + "\n".join(textwrap.wrap(base64.b64encode(d).decode(), 76))
+    ),
+    "echo xxd": lambda d: f"$ echo {d.hex()} | xxd -r -p | nc localhost 11210",
+    "printf nc": lambda d: f"printf '{hexes(d, '', chr(92) + 'x{:02x}')}' | nc localhost 11210",
+    "b64 quoted": lambda d: f'"{base64.b64encode(d).decode()}"',
+    "b64 json": lambda d: json.dumps({"payload": base64.b64encode(d).decode()}),
+    "b64 ticks": lambda d: f"`{base64.b64encode(d).decode()}`",
+    "js 0x": lambda d: f"const f = Uint8Array.of({hexes(d)});",
+    "js latin": lambda d: "const s = " + json.dumps(d.decode("latin-1")) + ";",
+    "node util deep": lambda d: "{\n  frame: <Buffer " + pairs(d) + ">,\n  n: 1\n}",
+    "ts hexlines": lambda d: "\n".join(f"{n:02d}| {pairs(r)}" for n, (_, r) in enumerate(rows(d), 1)),
+    "offset dash": lambda d: "\n".join(f"{at:04x}-{at + 15:04x}  {pairs(r)}" for at, r in rows(d)),
+    "010": lambda d: "\n".join(f"{at:04X}h: {pairs(r).upper():47}  {shown(r)}" for at, r in rows(d)),
+    "hexyl": lambda d: (
+        "┌────────┬─────────────────────────┬─────────────────────────┬────────┬────────┐\n"
+        + "\n".join(
+            f"│{at:08x}│ {pairs(r[:8]):23} ┊ {pairs(r[8:]):23} │{shown(r[:8]):8}┊{shown(r[8:]):8}│" for at, r in rows(d)
+        )
+        + "\n└────────┴─────────────────────────┴─────────────────────────┴────────┴────────┘"
+    ),
+    "pretty-hex": lambda d: (
+        f"Length: {len(d)} (0x{len(d):x}) bytes\n"
+        + "\n".join(
+            f"{at:04x}:   " + "  ".join(pairs(r[i : i + 4]) for i in range(0, len(r), 4)).ljust(53) + "   " + shown(r)
+            for at, r in rows(d)
+        )
+    ),
+    "hexdump canonical js": lambda d: "\n".join(f"{at:08x}: {pairs(r):47} | {shown(r)}" for at, r in rows(d)),
+    "tab sep": lambda d: pairs(d, "\t"),
+    "semi": lambda d: pairs(d, ";"),
+    "0x commas lines": lambda d: wrapped([f"0x{b:02x}" for b in d], 8),
+    "0x upper no sep": lambda d: "0X" + d.hex().upper(),
+    "\\X": lambda d: hexes(d, "", "\\X{:02X}"),
+    "quoted pieces +": lambda d: " +\n".join(f'"{r.hex()}"' for r in pieces(d)),
+    "py hexlines": lambda d: "(\n" + "\n".join(f'  "{r.hex()}"' for r in pieces(d)) + "\n)",
+    "c define": lambda d: '#define FRAME "' + hexes(d, "", "\\x{:02x}") + '"',
+    "c cont": lambda d: "#define FRAME \\\n" + " \\\n".join(c_string(r) for r in pieces(d)),
+    "c char ints": lambda d: "char f[] = {" + ", ".join(str(x) for x in signed(d)) + "};",
+    "c octal ints": lambda d: "{" + ", ".join(f"'\\{b:03o}'" for b in d) + "}",
+    "c 0x u": lambda d: "{" + hexes(d, ", ", "0x{:02x}U") + "}",
+    "vb": lambda d: "{" + hexes(d, ", ", "&H{:02X}") + "}",
+    "pascal": lambda d: "(" + hexes(d, ", ", "${:02X}") + ")",
+    "kv dump": lambda d: "\n".join(f"> {r.hex(' ')}" for r in pieces(d)),
+    "slack": lambda d: f"```{pairs(d)}```",
+    "jira noformat": lambda d: "{noformat}\n" + xxd(d) + "{noformat}",
+    "log wrapped bracket": lambda d: f"[2026-11-20 10:00:00,123] {{worker}} INFO <<< [{pairs(d)}] (conn=3)",
+    "syslog": lambda d: f"Nov 20 10:00:00 host memcached[123]: rx {d.hex()}",
+    "k8s json log": lambda d: json.dumps(
+        {"ts": "2026-11-20T10:00:00Z", "level": "debug", "msg": "rx " + d.hex(" "), "n": 65}
+    ),
+    "logfmt": lambda d: f'ts=2026-11-20T10:00:00Z level=debug msg="rx frame" data={d.hex()} n=65',
+    "xxd log ts": lambda d: prefixed("Nov 20 10:00:00 host app[12]: ", xxd(d)),
+    "hexdump log br": lambda d: prefixed("[2026-11-20 10:00:00] DEBUG - ", hexdump_c(d)),
+    "go test": lambda d: "    frame_test.go:12: got  " + hexes(d, " ", "{:02x}"),
+    "pairs bracket log": lambda d: f"10:00:00 rx[65]: {pairs(d)}",
+    "log0x commas": lambda d: "DEBUG rx = {" + hexes(d) + "}",
+    "py log": lambda d: f"DEBUG:root:recv {d.hex()}",
+    "log trailing": lambda d: f"rx {d.hex()} ({len(d)} bytes)",
+    "log len pre": lambda d: f"recv 65 bytes: {pairs(d)}",
+    "log len pre2": lambda d: f"recv {len(d)} {pairs(d)} done",
+    "js log arr": lambda d: f"rx {json.dumps(list(d))} from 10.0.0.1:11210",
+    "java log": lambda d: f"2026-11-20 10:00:00 [main] DEBUG c.c.Client - rx [{', '.join(map(str, signed(d)))}]",
+    "hex grouped wrapped": lambda d: "\n".join(r.hex(" ", -2) for r in pieces(d)),
+    "hex g4 wrapped": lambda d: "\n".join(r.hex(" ", -4) for r in pieces(d)),
+    "hex g8 wrapped": lambda d: "\n".join(r.hex(" ", -8) for r in pieces(d)),
+    "two cols": lambda d: "\n".join(r.hex(" ", -4) + "  " + shown(r) for r in pieces(d)),
+    "curly u": lambda d: hexes(d, "", "\\u{{{:x}}}"),
+    "swift str": lambda d: '"' + hexes(d, "", "\\u{{{:02x}}}") + '"',
+    "haskell pack": lambda d: "pack [" + hexes(d, ",") + "]",
+    "base64url np": lambda d: base64.urlsafe_b64encode(d).decode().rstrip("="),
+}
