@@ -1,0 +1,41 @@
+"""What a start does not load. Milliseconds differ between machines; the list of loaded modules does not."""
+
+import subprocess
+import sys
+
+import pytest
+
+NOOP = "805c00000000000000000000819698000000000000000000"
+HEAVY = {"scapy", "numpy", "pyarrow", "pyspark"}
+LOADED = (
+    "import sys\n"
+    "from dcpdump.cli.main import outcome\n"
+    "code = outcome(sys.argv[1:])\n"
+    "print(code, *sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+)
+
+
+def loaded(*words: str) -> set[str]:
+    """It runs a command without a terminal and gives the top-level modules that it loaded."""
+    done = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True)
+    code, *modules = done.stderr.splitlines()[-1].split()
+    assert code == "0"
+    return set(modules)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--version",), ("--help",), ("explain", NOOP), ("spec",), ("spec", "mutation")],
+    ids=" ".join,
+)
+def test_a_command_that_reads_no_capture_starts_light(words: tuple[str, ...]) -> None:
+    assert loaded(*words) & HEAVY == set()
+
+
+@pytest.mark.parametrize("words", [("explain", NOOP), ("spec",)], ids=" ".join)
+def test_nothing_is_loaded_for_colours_where_there_is_no_terminal(words: tuple[str, ...]) -> None:
+    assert loaded(*words) & {"rich"} == set()
+
+
+def test_a_paste_without_compressed_values_does_not_load_the_decompressor() -> None:
+    assert loaded("explain", NOOP) & {"cramjam"} == set()
