@@ -1,3 +1,35 @@
-"""dcpdump: a packet inspector for Couchbase's Database Change Protocol (DCP)."""
+"""dcpdump: a packet inspector for Couchbase's Database Change Protocol (DCP).
+
+    from dcpdump import explain, read
+
+``explain(paste)`` gives the Records of pasted bytes; ``read(path, …)`` yields those of captures, in order.
+Importing the package costs nothing: what a function needs is imported when it is called.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dcpdump.record import Record
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "explain", "read"]
+
+
+def explain(paste: str | bytes) -> "list[Record]":
+    """It gives the frames of a paste, in whatever form it is. Raises errors.PasteError."""
+    from dcpdump.explain import explain as explain_bytes
+    from dcpdump.paste import read_paste
+
+    return [explained.record for explained in explain_bytes(read_paste(paste).parts)]
+
+
+def read(*paths: str) -> "Iterator[Record]":
+    """It yields the frames of captures, in the order in which they completed. Raises errors.CaptureError."""
+    from dcpdump.capture import expand, open_capture, timeline
+    from dcpdump.dissect import Dissector
+
+    dissector = Dissector()
+    for packet in timeline([open_capture(path) for path in expand(paths)]):
+        yield from dissector.feed(packet)
+    yield from dissector.close()

@@ -1,0 +1,5 @@
+"""python -m dcpdump."""
+
+from dcpdump.cli.main import run
+
+run()

@@ -1,0 +1,101 @@
+"""dcpdump explain: pasted bytes, in whatever form they come → the specification's table of each frame."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dcpdump.cli import exit as code
+from dcpdump.cli.options import Display, display, display_options, note, selection, selection_options
+from dcpdump.cli.sink import Sink
+from dcpdump.errors import CaptureError
+from dcpdump.escape import safe
+from dcpdump.explain import Explained, Suggestion
+from dcpdump.explain import explain as explain_bytes
+from dcpdump.paste import DIALECTS, read_paste
+from dcpdump.record import as_json
+from dcpdump.render import OUTPUTS, View, ndjson
+from dcpdump.render.lines import Kind, Line
+from dcpdump.render.style import Palette
+
+
+@click.command()
+@click.argument("text", nargs=-1, metavar="[HEX]…")
+@click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")
+@click.option("--form", type=click.Choice(DIALECTS), metavar="FORM", help="Take the paste for this form only.")
+@selection_options(captures=False)
+@display_options
+@click.option("-q", "--quiet", is_flag=True, help="Do not say in which form the bytes came.")
+def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: bool, **options: Any) -> int:
+    """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.
+
+    HEX comes from the arguments, from a file, or from standard input. Bytes that contradict themselves are
+    shown as they are, with what is wrong, and with the smallest edit that would make them consistent.
+    """
+    chosen, shown = selection(options), display(options, text_value_bytes=None)
+    pasted = read_paste(_paste(text, source), form)
+    if not quiet:
+        note(f"form: {pasted.dialect}" + "".join(f"; {safe(remark)}" for remark in pasted.notes))
+    explained = explain_bytes(pasted.parts, show_secrets=shown.show_secrets)
+    output = OUTPUTS[shown.format]
+    with Sink(shown.path, force=shown.force, inputs=[source] if source else []) as sink:
+        view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)))
+        if output.header is not None:
+            sink.write(output.header())
+        wanted = [one for one in explained if chosen.accepts(one.record)][: chosen.count]
+        for one in (_shown(one, shown) for one in wanted):
+            sink.write(_json(one, shown) if shown.format == "ndjson" else output.write(one.record, view))
+            if one.suggestion and shown.format in ("table", "grid", "line"):
+                sink.write(_suggestion(one.suggestion, shown, view))
+    if not quiet and any(one.record.meaning.collection_inferred for one in explained):
+        note("note: no answer to HELLO was seen; whether keys start with a collection id is inferred")
+    return code.DONE
+
+
+def _shown(explained: Explained, shown: Display) -> Explained:
+    suggestion = explained.suggestion
+    if suggestion is not None:
+        suggestion = Suggestion(suggestion.edits, shown.shown(suggestion.record))
+    return Explained(shown.shown(explained.record), suggestion)
+
+
+def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
+    if text and text != ("-",):
+        return " ".join(text)
+    if source is None or source == "-":
+        if sys.stdin.isatty():
+            note("Paste the bytes, then press Ctrl-D.")
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise CaptureError(f"cannot read: {(error.strerror or str(error)).lower()}", source) from error
+
+
+def _json(explained: Explained, shown: Display) -> str:
+    row = as_json(explained.record, value_bytes=shown.value_bytes)
+    if explained.suggestion is not None:
+        row["suggestion"] = {
+            "edits": [
+                {
+                    "field": edit.label,
+                    "offset": edit.start,
+                    "length": edit.end - edit.start,
+                    "from": edit.before,
+                    "to": edit.after,
+                }
+                for edit in explained.suggestion.edits
+            ],
+            "frame": as_json(explained.suggestion.record, value_bytes=shown.value_bytes),
+        }
+    return ndjson.dump(row) + "\n"
+
+
+def _suggestion(suggestion: Suggestion, shown: Display, view: View) -> str:
+    count = len(suggestion.edits)
+    head = [Line(Kind.HINT, f"Consistent with {count} edit{'s' if count > 1 else ''}:")]
+    head += [Line(Kind.HINT, f"  {edit}") for edit in suggestion.edits]
+    head.append(Line(Kind.HINT, "which reads:"))
+    text = "".join(f"{view.palette.paint(line)}\n" for line in head)
+    return text + OUTPUTS[shown.format].write(suggestion.record, view)

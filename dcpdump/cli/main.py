@@ -1,0 +1,163 @@
+"""The command line's front door: commands by name, loaded only when called, and what ends them.
+
+COMMANDS is the one place where laziness lives: ``--help`` prints from it without importing a command.
+"""
+
+import os
+import signal
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from dcpdump import __version__
+from dcpdump.cli import exit as code
+from dcpdump.cli.sink import PipeClosed
+from dcpdump.errors import CaptureError, DcpdumpError, OutputError
+
+#: name → (module:function, help in one line)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
+    "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
+    "spec": ("dcpdump.cli.spec:spec", "Print the layouts of messages, as the decoder has them."),
+}
+
+
+class Terminated(BaseException):
+    """SIGTERM came."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """It names all commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """It imports a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), function)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """It takes the first word for a command; an existing file stands for ``read`` of it."""
+        word = args[0]
+        if word not in COMMANDS:
+            if Path(word).exists():
+                return "read", self.get_command(ctx, "read"), args
+            near = get_close_matches(word, COMMANDS, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"
+            raise CommandError(f"no such command or file: {word!r}", hint)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """It lists the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+class CommandError(click.UsageError):
+    """A usage error with a hint."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="dcpdump %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def main(debug: bool) -> None:
+    """A packet inspector for Couchbase's Database Change Protocol (DCP).
+
+    Reads captures (pcap, pcapng), finds the DCP conversations in them on any port, and prints every frame
+    as the specification draws it. 'dcpdump FILE' is short for 'dcpdump read FILE'.
+    """
+
+
+def run(arguments: list[str] | None = None) -> NoReturn:
+    """It runs the command line and ends the process with one of the documented exit codes."""
+    words = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        status = outcome(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = code.PIPE_CLOSED
+    if status == code.PIPE_CLOSED:
+        # Nobody reads any more: let the interpreter's own flush at exit go nowhere instead of complaining.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(status)
+
+
+def outcome(words: list[str]) -> int:
+    """It runs the command line and gives the exit code; errors are told on standard error."""
+    debug = "--debug" in words
+    try:
+        status = main.main(args=words, prog_name="dcpdump", standalone_mode=False)
+    except (BrokenPipeError, PipeClosed):
+        return code.PIPE_CLOSED
+    except (KeyboardInterrupt, click.Abort):
+        return code.INTERRUPTED
+    except Terminated:
+        return code.TERMINATED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return code.USAGE
+    except click.UsageError as error:
+        return _complain(error.format_message(), getattr(error, "hint", "") or _usage_hint(error), code.USAGE)
+    except DcpdumpError as error:
+        if debug:
+            raise
+        return _complain(str(error), error.hint, _code_of(error))
+    except OSError as error:
+        if debug:
+            raise
+        return _complain(*_of_os(error), code.UNWRITABLE)
+    except Exception as error:
+        if debug:
+            raise
+        return _complain(
+            f"a bug in dcpdump: {type(error).__name__}: {error}",
+            "run again with 'dcpdump --debug …' and report what it prints",
+            code.BUG,
+        )
+    return status if isinstance(status, int) else code.DONE
+
+
+def _code_of(error: DcpdumpError) -> int:
+    if isinstance(error, CaptureError):
+        return code.UNUSABLE
+    return code.UNWRITABLE if isinstance(error, OutputError) else code.USAGE
+
+
+def _of_os(error: OSError) -> tuple[str, str]:
+    where = f" ({error.filename})" if error.filename else ""
+    return f"cannot write: {(error.strerror or str(error)).lower()}{where}", ""
+
+
+def _usage_hint(error: click.UsageError) -> str:
+    return f"{error.ctx.command_path} --help" if error.ctx else "dcpdump --help"
+
+
+def _complain(what: str, hint: str, status: int) -> int:
+    """It prints an error in two lines: what went wrong, and what to try."""
+    text = f"dcpdump: error: {what}\n" + (f"hint: {hint}\n" if hint else "")
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, UnicodeEncodeError):
+        sys.stderr.write(text.encode("ascii", "backslashreplace").decode("ascii"))
+    return status
+
+
+def _terminate(*_: Any) -> None:
+    raise Terminated

@@ -1,0 +1,223 @@
+"""Options that commands share, gathered into small frozen groups: what to choose, how to show it."""
+
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
+from dcpdump.record import DEFAULT_VALUE_BYTES, Record
+from dcpdump.redact import Redactor
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+#: option, what reads its text into a clause, its metavar, its help
+_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
+    ("opcode", clauses.by_opcode, "NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
+    ("vbucket", clauses.by_vbucket, "RANGES", "vBuckets: 7 · 0-63,512."),
+    ("seqno", clauses.by_seqno, "RANGES", "Sequence numbers: 42 · 100-200 · 100- · -50."),
+    ("kind", clauses.by_kind, "KIND", "request or response."),
+    ("status", clauses.by_status, "NAMES", "Responses by status: rollback · 0x23 · '!success'."),
+    ("key", clauses.by_key, "PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
+    ("collection", clauses.by_collection, "IDS", "Collection ids: 0x8,0x9."),
+    ("opaque", clauses.by_opaque, "NUMBERS", "Opaques: 0xdeadbeef."),
+    ("stream-id", clauses.by_stream_id, "NUMBERS", "DCP stream ids."),
+)
+_CAPTURE_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
+    ("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),
+    ("host", clauses.by_host, "ADDRESSES", "Frames from or to an address."),
+    ("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which frames to show."""
+
+    filter: FrameFilter
+    count: int | None
+    window: TimeWindow | None
+
+    def begin(self, start_ns: int | None) -> None:
+        """It hears the time of the first packet, from which relative times count."""
+        if self.window is not None and self.window.start_ns is None:
+            self.window.start_ns = start_ns
+
+    def accepts(self, record: Record) -> bool:
+        """It says whether a frame is to be shown."""
+        return self.filter.accepts(record)
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How to show them, and where."""
+
+    format: str
+    color: str
+    value_bytes: int | None
+    path: str | None
+    force: bool
+    show_secrets: bool
+    redactor: Redactor | None = None
+
+    def shown(self, record: Record) -> Record:
+        """It gives the record as it may be shown: redacted, if that was asked for."""
+        return record if self.redactor is None else self.redactor.record(record)
+
+    def coloured(self, terminal: bool) -> bool:
+        """It decides about colour: the option, then NO_COLOR, FORCE_COLOR, TERM=dumb, then the terminal."""
+        if self.color != "auto":
+            return self.color == "always"
+        if os.environ.get("NO_COLOR"):
+            return False
+        if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+            return True
+        return terminal and os.environ.get("TERM") != "dumb"
+
+
+def selection_options(*, captures: bool) -> Callable[[Command], Command]:
+    """It adds the options that choose frames; ``captures``: those of connections and times too."""
+
+    def add(command: Command) -> Command:
+        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ())
+        if captures:
+            command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
+            command = click.option(
+                "--since", metavar="TIME", help="From a time: 2026-11-20T10:00:00Z, or +30s from the start."
+            )(command)
+        command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
+        command = click.option(
+            "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
+        )(command)
+        for name, _, metavar, text in reversed(rows):
+            kind: Any = click.Choice(["request", "response"]) if name == "kind" else str
+            command = click.option(f"--{name}", metavar=metavar, help=text, type=kind)(command)
+        return command
+
+    return add
+
+
+def selection(options: dict[str, Any]) -> Selection:
+    """It takes the options that choose frames out of ``options``. Raises FilterError."""
+    found: list[Clause] = []
+    for name, parse, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES):
+        text = options.pop(name.replace("-", "_"), None)
+        if text is not None:
+            found.append(parse(text))
+    if options.pop("problems", False):
+        found.append(clauses.with_problems)
+    window = _window(options.pop("since", None), options.pop("until", None))
+    if window is not None:
+        found.append(window)
+    return Selection(FrameFilter(tuple(found)), options.pop("count", None), window)
+
+
+def _window(since: str | None, until: str | None) -> TimeWindow | None:
+    if since is None and until is None:
+        return None
+    start: Instant | None = parse_instant("--since", since) if since is not None else None
+    end: Instant | None = parse_instant("--until", until) if until is not None else None
+    return TimeWindow(start, end)
+
+
+class ValueBytes(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes, or ``all``."""
+
+    name = "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """It reads the text; all is -1."""
+        if value == "all":
+            return -1
+        if str(value).isdigit():
+            return int(value)
+        raise click.BadParameter(f"{value!r} is neither a number of bytes nor 'all'", ctx, param)
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes: 256M, 64k, 1G, 1048576."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """It reads the text."""
+        text = str(value)
+        unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
+        digits = text[:-1] if unit > 1 else text
+        if not digits.isdecimal():
+            raise click.BadParameter(f"{value!r} is no size, such as 256M", ctx, param)
+        return int(digits) * unit
+
+
+def display_options(command: Command) -> Command:
+    """It adds the options that say how to show frames, and where."""
+    formats = ["table", "grid", "line", "ndjson", "csv"]
+    for option in (
+        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help="Salt of --redact's hashes."),
+        click.option(
+            "--redact-level",
+            type=click.Choice(["partial", "full"]),
+            help="full: names of collections and connections, hosts and ports too.",
+        ),
+        click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
+        click.option("--show-secrets", is_flag=True, help="Print authentication payloads."),
+        click.option("--force", is_flag=True, help="Let -o replace an existing file."),
+        click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all."),
+        click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all."),
+        click.option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            default="auto",
+            help="Colour for people.",
+        ),
+        click.option("-f", "--format", type=click.Choice(formats), default="table", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
+def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Display:
+    """It takes the options that say how to show frames out of ``options``."""
+    given = options.pop("value_bytes")
+    form = options.pop("format")
+    value_bytes = DEFAULT_VALUE_BYTES if form in ("ndjson", "csv") else text_value_bytes
+    if given is not None:
+        value_bytes = None if given < 0 else given
+    return Display(
+        form,
+        options.pop("color"),
+        value_bytes,
+        options.pop("output"),
+        options.pop("force"),
+        options.pop("show_secrets"),
+        _redactor(options.pop("redact"), options.pop("redact_level"), options.pop("salt_file")),
+    )
+
+
+def _redactor(wanted: bool, level: str | None, salt_file: str | None) -> Redactor | None:
+    if not wanted and level is None:
+        return None
+    if salt_file is None:
+        salt = secrets.token_hex(16).encode()
+        note(f"note: redacted with the salt {salt.decode()}; --salt-file, with it in a file, gives the same hashes")
+    else:
+        try:
+            salt = Path(salt_file).read_bytes().strip()
+        except OSError as error:
+            raise click.UsageError(f"--salt-file: cannot read {salt_file}: {(error.strerror or '').lower()}") from error
+        if not salt:
+            raise click.UsageError(f"--salt-file: {salt_file} is empty")
+    return Redactor(salt, full=level == "full")
+
+
+def note(text: str) -> None:
+    """It tells people something beside the output."""
+    try:
+        sys.stderr.write(f"{text}\n")
+    except UnicodeEncodeError:
+        sys.stderr.write(f"{text.encode('ascii', 'backslashreplace').decode('ascii')}\n")

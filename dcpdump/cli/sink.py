@@ -1,0 +1,116 @@
+"""Sink: where output goes. Standard output, or a file that appears whole or not at all."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from dcpdump.errors import OutputError
+
+_BLOCK = 64 * 1024
+#: What stands in for the few non-ASCII characters of ours where the terminal cannot show them.
+_PLAIN = {"→": "->", "…": "...", "−": "-"}
+
+
+class PipeClosed(Exception):
+    """The reader of standard output went away. (click would make a BrokenPipeError an exit code of its own.)"""
+
+
+class Sink:
+    """It takes text. ``path`` None is standard output.
+
+    A file is written beside its final name with mode 0600 (captures hold documents) and renamed into
+    place at the end; if anything fails on the way, nothing appears. An existing file is only replaced
+    with ``force``, and an input never.
+    """
+
+    def __init__(self, path: str | None, *, force: bool = False, inputs: Iterable[str] = ()) -> None:
+        self._pending: list[str] = []
+        self._size = 0
+        self._final: Path | None = None
+        self._part: Path | None = None
+        if path is None or path == "-":
+            self._file: BinaryIO = sys.stdout.buffer
+            self._encoding = sys.stdout.encoding or "utf-8"
+            return
+        self._encoding = "utf-8"
+        self._final = Path(path)
+        _refuse_to_harm(self._final, force, inputs)
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{self._final.name}.", suffix=".part", dir=self._final.parent)
+        except OSError as error:
+            raise OutputError(f"cannot write: {(error.strerror or '').lower()}", path) from error
+        self._part = Path(name)
+        self._file = os.fdopen(handle, "wb")
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether people see the output as it comes."""
+        return self._final is None and sys.stdout.isatty()
+
+    def write(self, text: str) -> None:
+        """It takes text, to be written when there is enough of it, or at the next flush."""
+        self._pending.append(text)
+        self._size += len(text)
+        if self._size >= _BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """It writes what is pending, so that a reader of a pipe sees it now."""
+        text, self._pending, self._size = "".join(self._pending), [], 0
+        try:
+            self._file.write(_encoded(text, self._encoding))
+            self._file.flush()
+        except BrokenPipeError as error:
+            raise PipeClosed from error
+        except OSError as error:
+            self.abandon()
+            where = str(self._final) if self._final else "standard output"
+            raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where) from error
+
+    def __enter__(self) -> "Sink":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Interrupted work is shown on standard output as far as it got; a file needs all of it.
+        if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError))):
+            self.flush()
+        if self._final is None or self._part is None:
+            return
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            self.abandon()
+            return
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._part, self._final)
+
+    def abandon(self) -> None:
+        """It gives the file up: nothing appears under its name."""
+        if self._part is not None:
+            self._file.close()
+            self._part.unlink(missing_ok=True)
+            self._part = None
+
+
+def _refuse_to_harm(final: Path, force: bool, inputs: Iterable[str]) -> None:
+    for name in inputs:
+        if name != "-" and final.exists() and Path(name).exists() and os.path.samefile(name, final):
+            raise OutputError("the output is one of the inputs", str(final))
+    if final.is_dir():
+        raise OutputError("the output is a folder", str(final))
+    if (final.exists() or final.is_symlink()) and not force:
+        raise OutputError("the output exists already", str(final), "--force replaces it")
+
+
+def _encoded(text: str, encoding: str) -> bytes:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        for ours, plain in _PLAIN.items():
+            text = text.replace(ours, plain)
+        return text.encode(encoding, "backslashreplace")

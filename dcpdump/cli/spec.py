@@ -1,0 +1,27 @@
+"""dcpdump spec: the layouts themselves, from the table that the decoder uses."""
+
+import click
+
+from dcpdump.cli.sink import Sink
+from dcpdump.filter import find_opcodes
+from dcpdump.render import spec as pages
+from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
+
+
+@click.command()
+@click.argument("opcode", required=False)
+@click.option("--all", "everything", is_flag=True, help="List the other opcodes of the connection too.")
+def spec(opcode: str | None, everything: bool) -> None:
+    """Print a message's byte grids, fields, rules, flags and errors; without OPCODE, all messages in a line each.
+
+    OPCODE is a name (mutation, DCP_MUTATION) or a number (0x57).
+    """
+    with Sink(None) as sink:
+        if opcode is None:
+            sink.write(pages.index([m for m in MESSAGES.values() if m.dcp or m.known or everything]))
+            sink.write("\nSent by a server of its own accord (magic 0x82):\n")
+            sink.write(pages.index(list(PUSHES.values())))
+            return
+        found = [find(number, server=server) for server, number in sorted(find_opcodes(opcode))]
+        known = [message for message in found if message.name != UNKNOWN_NAME]
+        sink.write("\n".join(pages.page(message) for message in known or found[:1]))

@@ -1,0 +1,122 @@
+"""What is said beside the frames: the balance of bytes, damage, and why nothing was found."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dcpdump.capture import Capture
+from dcpdump.dissect import Dissector
+from dcpdump.escape import safe
+
+_TLS_HINT = (
+    "capture an unencrypted port (11210, or 11209 between nodes) or on loopback inside the node; "
+    "with a key log, tshark can decrypt"
+)
+
+
+def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> dict[str, Any]:
+    """It gives the books as one object: ``payload_bytes`` is the sum of ``payload``'s values."""
+    tally, net = dissector.tally, dissector.balance
+    return {
+        "packets": net.packets,
+        "tcp_packets": net.tcp_packets,
+        "connections": net.connections,
+        "frames": tally.frames,
+        "dcp_frames": tally.dcp_frames,
+        "shown": shown,
+        "payload_bytes": net.payload_bytes,
+        "payload": _payload(dissector),
+        "gaps": net.gaps,
+        "lost_bytes": dict(net.hole_bytes),
+        "conflicts": net.conflicts,
+        "not_understood": dict(net.not_understood),
+        "other_protocols": [
+            {"protocol": name, "port": port, "connections": count} for (name, port), count in tally.foreign.items()
+        ],
+        "damage": [str(damage) for capture in captures for damage in capture.damage],
+        "dropped_while_capturing": sum(capture.drops for capture in captures),
+    }
+
+
+def _payload(dissector: Dissector) -> dict[str, int]:
+    """It says what became of the payload, byte for byte."""
+    tally, net = dissector.tally, dissector.balance
+    used = {
+        "frames": tally.frame_bytes,
+        "begun_before": tally.joined_bytes,
+        "skipped": tally.skipped_bytes,
+        "foreign": tally.foreign_bytes,
+        "retransmitted": net.retransmitted_bytes,
+        "duplicate": net.duplicate_bytes,
+        "keepalive": net.keepalive_bytes,
+        "late": net.late_bytes,
+        "stray": net.stray_bytes,
+    }
+    return used | {"pending": net.payload_bytes - sum(used.values())}
+
+
+_SPOKEN = {
+    "frames": "in frames",
+    "begun_before": "of frames begun before the capture",
+    "foreign": "of other protocols",
+    "duplicate": "captured twice",
+    "keepalive": "of keep-alives",
+    "late": "too late",
+}
+
+
+def balance_line(dissector: Dissector, shown: int) -> str:
+    """It accounts for everything that was read, in one line: payload is the sum of what follows it."""
+    tally, net = dissector.tally, dissector.balance
+    used = {_SPOKEN.get(name, name): count for name, count in _payload(dissector).items()}
+    parts = [
+        f"{shown:,} of {_counted(tally.frames, 'frame')} shown",
+        _counted(net.packets, "packet"),
+        _counted(net.connections, "connection"),
+        f"payload {net.payload_bytes:,} B = "
+        + " + ".join(f"{count:,} {what}" for what, count in used.items() if count or what == "in frames"),
+    ]
+    if net.gaps:
+        reasons = ", ".join(reason for reason, count in sorted(net.hole_bytes.items()) if count)
+        parts.append(f"{_counted(net.gaps, 'gap')}, {sum(net.hole_bytes.values()):,} B lost ({reasons})")
+    if net.conflicts:
+        parts.append(f"{_counted(net.conflicts, 'overlap')} that disagree")
+    return " · ".join(parts)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
+    """It tells, file by file, what of the input could not be read."""
+    for capture in captures:
+        for damage in capture.damage:
+            yield f"dcpdump: warning: {safe(str(damage))}"
+        for text in capture.warnings:
+            yield f"dcpdump: warning: {safe(text)}"
+        for text in capture.notes:
+            yield f"dcpdump: note: {safe(text)}"
+        if capture.drops:
+            yield f"dcpdump: note: {safe(capture.name)}: {capture.drops:,} packets were dropped while capturing"
+
+
+def nothing_found(dissector: Dissector) -> tuple[str, str]:
+    """It says what was found in place of frames, and what to try."""
+    net, foreign = dissector.balance, dissector.tally.foreign
+    found = [_counted(net.packets, "packet"), _counted(net.connections, "TCP connection")]
+    names = [
+        f"{name} on port {port}" + (f" ({count:,} connections)" if count > 1 else "")
+        for (name, port), count in foreign.most_common(4)
+        if count
+    ]
+    if names:
+        found.append("there is " + ", ".join(names))
+    others = ", ".join(f"{count:,} {safe(reason)}" for reason, count in net.not_understood.items())
+    if others:
+        found.append(f"packets without TCP: {others}")
+    what = f"no DCP in the input: {'; '.join(found)}"
+    if any(name == "TLS" for name, _ in foreign):
+        return what, _TLS_HINT
+    if not net.tcp_packets:
+        return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"
+    return what, "DCP runs on ports 11210 and 11209; capture there, from before the connection opens"

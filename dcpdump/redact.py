@@ -1,0 +1,126 @@
+"""Redaction: keys, values, xattrs and names become keyed hashes that keep equality and length.
+
+The classes are those of Couchbase's own log redaction. Without ``full``: user data (documents, keys, xattrs,
+user names) and names of buckets. With it also metadata (names of collections, scopes and connections) and
+system data (hosts and ports). The same text gives the same hash as long as the salt is the same, so frames
+of one document can still be told to belong together; texts of less than four bytes may collide.
+"""
+
+import hmac
+import json
+from base64 import urlsafe_b64encode
+from dataclasses import replace
+from hashlib import sha256
+
+from dcpdump.record import Record
+from dcpdump.spec.field import Blob, Holds
+from dcpdump.wire.frame import FieldValue, Frame, Section
+from dcpdump.wire.value import Body, Item, Meaning
+
+_PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
+_FULL = _PARTIAL | {Holds.META, Holds.SYSTEM}
+#: Names inside the protocol's own structures, and whose they are.
+_NAMES = {"user": Holds.USER, "collection_name": Holds.META, "scope_name": Holds.META}
+
+
+class Redactor:
+    """It turns records into such that may be shown to others. ``salt`` keys the hashes."""
+
+    def __init__(self, salt: bytes, *, full: bool = False) -> None:
+        self._salt = salt
+        self._classes = _FULL if full else _PARTIAL
+        self._full = full
+
+    def record(self, record: Record) -> Record:
+        """It gives the record with everything hashed that is of a redacted class."""
+        frame = self._frame(record.frame, record.meaning)
+        meaning = self._meaning(record.frame, record.meaning)
+        if not self._full:
+            return replace(record, frame=frame, meaning=meaning)
+        src, dst = self._endpoint(record.src), self._endpoint(record.dst)
+        return replace(record, frame=frame, meaning=meaning, src=src, dst=dst)
+
+    def hash(self, text: bytes) -> bytes:
+        """It gives the keyed hash of a text: as long as the text, printable."""
+        out = b""
+        while len(out) < len(text):
+            block = hmac.new(self._salt, len(out).to_bytes(8, "big") + text, sha256).digest()
+            out += urlsafe_b64encode(block)[:42]
+        return out[: len(text)]
+
+    def _hides(self, holds: Holds) -> bool:
+        return holds in self._classes
+
+    def _value_holds(self, frame: Frame) -> Holds:
+        # The value of an error may quote what it is about.
+        return Holds.USER if frame.layout.version == "error" else frame.message.value_holds
+
+    # -- the bytes: keys and values in place, at the same length ------------------------------------------
+
+    def _frame(self, frame: Frame, meaning: Meaning) -> Frame:
+        data = bytearray(frame.raw.data)
+        fields: list[FieldValue] = []
+        for field in frame.fields:
+            hidden = self._field(frame, meaning, field)
+            if hidden is not None:
+                data[field.start : field.end] = hidden
+                field = field._replace(value=hidden if field.value is not None else None)
+            fields.append(field)
+        raw = replace(frame.raw, data=bytes(data))
+        key = next((f.value for f in fields if f.section is Section.KEY and isinstance(f.value, bytes)), None)
+        value = frame.value
+        if value is not None and self._hides(self._value_holds(frame)) and not isinstance(frame.layout.value, tuple):
+            value = self.hash(value)
+        return replace(frame, raw=raw, fields=tuple(fields), key=key, value=value)
+
+    def _field(self, frame: Frame, meaning: Meaning, field: FieldValue) -> bytes | None:
+        """It gives what is to stand in a field's place, or None to leave it."""
+        if not isinstance(field.field, Blob) or field.group == "secret":
+            return None
+        wire = frame.raw.data[field.start : field.end]
+        if field.section is Section.KEY:
+            return self._key(wire, meaning) if self._hides(frame.message.key_holds) else None
+        if field.group == "items" and field.item < len(meaning.items):
+            if field.field.name == "value":
+                return self.hash(wire)
+            size = len(wire) - len(meaning.items[field.item].key)
+            return wire[:size] + self.hash(wire[size:])
+        if field.field.name in _NAMES:
+            return self.hash(wire) if self._hides(_NAMES[field.field.name]) else None
+        if field.section in (Section.VALUE, Section.TAIL, Section.REST) and self._hides(self._value_holds(frame)):
+            return self.hash(wire)
+        # Bytes in no known field may be anybody's.
+        return self.hash(wire) if field.section in (Section.REST, Section.EXTRAS) else None
+
+    def _key(self, wire: bytes, meaning: Meaning) -> bytes:
+        size = len(wire) - len(meaning.key) if meaning.key is not None else 0
+        return wire[:size] + self.hash(wire[size:])
+
+    # -- what they mean -----------------------------------------------------------------------------------
+
+    def _meaning(self, frame: Frame, meaning: Meaning) -> Meaning:
+        key, body, document = meaning.key, meaning.body, meaning.document
+        if key is not None and self._hides(frame.message.key_holds):
+            key = self.hash(key)
+        if self._hides(self._value_holds(frame)) and not isinstance(frame.layout.value, tuple):
+            body = self._body(body) if body is not None else None
+            if document is not None:
+                document = self.hash(json.dumps(document).encode()).decode()
+        return replace(
+            meaning,
+            key=key,
+            collection_name=self.hash(meaning.collection_name) if meaning.collection_name else None,
+            body=body,
+            document=document,
+            items=tuple(Item(item.collection, self.hash(item.key), self._body(item.body)) for item in meaning.items),
+        )
+
+    def _body(self, body: Body) -> Body:
+        xattrs = body.xattrs
+        if xattrs is not None:
+            xattrs = tuple((self.hash(name), self.hash(text)) for name, text in xattrs)
+        return replace(body, value=self.hash(body.value), xattrs=xattrs)
+
+    def _endpoint(self, end: str) -> str:
+        host, _, port = end.rpartition(":")
+        return f"{self.hash(host.encode()).decode()}:{self.hash(port.encode()).decode()}" if end else ""

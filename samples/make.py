@@ -1,0 +1,302 @@
+"""Make the sample captures: small conversations, each frame from the protocol table's own encoder.
+
+    python samples/make.py [FOLDER]
+
+writes the captures beside this script (or into FOLDER), the same bytes every time.
+"""
+
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dcpdump.wire.encode import Values, encode
+from dcpdump.wire.value import encode_prefix
+
+START_NS = 1_763_640_131_000_000_000  # 2025-11-20T12:02:11Z
+STEP_NS = 250_000
+MSS = 1448
+FIN, SYN, PSH, ACK = 0x01, 0x02, 0x08, 0x10
+
+XATTR, COLLECTIONS, SNAPPY, JSON, XERROR, TRACING = 0x06, 0x12, 0x0A, 0x0B, 0x07, 0x0F
+MAX = (1 << 64) - 1
+CAS = 0x1763_0000_0000_0000
+UUID, OLD_UUID = 0x0000A1F3_5C2D_9E47, 0x0000_77AA_0011_2233
+
+
+class Talk:
+    """A TCP connection under construction: what each side says becomes Ethernet packets with a time."""
+
+    def __init__(self, client: str = "10.0.0.9:50312", server: str = "10.0.0.1:11210", segment: int = MSS) -> None:
+        self.ends = (_endpoint(client), _endpoint(server))
+        self.seq = [1_000_000, 4_294_960_000]  # the server's numbers wrap soon
+        self.segment = segment
+        self.packets: list[bytes] = []
+        self._say(0, b"", SYN)
+        self._say(1, b"", SYN | ACK)
+        self._say(0, b"", ACK)
+
+    def client(self, *frames: bytes) -> "Talk":
+        """It lets the side that connected send frames."""
+        return self._send(0, b"".join(frames))
+
+    def server(self, *frames: bytes) -> "Talk":
+        """It lets the side that was connected to send frames."""
+        return self._send(1, b"".join(frames))
+
+    def close(self) -> list[bytes]:
+        """It ends the connection and gives its packets."""
+        self._say(0, b"", FIN | ACK)
+        self._say(1, b"", FIN | ACK)
+        self._say(0, b"", ACK)
+        return self.packets
+
+    def _send(self, side: int, data: bytes) -> "Talk":
+        for at in range(0, len(data), self.segment):
+            self._say(side, data[at : at + self.segment], PSH | ACK)
+        self._say(1 - side, b"", ACK)
+        return self
+
+    def _say(self, side: int, payload: bytes, flags: int) -> None:
+        (src, sport), (dst, dport) = self.ends[side], self.ends[1 - side]
+        ack = self.seq[1 - side] if flags & ACK else 0
+        tcp = struct.pack(">HHIIBBHHH", sport, dport, self.seq[side], ack, 0x50, flags, 0xFFFF, 0, 0) + payload
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), len(self.packets), 0x4000, 64, 6, 0, src, dst)
+        self.packets.append(b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x08\0" + ip + tcp)
+        self.seq[side] = (self.seq[side] + len(payload) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
+
+
+def _endpoint(text: str) -> tuple[bytes, int]:
+    host, _, port = text.partition(":")
+    return bytes(int(part) for part in host.split(".")), int(port)
+
+
+def pcap(packets: list[bytes]) -> bytes:
+    """It writes packets as a classic pcap with microseconds, one packet every STEP_NS."""
+    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)]
+    for number, packet in enumerate(packets):
+        seconds, ns = divmod(START_NS + number * STEP_NS, 1_000_000_000)
+        out.append(struct.pack("<IIII", seconds, ns // 1000, len(packet), len(packet)) + packet)
+    return b"".join(out)
+
+
+# -- pieces of conversation ---------------------------------------------------------------------------------
+
+
+def hello(talk: Talk, agent: bytes, asked: list[int], granted: list[int]) -> None:
+    """The client asks for features, and gets some."""
+    talk.client(encode("HELLO", {"features": asked}, key=agent, opaque=1))
+    talk.server(encode("HELLO", {"features": granted}, response=True, opaque=1))
+
+
+def log_in(talk: Talk, bucket: bytes) -> None:
+    """The client authenticates and selects a bucket."""
+    talk.client(encode("SASL_AUTH", key=b"PLAIN", value=b"\0Administrator\0correct horse", opaque=2))
+    talk.server(encode("SASL_AUTH", value=b"Authenticated", response=True, opaque=2))
+    talk.client(encode("SELECT_BUCKET", key=bucket, opaque=3))
+    talk.server(encode("SELECT_BUCKET", response=True, opaque=3))
+
+
+def open_dcp(talk: Talk, name: bytes, flags: int, **controls: str) -> None:
+    """The client opens a DCP connection and sets controls, which are all accepted."""
+    talk.client(encode("DCP_OPEN", {"flags": flags}, key=name, opaque=4))
+    talk.server(encode("DCP_OPEN", response=True, opaque=4))
+    for opaque, (key, value) in enumerate(controls.items(), 5):
+        talk.client(encode("DCP_CONTROL", key=key.encode(), value=value.encode(), opaque=opaque))
+        talk.server(encode("DCP_CONTROL", response=True, opaque=opaque))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One DCP stream: what its messages have in common."""
+
+    vbucket: int
+    opaque: int
+    stream_id: int | None = None
+
+    def says(
+        self,
+        message: str,
+        values: Values | None = None,
+        *,
+        layout: str | None = None,
+        key: bytes = b"",
+        value: bytes = b"",
+        cas: int = 0,
+        datatype: int = 0,
+    ) -> bytes:
+        """One message of the stream."""
+        return encode(
+            message,
+            values,
+            layout=layout,
+            key=key,
+            value=value,
+            cas=cas,
+            datatype=datatype,
+            vbucket=self.vbucket,
+            opaque=self.opaque,
+            stream_id=self.stream_id,
+        )
+
+    def request(self, start: int, *, end: int = MAX, flags: int = 0, value: bytes = b"") -> bytes:
+        """A stream request that resumes at ``start``."""
+        fields = {
+            "flags": flags,
+            "start_seqno": start,
+            "end_seqno": end,
+            "vbucket_uuid": UUID if start else 0,
+            "snap_start_seqno": start,
+            "snap_end_seqno": start,
+        }
+        return encode("DCP_STREAM_REQ", fields, value=value, vbucket=self.vbucket, opaque=self.opaque)
+
+    def granted(self, seqno: int = 0) -> bytes:
+        """The answer that opens the stream, with its failover log."""
+        log = [{"vbucket_uuid": UUID, "seqno": seqno}, {"vbucket_uuid": OLD_UUID, "seqno": 0}]
+        return encode("DCP_STREAM_REQ", {"failover_log": log}, response=True, opaque=self.opaque)
+
+    def rolled_back(self, seqno: int) -> bytes:
+        """The answer that asks to go back to ``seqno``."""
+        return encode("DCP_STREAM_REQ", {"rollback_seqno": seqno}, response=True, status=0x23, opaque=self.opaque)
+
+    def marker(self, start: int, end: int, kind: int, **v2: int) -> bytes:
+        """A snapshot marker: V1, or with more fields V2.0 or V2.2."""
+        fields = {"start_seqno": start, "end_seqno": end, "snapshot_type": kind, **v2}
+        layout = "2.2" if "purge_seqno" in v2 else "2.0" if v2 else "1"
+        return self.says("DCP_SNAPSHOT_MARKER", fields, layout=layout)
+
+    def mutation(self, seqno: int, key: bytes, value: bytes, *, datatype: int = 0) -> bytes:
+        """A document, stored."""
+        fields = {"by_seqno": seqno, "rev_seqno": 1}
+        return self.says("DCP_MUTATION", fields, key=key, value=value, cas=CAS + seqno, datatype=datatype)
+
+
+# -- the samples --------------------------------------------------------------------------------------------
+
+
+def replica() -> list[bytes]:
+    """A replica stream: set-up, a disk snapshot, a memory snapshot, flow control, keep-alive, the end."""
+    talk, stream = Talk(server="10.0.0.1:11209"), Stream(528, 0x1210)
+    hello(talk, b'{"a":"ns_server","i":"replica"}', [XATTR, SNAPPY, JSON], [XATTR, SNAPPY, JSON])
+    log_in(talk, b"travel")
+    controls = {"enable_noop": "true", "set_noop_interval": "20", "connection_buffer_size": "10485760"}
+    open_dcp(talk, b"replication:n_0->n_1:travel", 0x05, **controls)
+    talk.client(stream.request(0))
+    talk.server(stream.granted())
+    talk.server(stream.marker(0, 4, 0x06))
+    for seqno in (1, 2):
+        talk.server(stream.mutation(seqno, b"user::%d" % (1000 + seqno), b'{"name":"user %d"}' % seqno, datatype=1))
+    gone = {"by_seqno": 4, "rev_seqno": 2}
+    talk.server(stream.says("DCP_DELETION", gone, layout="1", key=b"user::999", cas=CAS + 4))
+    talk.server(encode("DCP_NOOP", opaque=0x81969800))
+    talk.client(encode("DCP_NOOP", response=True, opaque=0x81969800))
+    talk.client(encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": 4096}, opaque=20))
+    talk.server(stream.marker(5, 6, 0x01), stream.mutation(5, b"hello", b"world"))
+    talk.server(stream.mutation(6, b"big", b"0123456789" * 400))
+    talk.server(stream.says("DCP_STREAM_END", {"status": 2}))
+    return talk.close()
+
+
+def client_rollback() -> list[bytes]:
+    """A client with collections: rolled back, asks again with a filter and a stream id, sees a collection begin."""
+    talk, stream = Talk(), Stream(12, 0x0C, stream_id=3)
+    features = [XATTR, XERROR, SNAPPY, JSON, COLLECTIONS]
+    hello(talk, b'{"a":"kafka-connector","i":"7f"}', [*features, TRACING], features)
+    log_in(talk, b"shop")
+    open_dcp(talk, b"kafka:7f", 0x25, enable_noop="true", enable_stream_id="true", enable_expiry_opcode="true")
+    talk.client(stream.request(110_208, value=b'{"sid":3}'))
+    talk.server(stream.rolled_back(90))
+    talk.client(stream.request(90, value=b'{"collections":["8"],"sid":3,"uid":"5"}'))
+    talk.server(stream.granted(90))
+    began = {"by_seqno": 91, "event": 0, "version": 0, "manifest_uid": 6, "scope_id": 8, "collection_id": 8}
+    expired = {"by_seqno": 93, "rev_seqno": 3, "delete_time": 1_763_640_100}
+    carts = encode_prefix(8)
+    talk.server(
+        stream.marker(90, 95, 0x02),
+        stream.says("DCP_SYSTEM_EVENT", began, key=b"carts"),
+        stream.mutation(92, carts + b"cart::1", b'{"items":2}', datatype=1),
+        stream.says("DCP_EXPIRATION", expired, key=carts + b"cart::0", cas=CAS + 93),
+        stream.says("DCP_SEQNO_ADVANCED", {"by_seqno": 95}),
+    )
+    talk.client(Stream(12, 0x33, stream_id=3).says("DCP_CLOSE_STREAM"))
+    talk.server(encode("DCP_CLOSE_STREAM", response=True, opaque=0x33))
+    return talk.close()
+
+
+def takeover() -> list[bytes]:
+    """A rebalance hands a vbucket over: acknowledged snapshot, pending, active, the end."""
+    talk, stream = Talk(client="10.0.0.2:41002", server="10.0.0.1:11209"), Stream(77, 0x4D)
+    hello(talk, b"rebalance", [XATTR], [XATTR])
+    open_dcp(talk, b"rebalance:77", 0x05, enable_noop="true")
+    talk.client(stream.request(100, flags=0x01))
+    talk.server(stream.granted(), stream.marker(100, 101, 0x0D), stream.mutation(101, b"last", b"one"))
+    talk.client(encode("DCP_SNAPSHOT_MARKER", response=True, opaque=stream.opaque))
+    for state in (3, 1):
+        talk.server(stream.says("DCP_SET_VBUCKET_STATE", {"state": state}))
+        talk.client(encode("DCP_SET_VBUCKET_STATE", response=True, opaque=stream.opaque))
+    talk.server(stream.says("DCP_STREAM_END", {"status": 0}))
+    return talk.close()
+
+
+def durable() -> list[bytes]:
+    """Durable writes on a replica with markers V2.2: prepared, acknowledged, committed, aborted."""
+    talk, stream = Talk(client="10.0.0.3:39001", server="10.0.0.1:11209"), Stream(5, 0x05)
+    hello(talk, b"replica", [XATTR, COLLECTIONS], [XATTR, COLLECTIONS])
+    controls = {"enable_noop": "true", "enable_sync_writes": "true", "consumer_name": "n_2"}
+    open_dcp(talk, b"replication:n_0->n_2:bank", 0x05, **controls, max_marker_version="2.2")
+    talk.client(stream.request(0))
+    talk.server(stream.granted())
+    v22 = {"max_visible_seqno": 2, "high_completed_seqno": 1, "purge_seqno": 0, "high_prepared_seqno": 1}
+    first, second = b"\0account::1", b"\0account::2"
+    talk.server(stream.marker(0, 2, 0x06, **v22), stream.mutation(2, first, b'{"balance":10}', datatype=1))
+    talk.server(stream.marker(3, 6, 0x01, max_visible_seqno=6, high_completed_seqno=0))
+    prepare = {"by_seqno": 3, "rev_seqno": 2, "durability_level": 1}
+    talk.server(stream.says("DCP_PREPARE", prepare, key=first, value=b'{"balance":20}', datatype=1, cas=CAS + 3))
+    talk.client(stream.says("DCP_SEQNO_ACKNOWLEDGED", {"prepared_seqno": 3}))
+    talk.server(stream.says("DCP_COMMIT", {"prepared_seqno": 3, "commit_seqno": 4}, key=first))
+    prepare |= {"by_seqno": 5, "durability_level": 3}
+    talk.server(stream.says("DCP_PREPARE", prepare, key=second, value=b"{}", datatype=1, cas=CAS + 5))
+    talk.server(stream.says("DCP_ABORT", {"prepared_seqno": 5, "abort_seqno": 6}, key=second))
+    return talk.close()
+
+
+def damage() -> list[bytes]:
+    """What goes wrong: swapped and repeated segments, one that was never captured, a frame whose lengths lie."""
+    talk, stream = Talk(segment=100), Stream(7, 0x07)
+    hello(talk, b"indexer", [XATTR], [XATTR])
+    open_dcp(talk, b"indexer:3f2", 0x01, enable_noop="true")
+    talk.client(stream.request(0))
+    talk.server(stream.granted(), stream.marker(0, 40, 0x06))
+    before = len(talk.packets)
+    lying = bytearray(stream.mutation(5, b"liar", b"?"))
+    lying[3] = 0x40  # a key of 64 bytes in a body of 36
+    frames = [stream.mutation(n, b"doc::%02d" % n, b"x" * (20 + 7 * n)) for n in range(1, 13)]
+    talk.server(*frames[:4], bytes(lying), *frames[5:])
+    packets = talk.packets
+    packets[before], packets[before + 1] = packets[before + 1], packets[before]  # out of order
+    packets.insert(before + 4, packets[before + 3])  # sent twice
+    del packets[before + 9]  # lost by the capture
+    return talk.close()
+
+
+SAMPLES: dict[str, Callable[[], list[bytes]]] = {
+    "replica": replica,
+    "client-rollback": client_rollback,
+    "takeover": takeover,
+    "durable": durable,
+    "damage": damage,
+}
+
+
+def made() -> Iterator[tuple[str, bytes]]:
+    """It gives the name and the bytes of every sample capture."""
+    for name, make in SAMPLES.items():
+        yield f"{name}.pcap", pcap(make())
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    for name, data in made():
+        (folder / name).write_bytes(data)
