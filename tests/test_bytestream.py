@@ -5,7 +5,6 @@ import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.packets import ACK, FIN, MILLISECOND, NOON, RST, SYN
 
 from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
@@ -13,6 +12,7 @@ from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.seqnum import advance
 from dcpdump.net.tcp import Segment
+from tests.packets import ACK, FIN, MILLISECOND, NOON, RST, SYN
 
 ISN = 1000
 FIRST = ISN + 1

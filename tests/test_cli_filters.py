@@ -114,7 +114,8 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
         ),
         (
             "-c 0",
-            "dcpdump: error: Invalid value for '-c' / '--count': 0 is not in the range x>=1.\nhint: dcpdump read --help\n",
+            "dcpdump: error: Invalid value for '-c' / '--count': 0 is not in the range x>=1.\n"
+            "hint: dcpdump read --help\n",
         ),
     ],
 )

@@ -8,6 +8,13 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from dcpdump.net.balance import Balance
+from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.event import Bytes, Conflict, End, Gap, Seen
+from dcpdump.net.flow import Connection, Flow
+from dcpdump.net.limits import SECOND, Limits
+from dcpdump.net.packet import Packet
 from tests.packets import (
     ACK,
     FIN,
@@ -26,13 +33,6 @@ from tests.packets import (
     tcp,
     vlan,
 )
-
-from dcpdump.net.balance import Balance
-from dcpdump.net.connections import Connections, Delivery
-from dcpdump.net.event import Bytes, Conflict, End, Gap, Seen
-from dcpdump.net.flow import Connection, Flow
-from dcpdump.net.limits import SECOND, Limits
-from dcpdump.net.packet import Packet
 
 ASK = bytes(range(200))
 ANSWER = bytes(range(255, 0, -1)) * 40

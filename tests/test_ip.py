@@ -6,7 +6,6 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.packets import FLOW, FLOW6, NOON, ethernet, ipv4, ipv6, packet, tcp
 
 from dcpdump.net.balance import Balance
 from dcpdump.net.fragments import Fragments, Whole
@@ -15,6 +14,7 @@ from dcpdump.net.layers import Layers
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import Segment
+from tests.packets import FLOW, FLOW6, NOON, ethernet, ipv4, ipv6, packet, tcp
 
 ADDRESSES = bytes((10, 0, 0, 1, 10, 0, 0, 2))
 TEXT = b"the payload of a packet, 25"[:25]

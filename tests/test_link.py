@@ -5,13 +5,13 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.packets import FLOW, FLOW6, ethernet, ipv4, ipv4_tcp, ipv6, ipv6_tcp, packet, udp, vlan
 
 from dcpdump.net.ip import IPV4, IPV6
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import Limits
 from dcpdump.net.link import LINKS, strip
 from dcpdump.net.tcp import Segment
+from tests.packets import FLOW, FLOW6, ethernet, ipv4, ipv4_tcp, ipv6, ipv6_tcp, packet, udp, vlan
 
 TEXT = b"twenty-five bytes of text"
 V4 = ipv4_tcp(FLOW, 1, TEXT)

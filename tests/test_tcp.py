@@ -1,10 +1,9 @@
 """Segment: what the TCP header says, and what it cannot say truly."""
 
-from tests.packets import FLOW, FLOW6, PSH, SYN, ethernet, ipv4_tcp, ipv6_tcp, packet, tcp
-
 from dcpdump.net.flow import Connection, Endpoint, Flow, reverse_key
 from dcpdump.net.layers import Layers
 from dcpdump.net.tcp import ACK, Segment, parse
+from tests.packets import FLOW, FLOW6, PSH, SYN, ethernet, ipv4_tcp, ipv6_tcp, packet, tcp
 
 ADDRESSES = bytes((10, 0, 0, 1, 10, 0, 0, 2))
 KEY = ADDRESSES + (50_000).to_bytes(2, "big") + (11_210).to_bytes(2, "big")
