@@ -90,10 +90,8 @@ def _width(lines: list[str]) -> int:
     longest = max((-(-_body(line) // 4) for line in lines if not _OFFSET.match(line)), default=0)
     offsets = [line.split(" ", 1)[0] for line in lines[:2]]
     if len(offsets) == 2 and all(map(_OFFSET.match, offsets)):
-        for base in (16, 10, 8):
-            step = next((n for n in range(longest, longest + 16) if _is(offsets[1], base, n, offsets[0])), None)
-            if step is not None:
-                return step
+        steps = (n for n in range(longest, longest + 16) if any(_is(offsets[1], b, n, offsets[0]) for b in (16, 10, 8)))
+        return next(steps, longest)
     return longest
 
 

@@ -110,7 +110,7 @@ def _unescape(body: str, digits: Digits, single: bool) -> bytes | None:
     data, position = bytearray(), 0
     # A string that has raw bytes in it is a byte string, whose \u escapes are text; in one without, \u0080
     # is how JSON and Java print the byte.
-    points_are_bytes = single or not re.search(r"\\x[89a-fA-F]", body)
+    points_are_bytes = single or not re.search(r"(?<!\\)(?:\\\\)*\\x[89a-fA-F]", body)
     for escape in _ESCAPE.finditer(body):
         data += _text(body[position : escape.start()], single)
         position = escape.end()
