@@ -235,6 +235,11 @@ def test_a_dump_with_a_line_missing_is_refused() -> None:
     assert refusal("\n".join(lines[:2] + lines[3:]))[0] == (
         "the offsets of this dump do not follow one another: lines are missing or changed"
     )
+    with_text = [
+        f"{at:08x}  {MUTATION[at : at + 8].hex(' ')}  {MUTATION[at + 8 : at + 16].hex(' ')}  |{'.' * 16}|"
+        for at in (0, 16, 48)
+    ]
+    assert refusal("\n".join(with_text))[0].startswith("the offsets of this dump do not follow one another")
     assert refusal("00000000  80 57 00 05 00 00 00 00  00 00 00 00 00 00 00 00  |.W..............|\n*\n")[0] == (
         "the dump ends in '*': nothing says how often the line above it repeats"
     )
@@ -242,6 +247,14 @@ def test_a_dump_with_a_line_missing_is_refused() -> None:
 
 def test_lost_characters_are_refused() -> None:
     assert refusal('"\\x80W\\x00\\x05\ufffd\\x00\\x02"')[0].startswith("the text holds U+FFFD")
+
+
+def test_a_log_that_dumps_four_bytes_a_line_is_read_back() -> None:
+    words = [MUTATION[at : at + 4] for at in range(0, len(MUTATION), 4)]
+    text = "\n".join(
+        f"10:02:{at:02d} WARNING 42: > " + " ".join(f"0x{b:02x}" for b in word) for at, word in enumerate(words)
+    )
+    assert read_paste(text).parts == (MUTATION,)
 
 
 # False friends ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -228,7 +228,12 @@ def _read_as(rows: list[Row], kind: Kind, base: int) -> Run | None:
         if following is not None and rows[index + 1].rest is not None:
             taken = _exactly(row_cells, int(following.offset, base) - int(r.offset, base))
             whole = b"".join(c.data for c in taken)
-            if not taken or not (_apart(_tail(r.rest, taken)) or shows(_tail(r.rest, taken), whole)):
+            if not taken:
+                return None
+            # More bytes than the next offset leaves room for are a text column that looks like bytes, or no dump.
+            tail = _tail(r.rest, taken)
+            fenced = tail.lstrip()[:1] in ("|", ">")
+            if not (_apart(tail) and (fenced or len(taken) == len(row_cells))) and not shows(tail, whole):
                 return None
         else:
             taken = _last(r.rest, row_cells, columns, guttered)

@@ -34,6 +34,7 @@ _WORD = re.compile(
 )
 _NOT_HEX = re.compile(r"0[xX]|\\x|[^0-9a-fA-F]")
 _PROMISING = re.compile(r"(?:[0-9a-fA-F]{2}(?:[ :,-]{1,2}(?:0[xX])?|\\x)?){8}")
+_WRAPPED = re.compile(r"(.*?[^\s,])\s+((?:0[xX][0-9a-fA-F]{2}(?:,?\s+|,?$)){1,16})")
 _DIGITS = re.compile(r"\d+")
 _ELLIPSIS = re.compile(r"\s*(?:\.{3,}|…)")
 _TAIL = re.compile(r"(?:^|[\s:=\]>|])((?:0[xX])?[0-9a-fA-F]{2}(?:[ :-]?(?:0x)?[0-9a-fA-F]{2})*)\s*$")
@@ -47,6 +48,17 @@ class _Piece(NamedTuple):
     skipped: int = 0  # tokens of the prefix that look like bytes: a count, an id
 
 
+def _wrapped(text: str) -> Pasted | None:
+    """The one frame of lines that all begin alike and go on with a few ``0x`` bytes each."""
+    lines = [_WRAPPED.fullmatch(line) for line in text.split("\n") if line.strip()]
+    if len(lines) < 2 or len({_DIGITS.sub("#", line[1]) if line else None for line in lines}) != 1:
+        return None
+    data = bytes.fromhex("".join(_NOT_HEX.sub("", line[2]) for line in lines if line))
+    if not begins_frame(data) or len(data) < HEADER:
+        return None
+    return Pasted("log lines", (data,), (f"what begins each of {counted(len(lines), 'line')} dropped",))
+
+
 def read_log(text: str) -> Pasted | None:
     """The frames that log lines hold, or None."""
     pieces: list[_Piece] = []
@@ -58,7 +70,7 @@ def read_log(text: str) -> Pasted | None:
         elif line.strip():
             skipped += 1
     if not pieces:
-        return None
+        return _wrapped(text)
     parts: list[bytearray] = []
     cut = False
     for piece in pieces:
