@@ -18,10 +18,10 @@ __all__ = ["__version__", "explain", "read"]
 
 def explain(paste: str | bytes) -> "list[Record]":
     """It gives the frames of a paste, in whatever form it is. Raises errors.PasteError."""
-    from dcpdump.explain import explain as explain_bytes
+    from dcpdump.annotate import annotate
     from dcpdump.paste import read_paste
 
-    return [explained.record for explained in explain_bytes(read_paste(paste).parts)]
+    return [one.record for one in annotate(read_paste(paste).parts)]
 
 
 def read(*paths: str) -> "Iterator[Record]":

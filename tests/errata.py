@@ -95,7 +95,6 @@ ERRATA: dict[str, tuple[Erratum, ...]] = {
                 ("cachehint (63): 0x0a", "cachehint (63): 0x6c"),
                 ("key (64-68): hello", "key (64-69): world"),
                 ("value (69-73): world", ""),
-                ("", "value (70-69):"),
             ),
         ),
     ),

@@ -12,7 +12,7 @@ FLOORS: list[set[str]] = [
     {"wire", "net"},
     {"record"},
     {"filter", "redact"},
-    {"paste", "capture", "dissect", "explain"},
+    {"paste", "capture", "dissect", "annotate"},
     {"render"},
     {"cli"},
     {"__main__"},

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dcpdump.explain import Explained, explain
+from dcpdump.annotate import Annotated, annotate
 from dcpdump.paste import read_paste
 from dcpdump.record import Record
 from dcpdump.render import table
@@ -67,10 +67,10 @@ def shown(record: Record) -> dict[int, Row]:
     return read_rows([line.text for line in table.lines(record, None)])
 
 
-def explained(page: Path) -> Explained:
+def explained(page: Path) -> Annotated:
     pasted = read_paste(page.read_text())
     assert pasted.dialect == "spec byte grid"
-    (only,) = explain(pasted.parts)
+    (only,) = annotate(pasted.parts)
     return only
 
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
+from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.cli import exit as code
 from dcpdump.cli.options import Display, display, display_options, note, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.errors import CaptureError
 from dcpdump.escape import safe
-from dcpdump.explain import Explained, Suggestion
-from dcpdump.explain import explain as explain_bytes
 from dcpdump.paste import DIALECTS, read_paste
 from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View, ndjson
@@ -37,7 +36,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     pasted = read_paste(_paste(text, source), form)
     if not quiet:
         note(f"form: {pasted.dialect}" + "".join(f"; {safe(remark)}" for remark in pasted.notes))
-    explained = explain_bytes(pasted.parts, show_secrets=shown.show_secrets)
+    explained = annotate(pasted.parts, show_secrets=shown.show_secrets)
     output = OUTPUTS[shown.format]
     with Sink(shown.path, force=shown.force, inputs=[source] if source else []) as sink:
         view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)))
@@ -53,11 +52,11 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     return code.DONE
 
 
-def _shown(explained: Explained, shown: Display) -> Explained:
+def _shown(explained: Annotated, shown: Display) -> Annotated:
     suggestion = explained.suggestion
     if suggestion is not None:
         suggestion = Suggestion(suggestion.edits, shown.shown(suggestion.record))
-    return Explained(shown.shown(explained.record), suggestion)
+    return Annotated(shown.shown(explained.record), suggestion)
 
 
 def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
@@ -73,7 +72,7 @@ def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
         raise CaptureError(f"cannot read: {(error.strerror or str(error)).lower()}", source) from error
 
 
-def _json(explained: Explained, shown: Display) -> str:
+def _json(explained: Annotated, shown: Display) -> str:
     row = as_json(explained.record, value_bytes=shown.value_bytes)
     if explained.suggestion is not None:
         row["suggestion"] = {

@@ -61,6 +61,8 @@ def _rows(record: Record, value_bytes: int | None) -> list[Row]:
     rows: list[Row] = []
     item = -1
     for field in record.frame.fields:
+        if field.end == field.start:
+            continue  # the empty value of a cached item
         if field.group == "items" and field.item != item:
             item = field.item
             rows.append((f"Body (item {item}):", "", ""))

@@ -1,4 +1,4 @@
-"""explain(): pasted bytes → frames with all that can be said of them. Knows no text and no capture.
+"""annotate(): pasted bytes → frames with all that can be said of them. Knows no text and no capture.
 
 A run of bytes is cut into frames as its headers say. Where they contradict the bytes, the frame is shown
 as the bytes say, with what is left over, and with the smallest edit that would make it consistent.
@@ -24,22 +24,22 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class Annotated:
     """A frame as its bytes say, and a consistent reading where they contradict themselves."""
 
     record: Record
     suggestion: Suggestion | None = None
 
 
-def explain(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[Explained]:
-    """It explains every byte of each run; the runs are taken for one conversation."""
+def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[Annotated]:
+    """It annotates every byte of each run; the runs are taken for one conversation."""
     session = Session()
-    out: list[Explained] = []
+    out: list[Annotated] = []
     for part in parts:
         at = 0
         while at < len(part):
             end = _end(part, at, session)
-            out.append(_explain(part[at:end], len(out) + 1, session, show_secrets))
+            out.append(_annotate(part[at:end], len(out) + 1, session, show_secrets))
             at = end
     return out
 
@@ -61,17 +61,17 @@ def _begins(part: bytes, at: int) -> bool:
     return known(header) or framed(header)
 
 
-def _explain(data: bytes, number: int, session: Session, show_secrets: bool) -> Explained:
+def _annotate(data: bytes, number: int, session: Session, show_secrets: bool) -> Annotated:
     padded = data if len(data) >= HEADER_LENGTH else data.ljust(HEADER_LENGTH, b"\0")
     frame = decode(RawFrame(data, unpack_header(padded)), show_secrets=show_secrets)
     record = _record(frame, number, session)
     if not _contradicts(frame, data):
-        return Explained(record)
+        return Annotated(record)
     mended = mend(frame, data)
     if mended is None:
-        return Explained(record)
+        return Annotated(record)
     meant = decode(RawFrame.of(mended.data), show_secrets=show_secrets)
-    return Explained(record, Suggestion(mended.edits, _record(meant, number, Session())))
+    return Annotated(record, Suggestion(mended.edits, _record(meant, number, Session())))
 
 
 def _contradicts(frame: Frame, data: bytes) -> bool:
