@@ -32,4 +32,4 @@ def read(*paths: str) -> "Iterator[Record]":
     dissector = Dissector()
     for packet in timeline([open_capture(path) for path in expand(paths)]):
         yield from dissector.feed(packet)
-    yield from dissector.close()
+    yield from dissector.drain()

@@ -67,6 +67,8 @@ def _annotate(data: bytes, number: int, session: Session, show_secrets: bool) ->
     record = _record(frame, number, session)
     if not _contradicts(frame, data):
         return Annotated(record)
+    if frame.raw.data != data and not frame.message.secret:
+        return Annotated(record)  # it looks like a credential; read as what it may have been, it would show
     mended = mend(frame, data)
     if mended is None:
         return Annotated(record)

@@ -6,7 +6,8 @@ It also keeps the books of what was not frames: bytes skipped, connections of ot
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, End, Gap, Seen
@@ -35,9 +36,13 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"STORED", "memcached text"),
     (b"STAT ", "memcached text"),
 )
-
-
 _BOTH = 0b11
+#: Pairs of protocol and port that are named; a capture full of scans could hold half a million.
+_NAMED = 4_096
+#: What a record may leave behind in its connection's memory.
+_RECORD = 512
+#: What a conversation takes though it holds nothing.
+_CONVERSATION = 2_048
 
 
 @dataclass(slots=True)
@@ -70,31 +75,52 @@ class _Conversation:
         self.framed = [False, False]  # whether a direction has had a frame
         self.before = [0, 0]  # bytes skipped before the first
 
+    @property
+    def held(self) -> int:
+        """The memory that open frames and what was remembered take."""
+        return self.session.held + sum(splitter.held for splitter in self.splitters if splitter is not None)
+
 
 class Dissector:
     """Feed it packets in order; it gives the records that they complete."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
-        self._connections = Connections(limits)
+        # Half of the memory is for segments that wait for others, half for frames that wait for their rest.
+        self._limit = limits.memory // 2
+        self._connections = Connections(replace(limits, memory=self._limit))
+        self._unweighed = 0
         self._conversations: dict[int, _Conversation] = {}
         self._show_secrets = show_secrets
         self.balance = self._connections.counts
         self.tally = Tally()
 
+    @property
+    def held(self) -> int:
+        """The memory that open frames and what is known of streams take. Asking costs a step for each connection."""
+        return sum(conversation.held for conversation in self._conversations.values())
+
     def feed(self, packet: Packet) -> list[Record]:
         """It takes the next packet."""
         deliveries = self._connections.feed(packet)
-        return self._take(deliveries) if deliveries else []
+        if not deliveries:
+            return []
+        records = list(self._take(deliveries))
+        self._unweighed += len(packet.data) + _RECORD * len(records)
+        if self._unweighed > self._limit // 16:
+            records += self._weigh()
+        return records
 
     def close(self) -> list[Record]:
         """It ends the input: what is still open comes out as far as it is there."""
-        records = self._take(self._connections.close())
-        for conversation in list(self._conversations.values()):
-            records += self._leave(conversation)
-        return records
+        return list(self.drain())
 
-    def _take(self, deliveries: list[Delivery]) -> list[Record]:
-        records: list[Record] = []
+    def drain(self) -> Iterator[Record]:
+        """It closes, and gives the records one by one: of 65,536 open frames a list would not be small."""
+        yield from self._take(self._connections.close())
+        for conversation in list(self._conversations.values()):
+            yield from self._leave(conversation)
+
+    def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:
             conversation = self._conversations.get(connection.number)
             if conversation is None:
@@ -112,16 +138,42 @@ class Dissector:
                     splitter = self._splitter(conversation, direction, late=True)
                 if any(conversation.framed):
                     self.tally.lost_bytes += event.length or 0
+                before = splitter.held
                 cuts = splitter.gap(event.length, _where(event.seen))
+                self._unweighed += max(0, splitter.held - before)  # a hole inside a frame stands as zeros
             elif isinstance(event, End):
                 conversation.ended |= 1 << direction
                 cuts = splitter.close() if splitter else []
             else:
                 continue
             if cuts:
-                records += self._records(conversation, direction, cuts)
+                yield from self._records(conversation, direction, cuts)
             if conversation.ended == _BOTH:
-                records += self._leave(conversation)
+                yield from self._leave(conversation)
+
+    def _weigh(self) -> list[Record]:
+        """It looks at what all conversations hold; where that is too much, the largest give theirs back.
+
+        Looking costs a step for each conversation, so it is done once in so many bytes.
+        """
+        self._unweighed = 0
+        held = {number: conversation.held for number, conversation in self._conversations.items()}
+        total = sum(held.values())
+        memory = max(self._limit // 8, self._limit - _CONVERSATION * len(held))
+        if total <= memory:
+            return []
+        records: list[Record] = []
+        for number in sorted(held, key=held.__getitem__, reverse=True):
+            conversation = self._conversations[number]
+            for direction, splitter in enumerate(conversation.splitters):
+                if splitter is not None and splitter.held:
+                    records += self._records(conversation, direction, splitter.give_up())
+            if 2 * conversation.session.held > held[number]:
+                conversation.session.forget()
+            self.balance.evictions += 1
+            total -= held[number]
+            if total <= memory * 3 // 4:
+                break
         return records
 
     def _leave(self, conversation: _Conversation) -> list[Record]:
@@ -136,7 +188,10 @@ class Dissector:
             self.tally.foreign_bytes += sum(conversation.before)
             if conversation.protocol:
                 port = min(conversation.connection.flow.src.port, conversation.connection.flow.dst.port)
-                self.tally.foreign[conversation.protocol, port] += 1
+                named = conversation.protocol, port
+                if named not in self.tally.foreign and len(self.tally.foreign) >= _NAMED:
+                    named = conversation.protocol, 0
+                self.tally.foreign[named] += 1
         del self._conversations[conversation.connection.number]
         return records
 

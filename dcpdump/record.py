@@ -5,7 +5,8 @@ All names and their types are read off the protocol table; nothing about an opco
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from dcpdump.escape import safe
@@ -19,6 +20,7 @@ from dcpdump.wire.value import Meaning
 Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64
 _NS = 1_000_000_000
+_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,10 @@ class Record:
 def iso_time(ts_ns: int) -> str:
     """It writes a time as ISO 8601 in UTC, with microseconds, or nanoseconds where they say more."""
     seconds, ns = divmod(ts_ns, _NS)
-    day = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+    try:
+        day = (_EPOCH + timedelta(seconds=seconds)).isoformat()
+    except OverflowError:  # a capture can claim any year; the calendar ends with 9999
+        return f"{ts_ns} ns after 1970"
     return f"{day}.{ns:09d}Z" if ns % 1000 else f"{day}.{ns // 1000:06d}Z"
 
 
@@ -187,6 +192,8 @@ def _fields(frame: Frame) -> Json:
 
 
 def _append(items: list[Any], field: FieldValue) -> None:
+    if field.value is None:  # lost, or not to be shown
+        return
     if field.field.name == field.group:  # a Repeat of one field is a list of its values
         items.append(field.value)
         return
@@ -267,6 +274,7 @@ _LEADING = tuple(
 _TRAILING = tuple("collection collection_inferred key key_hex value_length value xattrs problems hints".split())
 
 
+@cache
 def columns() -> list[str]:
     """It gives the names of all flat columns: the same for every capture, in the order of the table."""
     names: dict[str, None] = dict.fromkeys(_LEADING)

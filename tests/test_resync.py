@@ -287,3 +287,55 @@ def test_a_lonely_frame_is_believed_at_the_end_with_low_confidence() -> None:
     assert cuts[0] == Skipped(0, 12, "no frame begins there")
     (frame,) = frames_of(cuts)
     assert (frame.offset, frame.data, frame.confidence) == (12, MUTATION[:-3], "low")
+
+
+# -- documents that hold frames -----------------------------------------------------------------------------------
+
+
+def copying(copies: bytes, dice: random.Random) -> Sent:
+    value = dice.randbytes(200) + copies + dice.randbytes(400)
+    given = {"by_seqno": 20, "rev_seqno": 1}
+    return Sent(0, encode("DCP_MUTATION", given, key=b"evil", value=value, vbucket=VBUCKET, opaque=OPAQUE))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lost_header_does_not_turn_a_documents_frames_into_the_connections(seed: int) -> None:
+    dice = random.Random(seed)
+    sent = documents(30, dice)
+    data = [frame.data for frame in sent]
+    data.insert(20, copying(embedded(dice) * 3, dice).data)
+    head = b"".join(data[:20])
+    torn = data[20][dice.randrange(24, 200) :]
+    cuts = through([head, len(data[20]) - len(torn), torn + b"".join(data[21:])])
+    assert [frame.data for frame in frames_of(cuts)] == data[:20] + data[21:]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_frames_inside_a_document_are_nothing_while_in_step(seed: int) -> None:
+    dice = random.Random(seed)
+    sent = documents(10, dice, evil=1.0)
+    data = b"".join(frame.data for frame in sent)
+    cuts = through([data[at : at + 700] for at in range(0, len(data), 700)])
+    assert [frame.data for frame in frames_of(cuts)] == [frame.data for frame in sent]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_late_join_inside_such_a_document_loses_no_frame_and_trusts_no_copy_that_it_sees_end(seed: int) -> None:
+    dice = random.Random(seed)
+    outer = copying(embedded(dice), dice).data
+    data = [encode("DCP_MUTATION", {"by_seqno": n}, key=b"k", vbucket=VBUCKET, opaque=OPAQUE) for n in range(21, 40)]
+    torn = outer[dice.randrange(60, 250) :]
+    found = frames_of(through([torn, *data], late=True))
+    assert [frame.data for frame in found if frame.offset >= len(torn)] == data
+    assert {frame.confidence for frame in found if frame.offset < len(torn)} <= {"low"}
+
+
+def test_copies_of_a_streams_own_future_are_believed_less() -> None:
+    dice = random.Random(5)
+    sent = documents(21, dice)
+    outer = copying(embedded(dice, opaque=OPAQUE, first=500), dice).data
+    after = [encode("DCP_MUTATION", {"by_seqno": n}, key=b"k", vbucket=VBUCKET, opaque=OPAQUE) for n in range(21, 26)]
+    head = b"".join(frame.data for frame in sent)
+    found = frames_of(through([head, 100, outer[100:] + b"".join(after)]))
+    assert [frame.confidence for frame in found if decode(frame).get("by_seqno") in range(500, 506)] == ["low"] * 6
+    assert [frame.data for frame in found[-5:]] == after

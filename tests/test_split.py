@@ -1,5 +1,7 @@
 """FrameSplitter: bytes of one direction → frames, in step, through damage and over gaps."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -258,3 +260,95 @@ def test_after_any_one_gap_every_frame_whose_header_survived_is_there(at: int, l
     offsets = [frame.offset for frame in cuts if isinstance(frame, RawFrame)]
     whole = [starts(n) for n in range(len(STREAM)) if starts(n) + 24 <= at or starts(n) >= at + length]
     assert offsets == whole
+
+
+# -- what does not fit into memory ----------------------------------------------------------------------------
+
+
+def promise(size: int) -> bytes:
+    """The first bytes of a mutation of ``size`` bytes."""
+    head = bytearray(mutation(1, 0))
+    head[8:12] = (size - 24).to_bytes(4, "big")
+    return bytes(head)
+
+
+PASSED_BY = "the rest of a frame of which too much was lost or too much waits"
+
+
+def test_a_hole_out_of_proportion_is_passed_by_and_costs_no_memory() -> None:
+    size, head = 20 << 20, promise(20 << 20)
+    machine = splitter()
+    machine.feed(STREAM[0] + head)
+    cuts = machine.gap(19 << 20)
+    assert machine.held == 0
+    left = size - len(head) - (19 << 20)
+    cuts += machine.feed(b"x" * 1000) + machine.gap(left - 3000) + machine.feed(b"x" * 2000 + STREAM[1] + STREAM[2])
+    assert frames(cuts) == [head, STREAM[1], STREAM[2]]
+    assert [why for _, _, why in skips(cuts)] == [PASSED_BY, PASSED_BY]
+    torn, after = (piece for piece in cuts[:1] + cuts[-2:-1] if isinstance(piece, RawFrame))
+    assert (torn.length, after.gap_before, after.confidence) == (size, size - len(head), "")
+
+
+def test_a_frame_that_is_given_up_comes_out_as_far_as_it_is_there() -> None:
+    whole = mutation(9, 5000)
+    machine = splitter()
+    cuts = machine.feed(STREAM[0] + whole[:3000])
+    assert machine.held == 3000
+    cuts += machine.give_up()
+    assert machine.held == 0
+    cuts += machine.feed(whole[3000:4000]) + machine.feed(whole[4000:] + STREAM[1])
+    assert frames(cuts) == [STREAM[0], whole[:3000], STREAM[1]]
+    start = len(STREAM[0])
+    assert skips(cuts) == [(start + 3000, 1000, PASSED_BY), (start + 4000, len(whole) - 4000, PASSED_BY)]
+
+
+def test_what_is_given_up_while_searching_is_skipped() -> None:
+    machine = splitter()
+    cuts = machine.feed(STREAM[0]) + machine.gap(5) + machine.feed(STREAM[1][:40])
+    assert machine.held == 40
+    cuts += machine.give_up() + machine.feed(b"".join(STREAM[3:6]))
+    assert machine.held == 0
+    assert frames(cuts)[-3:] == STREAM[3:6]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.binary(max_size=200), st.integers(1, 400_000), st.none()), max_size=12), st.booleans())
+def test_no_history_of_pieces_gaps_and_giving_up_loses_a_byte(history: list[bytes | int | None], late: bool) -> None:
+    machine = splitter(late=late)
+    first = STREAM[1] + promise(300_000)
+    cuts, fed, lost = machine.feed(first), len(first), 0
+    for piece in history:
+        if isinstance(piece, bytes):
+            cuts, fed = cuts + machine.feed(piece), fed + len(piece)
+        elif piece is None:
+            cuts += machine.give_up()
+        else:
+            cuts, lost = cuts + machine.gap(piece), lost + piece
+    cuts += machine.close()
+    there = sum(len(cut.data) - sum(b - a for a, b in cut.holes) for cut in cuts if isinstance(cut, RawFrame))
+    assert there + sum(length for _, length, _ in skips(cuts)) == fed
+    assert all(
+        one.offset + (one.length if isinstance(one, Skipped) else len(one.data)) <= two.offset
+        for one, two in pairwise(cuts)
+    )
+
+
+# -- damage in the very first header --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("at", "new"), [(0, "7f"), (0, "00"), (1, "99"), (5, "ff"), (6, "0900"), (8, "ffffffff")])
+def test_a_damaged_first_header_costs_one_frame_and_not_the_connection(at: int, new: str) -> None:
+    wrong = damaged(0, at, new)
+    cuts = run(b"".join(wrong))
+    assert frames(cuts)[-len(STREAM) + 1 :] == wrong[1:]
+    assert sum(length for _, length, _ in skips(cuts)) in (0, len(wrong[0]))
+
+
+def test_a_damaged_first_header_without_frames_behind_it_is_another_protocol_after_all() -> None:
+    machine = splitter()
+    first = b"\x7f" + STREAM[0][1:]
+    machine.feed(first)
+    assert not machine.foreign
+    for _ in range(8):
+        machine.feed(b"no frame in here " * 600)
+    assert machine.foreign

@@ -19,6 +19,8 @@ from dcpdump.net.tcp import ACK, RST, SYN, Segment
 
 #: What a packet costs beside its payload, when deciding how soon to look at the memory again.
 _OVERHEAD = 256
+#: What a connection takes though it holds no bytes: where there are many, less is left for those.
+_CONNECTION = 2_048
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row = tuple.__new__
@@ -191,7 +193,8 @@ class Connections:
         """
         self._unweighed = 0
         held = self.held
-        if held <= self._limits.memory:
+        memory = max(self._limits.memory // 8, self._limits.memory - _CONNECTION * len(self._lives))
+        if held <= memory:
             return
         for half in list(self._lives.values()):
             for each in (half, half.other):
@@ -199,5 +202,5 @@ class Connections:
                     held -= each.stream.held
                     self.counts.evictions += 1
                     self._tell(each, each.stream.evict(seen), out)
-            if held <= self._limits.memory * 3 // 4:
+            if held <= memory * 3 // 4:
                 return

@@ -25,6 +25,7 @@ EXTRAS = Blob("extras", "Extras")
 REST = Blob("unexplained", "Unexplained")
 TABLE = Blob("flatbuffers", "(FlatBuffers)")
 MASK = b"*"
+_MECHANISM = re.compile(rb"(?:PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512))\Z")
 _PLAIN_NAME = re.compile(rb"[\w.@-]*")  # of a mechanism or a user: the only part of a secret that is shown
 
 _FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -52,6 +53,7 @@ class _Decoding:
         self.data = raw.data
         self.whole = len(raw.data) >= HEADER_LENGTH and not raw.holes and len(raw.data) >= raw.length
         self.show_secrets = show_secrets
+        self.secret = False
         self.fields: list[FieldValue] = []
         self.problems: list[Problem] = []
         self.hints: list[str] = []
@@ -77,7 +79,8 @@ class _Decoding:
         )
         if why and len(self.data) >= HEADER_LENGTH:
             self.problems.append(Problem(why, framing, max(extras, framing)))
-        if message.secret and not self.show_secrets:
+        self.secret = not self.show_secrets and (message.secret or self._looks_secret(header, extras))
+        if self.secret:
             self._mask(framing, extras, key)
         self._framing(magic, framing)
         self._extras(layout, framing, min(extras, limit))
@@ -243,7 +246,7 @@ class _Decoding:
         self._presence("value", layout.value, promised > 0, start, end)
 
     def _secret_or_blob(self, message: Message, start: int, stop: int) -> None:
-        if message.secret and not self.show_secrets:
+        if self.secret:
             self.value = self.data[start:stop]
             self.fields.append(FieldValue(VALUE, start, stop, self.value, Section.VALUE, group="secret"))
             return
@@ -253,13 +256,21 @@ class _Decoding:
     def _mask(self, framing: int, extras: int, key: int) -> None:
         """It replaces whatever may be a credential: all of the body but a key that is a plain name.
 
-        Where lengths are damaged a credential may stand in any section, and behind the frame's end.
+        Where lengths are damaged a credential may stand in any section, and behind the frame's end: also in
+        what the header calls the key, unless that is where the body begins.
         """
         name = self.data[extras:key]
-        kept = name if _PLAIN_NAME.fullmatch(name) else MASK * len(name)
+        kept = name if extras == HEADER_LENGTH and _PLAIN_NAME.fullmatch(name) else MASK * len(name)
         body = MASK * len(self.data[framing:extras]) + kept + MASK * len(self.data[key:])
         self.data = self.data[:framing] + body
         self.raw = replace(self.raw, data=self.data)
+
+    def _looks_secret(self, header: Header, extras: int) -> bool:
+        """Whether it is an authentication of which the opcode or the magic is damaged: its key is a mechanism."""
+        return (
+            extras == HEADER_LENGTH
+            and _MECHANISM.match(self.data, HEADER_LENGTH, HEADER_LENGTH + max(header.key_length, 0)) is not None
+        )
 
     def _structured(self, parts: tuple[object, ...], start: int, end: int, promised: int) -> None:
         at = start

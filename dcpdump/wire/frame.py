@@ -1,6 +1,7 @@
 """RawFrame, Frame, FieldValue, Problem: a frame cut out of a stream, and a frame understood."""
 
 import struct
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -106,7 +107,10 @@ class RawFrame:
 
     def lost(self, start: int, end: int) -> bool:
         """It says whether any byte of a span is missing."""
-        return end > len(self.data) or any(a < end and start < b for a, b in self.holes)
+        if end > len(self.data) or not self.holes:
+            return end > len(self.data)
+        before = bisect_left(self.holes, (end,))  # of all that begin before the end, only the last can reach into it
+        return before > 0 and start < self.holes[before - 1].end
 
 
 class Section(Enum):

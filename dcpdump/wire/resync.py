@@ -92,6 +92,19 @@ def known(header: Header) -> bool:
     return header.word in STATUS.names if magic.response else header.word < MAX_VBUCKET
 
 
+def nearly(header: Header) -> bool:
+    """Whether a header that is not known would be, but for one of its fields: damage rather than another protocol."""
+    message = MESSAGES.get(header.opcode)
+    signs = (
+        header.magic in MAGICS,
+        message is not None and (message.known or message.dcp),
+        header.datatype <= MAX_DATATYPE,
+        header.word < MAX_VBUCKET or header.word in STATUS.names,
+        header.value_length >= 0 and header.body_length <= MAX_FRAME - HEADER_LENGTH,
+    )
+    return sum(signs) >= len(signs) - 1
+
+
 def fits_table(header: Header) -> bool:
     """Whether a known header's section lengths are those of one of its message's layouts."""
     magic = MAGICS[header.magic]
@@ -168,7 +181,8 @@ def find_frame(data: bytes | bytearray, start: int, streams: Streams, *, final: 
         header = unpack_header(data, start)
         if known(header) and not strict(header):
             verdict = chained(data, start, CHAIN, final=final)
-            if verdict in (Verdict.FRAME, Verdict.WAIT):
+            # Nobody waits for megabytes because of a header that may be part of a document.
+            if verdict is Verdict.FRAME or (verdict is Verdict.WAIT and header.frame_length <= SEARCH_WINDOW):
                 return Found(start, verdict)
     weak = -1
     dead: set[int] = set()
@@ -187,7 +201,9 @@ def find_frame(data: bytes | bytearray, start: int, streams: Streams, *, final: 
                 return Found(at if weak < 0 else weak, Verdict.WAIT)
             kinship = _kinship(data, at, header, streams)
             if verdict is Verdict.FRAME and kinship is Kinship.OURS:
-                return Found(_earliest(data, weak, at), Verdict.FRAME)
+                # Frames that break off are believed, but less: a document may hold copies of its own stream's.
+                sure = _leads_on(data, at, dead)
+                return Found(_earliest(data, weak, at), Verdict.FRAME if sure else Verdict.WEAK)
             if verdict is not Verdict.NO and weak < 0 and kinship is not Kinship.ALIEN and _leads_on(data, at, dead):
                 weak = at
         at += 1

@@ -20,6 +20,7 @@ _COLLECTION_MESSAGES = frozenset({0x5F, 0x64, 0x65, 0x66})
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 MAX_OUTSTANDING = 4096
 MAX_STREAMS = 65_536
+_STREAM_COST, _REQUEST_COST = 256, 512
 
 
 class Asked(NamedTuple):
@@ -48,6 +49,7 @@ class Session:
         self.streams: dict[int, int] = {}  #: opaque → vbucket of streams that were asked for or seen
         self._seqnos: dict[int, int] = {}  # opaque → last by_seqno
         self._waiting: dict[tuple[int, int, int], Asked] = {}
+        self._forgot = False  #: streams were forgotten, so that others than those known are possible
         self._marker_asked: int | None = None  # opaque of the request for markers of version 2.2
         self._certain = False  #: something was seen that only a connection with collections carries
         self._keys_fit = True  #: every data key so far may start with a collection id
@@ -70,7 +72,19 @@ class Session:
     @property
     def complete(self) -> bool:
         """Whether the connection was seen from its DCP_OPEN on, so that ``streams`` are all that it has."""
-        return self.open_flags is not None
+        return self.open_flags is not None and not self._forgot
+
+    @property
+    def held(self) -> int:
+        """About how much memory the streams and the open requests take."""
+        return _STREAM_COST * len(self.streams) + _REQUEST_COST * len(self._waiting)
+
+    def forget(self) -> None:
+        """It gives its memory back: no stream and no request is known any more, but what was negotiated is."""
+        self._forgot = self._forgot or bool(self.streams)
+        self.streams.clear()
+        self._seqnos.clear()
+        self._waiting.clear()
 
     def last_seqno(self, opaque: int) -> int | None:
         """It gives the last seqno seen on the stream of an opaque; None where none was seen."""
@@ -94,10 +108,13 @@ class Session:
 
     def _ask(self, frame: Frame, number: int, direction: int) -> None:
         header = frame.header
-        if frame.message.streamed or header.opcode == _STREAM_REQ:
+        # A frame found on weak evidence may be a document's; what it says of streams would hide the true ones.
+        if (frame.message.streamed or header.opcode == _STREAM_REQ) and not frame.raw.confidence:
             if header.opaque not in self.streams and len(self.streams) >= MAX_STREAMS:
-                del self.streams[next(iter(self.streams))]
-                self._seqnos.clear()
+                oldest = next(iter(self.streams))
+                del self.streams[oldest]
+                self._seqnos.pop(oldest, None)
+                self._forgot = True
             self.streams[header.opaque] = header.word
             seqno = frame.get("by_seqno")
             if seqno is not None:

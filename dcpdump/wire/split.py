@@ -5,12 +5,12 @@ a magic and consistent lengths is a frame. Loss is told to it (``gap``), and aft
 back: a hole inside a body needs no search, since the frame's end is known; a lost header does.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
-from dcpdump.wire.resync import SEARCH_WINDOW, Streams, Verdict, begins, find_frame, framed, known
+from dcpdump.wire.resync import SEARCH_WINDOW, Streams, Verdict, begins, find_frame, framed, known, nearly
 
 
 class Skipped(NamedTuple):
@@ -27,7 +27,10 @@ Cut = RawFrame | Skipped
 NO_BOUNDARY = "no frame begins there"
 NOT_MEMCACHED = "not the memcached binary protocol"
 TORN_HEADER = "the rest of the header was lost"
-PATIENCE = 64 * 1024  #: bytes up to which a search is repeated with every segment
+PASSED_BY = "the rest of a frame of which too much was lost or too much waits"
+PATIENCE = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see
+HOLE = 256 * 1024  #: lost bytes in a frame, beyond as many as are there, that may stand as zeros
+DOUBT = 64 * 1024  #: bytes without a frame after a damaged first header, that make it another protocol after all
 
 
 class FrameSplitter:
@@ -38,6 +41,23 @@ class FrameSplitter:
     frame.
     """
 
+    __slots__ = (
+        "_confidence",
+        "_data",
+        "_doubtful",
+        "_hole_bytes",
+        "_holes",
+        "_lost",
+        "_marks",
+        "_need",
+        "_offset",
+        "_passing",
+        "_segment",
+        "_state",
+        "_streams",
+        "foreign",
+    )
+
     def __init__(self, streams: Streams, *, late: bool = False) -> None:
         self._streams = streams
         self._state = self._search if late else self._start
@@ -46,15 +66,23 @@ class FrameSplitter:
         self._need = 1  # bytes that self._data must have before looking again is of use
         self._marks: list[tuple[int, Where]] = []  # where the bytes up to an offset came from
         self._holes: list[Span] = []  # in self._data
+        self._hole_bytes = 0  # all of them together
         self._lost = 0  # bytes lost or skipped since the last frame
-        self._confidence = ""  # in the frame that self._data begins with
+        self._confidence = ""  # in the frames that the next cut finds
+        self._passing = 0  # bytes that are left of a frame that was given up
+        self._doubtful = False  # there has been no frame, and the first header was damaged
         self._segment = True  # self._data begins where a segment did
         self.foreign = False  # it is some other protocol; nothing more is looked for
 
     @property
     def in_step(self) -> bool:
         """Whether frame boundaries are known."""
-        return self._state == self._cut
+        return self._state in (self._cut, self._pass)
+
+    @property
+    def held(self) -> int:
+        """The bytes that wait here for the rest of a frame, lost ones in it included."""
+        return len(self._data)
 
     def feed(self, data: bytes, where: Where = NOWHERE) -> list[Cut]:
         """It takes the next bytes; ``where`` is the packet that brought them."""
@@ -68,30 +96,53 @@ class FrameSplitter:
         self._marks.append((self._offset + len(self._data), where))
         if len(self._data) < self._need:
             return []
-        return self._state(False)
+        return self._run(False)
 
     def gap(self, length: int | None, where: Where = NOWHERE) -> list[Cut]:
         """It hears that the next ``length`` bytes were lost (None: an unknown number)."""
         if self.foreign:
             self._offset += length or 0
             return []
-        if length is not None and self._state == self._cut and self._bridge(length, where):
-            return self._state(False) if len(self._data) >= self._need else []
+        if length is not None and self._within_frame(length):
+            return self._bridge(length, where)
         out = self.close()
         self._offset += length or 0
         self._lost += length or 0
+        self._passing = 0
         self._state = self._search
+        return out
+
+    def give_up(self) -> list[Cut]:
+        """It gives its memory back: what is there of the frame at hand comes out, the rest is passed by."""
+        if self._within_frame(0):
+            return self._leave_frame(0)
+        out = self.close()
+        if not self.foreign:
+            self._state = self._search
         return out
 
     def close(self) -> list[Cut]:
         """It ends the input: what is left is a frame cut short, or skipped."""
-        out = self._state(True)
+        out = self._run(True)
         if self._data:
             out.append(self._leftover())
         self._data = bytearray()
         self._marks.clear()
+        self._holes.clear()
+        self._hole_bytes = 0
         self._need = 1
         return out
+
+    def _run(self, final: bool) -> list[Cut]:
+        """It goes from state to state until one stays: a loop, since there may be as many as there are bytes."""
+        out: list[Cut] = []
+        searched = False
+        while True:
+            state = self._state
+            out += state(final)
+            if self._state == state or self.foreign:
+                return _merged(out) if searched else out
+            searched = searched or self._state == self._search
 
     # -- states: each takes what it can from self._data; final says that no more will come ---------------
 
@@ -99,11 +150,14 @@ class FrameSplitter:
         verdict = begins(self._data, final=final)
         if verdict in (Verdict.FRAME, Verdict.WEAK):
             self._state = self._cut
-            return self._cut(final)
-        if verdict is Verdict.NO and not final:
+        elif verdict is Verdict.WAIT:
+            self._need = len(self._data) + 1
+        elif not final and len(self._data) >= HEADER_LENGTH and nearly(unpack_header(self._data)):
+            self._doubtful = True
+            self._state = self._search
+        elif not final:
             self.foreign = True
             return [self._skip(len(self._data), NOT_MEMCACHED)]
-        self._need = len(self._data) + 1
         return []
 
     def _search(self, final: bool) -> list[Cut]:
@@ -113,15 +167,20 @@ class FrameSplitter:
             out.append(self._skip(found.at, NO_BOUNDARY))
         if found.verdict in (Verdict.FRAME, Verdict.WEAK):
             self._state = self._cut
-            return out + self._cut(final, "low" if found.verdict is Verdict.WEAK else "")
-        # Large buffers are looked at again only after they grew by a quarter, so that the time stays linear.
+            self._confidence = "low" if found.verdict is Verdict.WEAK else ""
+            self._doubtful = False
+            return out
+        if self._doubtful and self._lost > DOUBT:
+            self.foreign = True
+            return [*out, self._skip(len(self._data), NOT_MEMCACHED)]
+        # What was searched is searched again only after it grew by a part of itself, so that time stays linear.
         have = len(self._data)
-        self._need = have + (1 if have < PATIENCE else have // 4)
+        self._need = have + max(1, have // (16 if have < PATIENCE else 4))
         return out
 
-    def _cut(self, final: bool, confidence: str = "") -> list[Cut]:
+    def _cut(self, final: bool) -> list[Cut]:
         out: list[Cut] = []
-        self._confidence = confidence
+        confidence = self._confidence
         data, at, end = self._data, 0, len(self._data)
         while end - at >= HEADER_LENGTH:
             header = unpack_header(data, at)
@@ -129,7 +188,7 @@ class FrameSplitter:
             if not framed(header):
                 verdict = self._illegal_but_in_step(header, stop, final)
                 if verdict is Verdict.NO:
-                    return out + self._out_of_step(at, final)
+                    return self._out_of_step(out, at)
                 if verdict is Verdict.WAIT:
                     self._need = stop + HEADER_LENGTH - at
                     break
@@ -141,8 +200,19 @@ class FrameSplitter:
         else:
             self._need = HEADER_LENGTH
             if at < end and data[at] not in MAGICS:
-                return out + self._out_of_step(at, final)
+                return self._out_of_step(out, at)
         self._drop(at)
+        if out and not final:
+            self._confidence = ""  # what follows in later segments was not guessed
+        return out
+
+    def _pass(self, final: bool) -> list[Cut]:
+        count = min(self._passing, len(self._data))
+        out: list[Cut] = [self._skip(count, PASSED_BY)] if count else []
+        self._passing -= count
+        self._need = 1
+        if not self._passing:
+            self._state = self._cut
         return out
 
     # -- the pieces -------------------------------------------------------------------------------------
@@ -173,24 +243,48 @@ class FrameSplitter:
             return Verdict.FRAME if following == len(self._data) else Verdict.NO
         return Verdict.WAIT
 
-    def _out_of_step(self, at: int, final: bool) -> list[Cut]:
-        """It gives the bytes at ``at`` up, and looks for the next frame behind them."""
+    def _out_of_step(self, out: list[Cut], at: int) -> list[Cut]:
+        """It gives the byte at ``at`` up; the next frame is to be searched for behind it."""
         self._drop(at)
-        out: list[Cut] = [self._skip(1, NO_BOUNDARY)]
         self._state = self._search
+        self._confidence = ""
+        out.append(self._skip(1, NO_BOUNDARY))
         self._segment = False
-        out += self._search(final)
-        return _merged(out)
+        return out
 
-    def _bridge(self, length: int, where: Where) -> bool:
+    def _within_frame(self, length: int) -> bool:
+        """Whether the next ``length`` bytes are all of the frame at hand, whose end is known."""
+        if self._state == self._pass:
+            return length <= self._passing
+        have = len(self._data)
+        if self._state != self._cut or have < HEADER_LENGTH:
+            return False
+        return have + length <= unpack_header(self._data).frame_length
+
+    def _bridge(self, length: int, where: Where) -> list[Cut]:
         """It lets a hole pass that lies inside the body of the frame at hand."""
         have = len(self._data)
-        if have < HEADER_LENGTH or have + length > unpack_header(self._data).frame_length:
-            return False
+        # A hole stands as zeros. Two forged packets can make one of any size, so it must be in proportion.
+        if self._state == self._pass or self._hole_bytes + length > HOLE + have:
+            return self._leave_frame(length)
         self._holes.append(Span(have, have + length))
+        self._hole_bytes += length
         self._data += bytes(length)
         self._marks.append((self._offset + len(self._data), where))
-        return True
+        return self._run(False) if len(self._data) >= self._need else []
+
+    def _leave_frame(self, length: int) -> list[Cut]:
+        """It gives what is there of the frame at hand, and passes by its rest, of which ``length`` bytes are lost."""
+        out: list[Cut] = []
+        if self._state == self._cut:
+            self._passing = unpack_header(self._data).frame_length - len(self._data)
+            out.append(self._leftover())
+        self._passing -= length
+        self._offset += length
+        self._lost += length
+        self._state = self._pass if self._passing else self._cut
+        self._need = 1
+        return out
 
     def _leftover(self) -> Cut:
         if self._state == self._cut and len(self._data) >= HEADER_LENGTH:
@@ -221,15 +315,20 @@ class FrameSplitter:
         self._segment = False
         if self._holes:
             self._holes = [Span(max(0, a - count), b - count) for a, b in self._holes if b > count]
+            self._hole_bytes = sum(end - start for start, end in self._holes)
         if len(self._marks) > 1:
-            self._marks = [mark for mark in self._marks if mark[0] > self._offset]
+            del self._marks[: bisect_right(self._marks, self._offset, key=_end)]
 
     def _where(self, end: int) -> Where:
         """It gives the packet that brought the byte before offset ``end``."""
         if len(self._marks) == 1:
             return self._marks[0][1]
-        place = bisect_left(self._marks, end, key=lambda mark: mark[0])
+        place = bisect_left(self._marks, end, key=_end)
         return self._marks[min(place, len(self._marks) - 1)][1] if self._marks else NOWHERE
+
+
+def _end(mark: tuple[int, Where]) -> int:
+    return mark[0]
 
 
 def _merged(cuts: list[Cut]) -> list[Cut]:

@@ -5,6 +5,7 @@ session.py), or that this is only inferred. It never decompresses what claims to
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -260,7 +261,11 @@ def split_xattrs(value: bytes) -> tuple[tuple[tuple[bytes, bytes], ...] | None, 
 def json_fault(body: bytes) -> str:
     """It says why a body that should be JSON is not; empty where it is, or where it nests too deep to tell."""
     try:
-        parse_json(body)
+        text = body.decode("utf-8")
+        if text[:1] not in "{[" or _SCAN(text, 0)[1] != len(text):
+            _JUDGE.decode(text)
+    except StopIteration:  # what the scanner alone makes of an early end
+        return "the body is marked JSON but is not: it ends too soon"
     except RecursionError:
         return ""
     except ValueError as error:
@@ -284,6 +289,11 @@ def _real(digits: str) -> float | str:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+#: It only judges: what numbers are worth does not matter, and converting them would cost most of the time.
+_JUDGE = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=_no_constant)
+_SCAN: Callable[[str, int], tuple[Any, int]] = _JUDGE.scan_once  # type: ignore[attr-defined]
 
 
 def _is_control_json(frame: Frame) -> bool:

@@ -1,0 +1,401 @@
+"""A mutation fuzzer: healthy input of every kind, damaged again and again, must never raise, hang or lose a byte.
+
+    python -m tests.fuzz --minutes 10 --seed 7 [--target links]
+    python -m tests.fuzz --replay fuzz-links-7-1234.bin
+
+A mutant is made from (seed, target, number) alone. A failing one is written to a file, whose name is printed.
+"""
+
+import argparse
+import itertools
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from dcpdump.annotate import annotate
+from dcpdump.capture import open_capture
+from dcpdump.dissect import Dissector
+from dcpdump.errors import CaptureError, PasteError
+from dcpdump.net.connections import Connections
+from dcpdump.net.limits import Limits
+from dcpdump.net.packet import Packet
+from dcpdump.paste import read_paste
+from dcpdump.record import Record, as_json
+from dcpdump.redact import Redactor
+from dcpdump.render import OUTPUTS, View
+from dcpdump.render.style import Palette
+from dcpdump.wire.decode import decode
+from dcpdump.wire.encode import encode
+from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.session import Session
+from dcpdump.wire.split import FrameSplitter
+from tests import captures
+from tests.packets import TcpTalk, packet
+from tests.paste_forms import FORMS, MORE
+from tests.strategies import SHAPES
+from tests.test_link import ENCAPSULATIONS
+
+#: Seconds of processor time after which one mutant counts as stuck.
+PATIENCE = 2.0
+#: Numbers that lengths lie with.
+LIES = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    23,
+    24,
+    25,
+    0x7F,
+    0x80,
+    0xFF,
+    0x7FFF,
+    0xFFFF,
+    1 << 20,
+    1 << 24,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+)
+LIES64 = (*LIES, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+SAMPLES = sorted(Path(__file__).parent.parent.glob("samples/*.pcap"))
+PLAIN = Palette(False)
+
+
+class TooSlow(BaseException):
+    """A mutant took more than PATIENCE. Not an Exception, so that nothing takes it for damage."""
+
+
+class Unbalanced(Exception):
+    """The books do not add up: a payload byte was lost silently."""
+
+
+class Target(NamedTuple):
+    """An entry point: healthy inputs, and what takes a mutant of one. ``way`` chooses among variants."""
+
+    seeds: list[bytes]
+    run: Callable[[bytes, int], None]
+    share: int  #: of a hundred mutants
+
+
+class Failure(NamedTuple):
+    """A mutant that something was wrong with."""
+
+    target: str
+    seed: int
+    number: int
+    data: bytes
+    why: str
+
+    @property
+    def name(self) -> str:
+        """The reproducer's file name, which is also all that is needed to make the mutant again."""
+        return f"fuzz-{self.target}-{self.seed}-{self.number}.bin"
+
+
+# -- mutation -----------------------------------------------------------------------------------------------
+
+
+def mutate(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
+    """It damages bytes in one to four places, as disks, wires, bad tools and bad people do."""
+    out = bytearray(data)
+    for _ in range(dice.choice((1, 1, 1, 2, 4))):
+        at = dice.randrange(len(out) + 1)
+        span = dice.choice((1, 2, 4, 8, 16, 64, 300))
+        match dice.randrange(9):
+            case 0 if out:
+                out[at - 1] ^= 1 << dice.randrange(8)
+            case 1:
+                out[at : at + span] = dice.randbytes(len(out[at : at + span]))
+            case 2:
+                del out[at:]
+            case 3:
+                del out[at : at + span]
+            case 4:
+                out[at:at] = dice.choice((bytes(span), b"\xff" * span, dice.randbytes(span)))
+            case 5 | 6:
+                width = dice.choice((1, 2, 4, 8))
+                lie = dice.choice(LIES) & (1 << 8 * width) - 1
+                out[at : at + width] = lie.to_bytes(width, dice.choice(("big", "little")))
+            case 7:
+                there = dice.randrange(len(out) + 1)
+                out[there:there] = out[at : at + dice.choice((24, 64, 1500))]
+            case _:
+                other = dice.choice(others)
+                out[at:] = other[dice.randrange(len(other) + 1) :][:65_536]
+    return bytes(out)
+
+
+# -- targets ------------------------------------------------------------------------------------------------
+
+
+def _conversation() -> bytes:
+    """It gives one of every frame that the table has, as a connection may carry them."""
+    return encode("HELLO", key=b"fuzz") + b"".join(_wires())
+
+
+def _wires() -> list[bytes]:
+    wires = []
+    for number, (message, layout, response) in enumerate(SHAPES):
+        values = {name: fact for name, fact in layout.when.items() if name in {field.name for field in layout.extras}}
+        plain = not isinstance(layout.value, tuple)
+        wires.append(
+            encode(
+                message,
+                values,
+                response=response,
+                layout=layout.version,
+                key=b"\x08key::%d" % number if layout.key.value != "never" else b"",
+                value=b'{"a":[1,2.5,"x"]}' if plain and layout.value.value != "never" else b"",  # type: ignore[union-attr]
+                status=layout.when.get("status", 0x04 if layout.version == "error" else 0),
+                vbucket=number % 1024,
+                opaque=number % 7,
+                datatype=number % 8 if message.document else 0,
+                stream_id=number if number % 3 == 0 and not response else None,
+            )
+        )
+    return wires
+
+
+def _pcapng() -> bytes:
+    write = captures.Pcapng()
+    frames = [each.data for each in TcpTalk(segment=300).send(0, _conversation()[:3000])]
+    blocks = [write.section([(4, b"fuzz")]), write.interface(1, 0, [(9, b"\x09"), (14, bytes(8))])]
+    blocks += [write.packet(1_763_640_000_000_000_000 + number, data) for number, data in enumerate(frames[:8])]
+    blocks += [write.interface(101), write.simple_packet(frames[3]), write.old_packet(5, frames[4][14:], 1)]
+    blocks += [write.statistics(0, [(5, bytes(8))]), write.block(10, bytes(20)), write.block(0x0BAD, b"custom..")]
+    return b"".join(blocks)
+
+
+def _read_container(data: bytes, way: int) -> None:
+    path = os.path.join(tempfile.gettempdir(), f"dcpdump-fuzz-{os.getpid()}.pcap")
+    with open(path, "wb") as file:
+        file.write(data)
+    try:
+        with open_capture(path, salvage=bool(way & 1)) as capture:
+            machine = Dissector(SMALL)
+            for each in capture:
+                _show(machine.feed(each), way, every=64)
+            _show(machine.close(), way, every=64)
+        _balanced(machine)
+    except CaptureError as error:
+        str(error)
+    finally:
+        os.unlink(path)
+
+
+#: Limits low enough for small mutants to reach them.
+SMALL = Limits(
+    fragments=64,
+    connections=32,
+    memory=64 * 1024,
+    pending_bytes=16 * 1024,
+    pending_segments=64,
+    patience_bytes=4 * 1024,
+    history=8 * 1024,
+)
+
+
+def _feed_link(data: bytes, way: int) -> None:
+    link_type, body = int.from_bytes(data[:2], "big"), data[2:]
+    machine = Connections()
+    wire = len(body) + (way >> 4) * (way & 1)
+    machine.feed(packet(body, link_type=link_type, wire_length=wire))
+    machine.feed(packet(body[::-1], link_type=link_type, wire_length=wire))
+    machine.close()
+    if machine.counts.payload_bytes != machine.counts.accounted_bytes:
+        raise Unbalanced(str(machine.counts))
+
+
+def _feed_packets(data: bytes, way: int) -> None:
+    """It takes packets as 2 bytes of length and 1 of milliseconds, then the packet; their order is the mutant's."""
+    machine = Dissector(SMALL if way & 1 else Limits())
+    at, number, now = 0, 0, 1_763_640_000_000_000_000
+    while at + 3 <= len(data):
+        size, now, number = int.from_bytes(data[at : at + 2], "big"), now + data[at + 2] * 1_000_000, number + 1
+        body = data[at + 3 : at + 3 + size]
+        wire = len(body) + (40 if number % 5 == 0 and way & 2 else 0)
+        _show(machine.feed(Packet(number, None if way & 12 == 12 else now, 1, body, wire)), way, every=8)
+        at += 3 + size
+    _show(machine.close(), way, every=8)
+    _balanced(machine)
+
+
+def _packed(some: Iterator[Packet] | list[Packet]) -> bytes:
+    return b"".join(len(each.data).to_bytes(2, "big") + b"\x01" + each.data for each in some)
+
+
+def _situations() -> list[bytes]:
+    frames = b"".join(encode("DCP_MUTATION", {"by_seqno": n}, key=b"key%d" % n, value=b"v" * n) for n in range(12))
+    whole = TcpTalk(segment=200).send(0, encode("DCP_OPEN", key=b"me")).send(1, frames).fin().packets
+    swapped = list(itertools.chain.from_iterable(zip(whole[1::2], whole[::2], strict=False)))
+    late = TcpTalk(segment=100, syn=False).send(1, frames[30:]).packets
+    silent = TcpTalk(segment=64, acks=False).send(0, frames).skip(0, 90).send(0, frames).rst().packets
+    wrapped = TcpTalk(segment=90, isn=((1 << 32) - 300, (1 << 32) - 9)).send(1, frames).fin().packets
+    return [_packed(some) for some in (whole, swapped, late, silent, wrapped, whole + whole, whole[:5] + whole[7:])]
+
+
+def _feed_frames(data: bytes, way: int) -> None:
+    session = Session()
+    splitter = FrameSplitter(session, late=bool(way & 1))
+    step = (1 << 20, 1 << 20, 1 << 20, 65, 7)[way % 5]
+    cuts = []
+    for at in range(0, len(data), step):
+        cuts += splitter.feed(data[at : at + step])
+        if way & 64 and at == step:
+            cuts += splitter.gap(way)
+    cuts += splitter.close()
+    records = []
+    for number, raw in enumerate((cut for cut in cuts if isinstance(cut, RawFrame)), 1):
+        frame = decode(raw, show_secrets=bool(way & 2))
+        understood = session.understand(frame, number, way & 1)
+        records.append(
+            Record(number, frame, understood.meaning, understood.vbucket, understood.request, 0, 0, "a:1", "b:2")
+        )
+    _show(records, way)
+
+
+def _read_paste(data: bytes, way: int) -> None:
+    try:
+        pasted = read_paste(data if way & 1 else data.decode("utf-8", "replace"))
+    except PasteError as error:
+        str(error)
+        return
+    for explained in annotate(pasted.parts, show_secrets=bool(way & 2)):
+        _show([explained.record], way, every=16)
+        if explained.suggestion is not None:
+            _show([explained.suggestion.record], way)
+
+
+_FORMATS = list(OUTPUTS.values())
+_REDACTORS = (None, None, Redactor(b"salt"), Redactor(b"salt", full=True))
+
+
+def _show(records: list[Record], way: int, *, every: int = 1) -> None:
+    """It shows records in one of the formats, chosen by ``way``, and each as JSON; of many only some."""
+    output = _FORMATS[way % len(_FORMATS)]
+    view = View((None, 64, 0)[way % 3], PLAIN)
+    redactor = _REDACTORS[way // 8 % 4]
+    for record in records[::every]:
+        shown = redactor.record(record) if redactor else record
+        output.write(shown, view)
+        as_json(shown)
+
+
+def _balanced(machine: Dissector) -> None:
+    counts = machine.balance
+    if counts.payload_bytes != counts.accounted_bytes:
+        raise Unbalanced(str(counts))
+
+
+def targets() -> dict[str, Target]:
+    """It gives all entry points. Making the seeds takes a moment."""
+    wires = _wires()
+    talk = [
+        captures.Record(each.ts_ns or 0, each.data) for each in TcpTalk(segment=500).send(0, _conversation()[:2500])
+    ]
+    containers = [path.read_bytes() for path in SAMPLES]
+    containers += [_pcapng(), captures.pcapng(talk[:6], big_endian=True), captures.pcap(talk[:6], nano=True)]
+    links = [link_type.to_bytes(2, "big") + data for link_type, data in ENCAPSULATIONS.values()]
+    frames = [*wires, *(b"".join(wires[at : at + 4]) for at in range(0, len(wires), 4))]
+    paste = encode("DCP_MUTATION", {"by_seqno": 4}, key=b"hello", value=b"world", vbucket=528)
+    return {
+        "containers": Target(containers, _read_container, 2),
+        "links": Target(links, _feed_link, 68),
+        "packets": Target(_situations(), _feed_packets, 3),
+        "frames": Target(frames, _feed_frames, 23),
+        "pastes": Target([form(paste).encode() for form in (*FORMS.values(), *MORE.values())], _read_paste, 4),
+    }
+
+
+# -- running ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """It raises TooSlow in whatever takes too much processor time without asking for more by ``extend``."""
+
+    def stop(*_: object) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGPROF, stop)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def mutant(target: Target, name: str, seed: int, number: int) -> tuple[bytes, int]:
+    """It makes a mutant, and the way in which it is to be taken: the same ones whenever it is asked."""
+    dice = random.Random(f"{seed} {name} {number}")
+    return mutate(dice.choice(target.seeds), dice, target.seeds), dice.randrange(256)
+
+
+def attempt(target: Target, name: str, seed: int, number: int) -> Failure | None:
+    """It tries one mutant. Only what the entry points document may be raised, and that they catch themselves."""
+    data, way = mutant(target, name, seed, number)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+    try:
+        target.run(data, way)
+    except TooSlow:
+        return Failure(name, seed, number, data, f"took more than {PATIENCE} s\n{traceback.format_exc()}")
+    except Exception:
+        return Failure(name, seed, number, data, traceback.format_exc())
+    return None
+
+
+def run(name: str, target: Target, seed: int, numbers: range) -> Failure | None:
+    """It tries mutants until one fails."""
+    with watched():
+        for number in numbers:
+            failure = attempt(target, name, seed, number)
+            if failure is not None:
+                return failure
+    return None
+
+
+def main() -> int:
+    """It fuzzes for a while, or one mutant again."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", choices=["containers", "links", "packets", "frames", "pastes"])
+    parser.add_argument("--replay", metavar="FILE", help="try the mutant of this name again")
+    given = parser.parse_args()
+    every = targets()
+    if given.replay:
+        _, name, seed, number = Path(given.replay).stem.split("-")
+        with watched():
+            failure = attempt(every[name], name, int(seed), int(number))
+        print(failure.why if failure else "nothing is wrong with it")
+        return int(failure is not None)
+    chosen = {name: target for name, target in every.items() if given.target in (None, name)}
+    until = time.monotonic() + 60 * given.minutes
+    done = failures = 0
+    for start in itertools.count(0, 100):
+        for name, target in chosen.items():
+            numbers = range(start * target.share // 100, (start + 100) * target.share // 100)
+            while failure := run(name, target, given.seed, numbers):
+                Path(failure.name).write_bytes(failure.data)
+                print(f"{failure.name}\n{failure.why}", flush=True)
+                numbers = range(failure.number + 1, numbers.stop)
+                failures += 1
+            done += target.share
+        if time.monotonic() > until:
+            break
+    print(f"{done:,} mutants, {failures} failures")
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

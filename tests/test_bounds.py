@@ -1,0 +1,320 @@
+"""Time in proportion to the input, memory within its cap, whatever the input is.
+
+Time is not measured: steps of Python are counted, line by line. Work inside C (searching, copying) does not show.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from dcpdump.annotate import annotate
+from dcpdump.capture import open_capture
+from dcpdump.dissect import Dissector
+from dcpdump.net.connections import Connections
+from dcpdump.net.limits import Limits
+from dcpdump.net.packet import Packet
+from dcpdump.paste import read_paste
+from dcpdump.record import Record, as_json
+from dcpdump.render import OUTPUTS, View
+from dcpdump.render.style import Palette
+from dcpdump.wire.decode import decode
+from dcpdump.wire.encode import encode
+from dcpdump.wire.frame import RawFrame, Span
+from dcpdump.wire.session import Session
+from dcpdump.wire.split import FrameSplitter
+from tests import captures
+from tests.packets import ACK, FIN, FLOW, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
+
+MIB = 1 << 20
+
+# -- I7: twice the input, at most 2.3 times the steps --------------------------------------------------------
+
+
+def steps(work: Callable[[], object]) -> int:
+    """It counts the lines and calls of Python that some work takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def mutation(seqno: int, size: int = 10) -> bytes:
+    return encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"k", value=b"v" * size, vbucket=1, opaque=1)
+
+
+def promise(size: int) -> bytes:
+    """The header of a mutation of so many bytes, and nothing more."""
+    head = bytearray(mutation(1, 0))
+    head[8:12] = (size - 24).to_bytes(4, "big")
+    return bytes(head)
+
+
+def dissect(some: list[Packet]) -> int:
+    machine = Dissector()
+    return sum(len(machine.feed(each)) for each in some) + len(machine.close())
+
+
+def segments(pieces: list[tuple[int, bytes]], *, syn: bool = True) -> list[Packet]:
+    frames = [ethernet(ipv4_tcp(FLOW, 999, flags=SYN))] if syn else []
+    frames += [ethernet(ipv4_tcp(FLOW, 1000 + at, data)) for at, data in pieces]
+    return packets(frames, step_ns=1000)
+
+
+def tiny_segments_backwards(count: int) -> Callable[[], object]:
+    data = (encode("DCP_OPEN", key=b"x") + mutation(1) * (count // 60 + 1))[:count]
+    some = segments([(at, data[at : at + 1]) for at in range(count - 1, -1, -1)])
+    return lambda: dissect(some)
+
+
+def tiny_segments_behind_a_hole(count: int) -> Callable[[], object]:
+    data = mutation(1) * (count // 30 + 2)
+    some = segments([(at, data[at : at + 1]) for at in range(10, 10 + count)])
+    return lambda: dissect(some)
+
+
+def many_connections(count: int) -> Callable[[], object]:
+    frames = []
+    for number in range(count):
+        where = flow(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:40000")
+        frames += [ethernet(ipv4_tcp(where, 999, flags=SYN)), ethernet(ipv4_tcp(where, 1000, promise(500)))]
+    some = packets(frames)
+    return lambda: dissect(some)
+
+
+def split(pieces: list[bytes | int], *, late: bool = False) -> int:
+    session = Session()
+    session.streams[1] = 1
+    splitter, count = FrameSplitter(session, late=late), 0
+    for piece in pieces:
+        count += len(splitter.gap(piece) if isinstance(piece, int) else splitter.feed(piece))
+    return count + len(splitter.close())
+
+
+def many_frames_in_one_segment(count: int) -> Callable[[], object]:
+    data = mutation(1) * count
+    return lambda: split([data])
+
+
+def frames_and_garbage_in_turns(count: int) -> Callable[[], object]:
+    data = mutation(1) + b"".join(
+        mutation(3 * n) + mutation(3 * n + 1) + mutation(3 * n + 2) + b"?" for n in range(count)
+    )
+    return lambda: split([data])
+
+
+def headers_that_lead_nowhere(count: int) -> Callable[[], object]:
+    stranger = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=7, opaque=77)
+    data = (stranger * 3 + b"?") * count
+    return lambda: split([mutation(1), 5, data])
+
+
+def a_search_in_tiny_segments(count: int) -> Callable[[], object]:
+    stranger = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=7, opaque=77)
+    lead = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", value=bytes(900_000), vbucket=7, opaque=77)
+    data = (stranger * 3 + lead[:60] + stranger * count)[: 20 * count]
+    pieces: list[bytes | int] = [mutation(1), 5, *(data[at : at + 4] for at in range(0, len(data), 4))]
+    return lambda: split(pieces)
+
+
+def holes_in_one_frame(count: int) -> Callable[[], object]:
+    pieces: list[bytes | int] = [promise(100 * count)]
+    for _ in range(count):
+        pieces += [b"x" * 40, 3]
+    return lambda: split(pieces)
+
+
+def a_failover_log_full_of_holes(count: int) -> Callable[[], object]:
+    entry = {"vbucket_uuid": 1, "seqno": 2}
+    log = {"failover_log": [entry] * count}
+    data = encode("DCP_STREAM_REQ", log, response=True, layout="1")
+    holes = tuple(Span(len(data) - 3 * n - 2, len(data) - 3 * n - 1) for n in range(count, 0, -1))
+    raw = RawFrame(data, RawFrame.of(data).header, holes=holes)
+    return lambda: decode(raw)
+
+
+def many_items(form: str) -> Callable[[int], Callable[[], object]]:
+    def make(count: int) -> Callable[[], object]:
+        item = {"key": b"\x08key", "value": b"v"}
+        frame = decode(RawFrame.of(encode("DCP_CACHE_TRANSFER", {"items": [item] * count})))
+        understood = Session().understand(frame)
+        record = Record(1, frame, understood.meaning, understood.vbucket)
+        return lambda: (OUTPUTS[form].write(record, View(None, Palette(False))), as_json(record))
+
+    make.__name__ = f"many_items_as_{form}"
+    return make
+
+
+def tiny_fragments(count: int) -> Callable[[], object]:
+    whole = tcp(FLOW, 1000, bytes(8 * count - 20))
+    frames = [
+        ethernet(ipv4(FLOW, whole[at : at + 8], fragment=at, more=at + 8 < len(whole))) for at in range(0, 8 * count, 8)
+    ]
+    some = packets(frames[::-1], step_ns=1000)
+
+    def work() -> None:
+        machine = Connections()
+        for each in some:
+            machine.feed(each)
+
+    return work
+
+
+def a_large_paste(count: int) -> Callable[[], object]:
+    text = (mutation(1, 300) * count).hex(" ")
+    return lambda: annotate(read_paste(text).parts)
+
+
+def a_paste_of_garbage(count: int) -> Callable[[], object]:
+    data = (mutation(1)[:-3] + b"??") * count
+    return lambda: annotate((data,))
+
+
+CASES: dict[Callable[[int], Callable[[], object]], int] = {
+    tiny_segments_backwards: 10_000,
+    tiny_segments_behind_a_hole: 10_000,
+    many_connections: 700,
+    many_frames_in_one_segment: 10_000,
+    frames_and_garbage_in_turns: 700,
+    headers_that_lead_nowhere: 400,
+    a_search_in_tiny_segments: 1_600,
+    holes_in_one_frame: 5_000,
+    a_failover_log_full_of_holes: 2_000,
+    **{many_items(form): 600 for form in ("table", "grid", "line", "csv")},
+    tiny_fragments: 2_000,
+    a_large_paste: 480,
+    a_paste_of_garbage: 300,
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_twice_the_input_takes_twice_the_steps(case: Callable[[int], Callable[[], object]]) -> None:
+    size = CASES[case]
+    case(8)()  # what is made once is made now
+    once, twice = steps(case(size)), steps(case(2 * size))
+    assert twice <= 2.3 * once, (once, twice)
+
+
+def test_salvage_takes_steps_in_proportion_to_the_garbage(tmp_path: Path) -> None:
+    record = captures.pcap_record(captures.Record(1_763_640_000 * 10**9, captures.ethernet(b"x" * 40)))
+    lying = record[:8] + (200_000).to_bytes(4, "little") + record[12:]
+
+    def read(count: int) -> Callable[[], object]:
+        path = tmp_path / f"{count}.pcap"
+        path.write_bytes(captures.pcap_header() + record + lying * count + record)
+        return lambda: sum(1 for _ in open_capture(str(path), salvage=True))
+
+    read(8)()
+    once, twice = steps(read(500)), steps(read(1000))
+    assert twice <= 2.3 * once, (once, twice)
+
+
+def test_a_thousand_changes_between_frames_and_garbage_in_one_segment_are_no_recursion() -> None:
+    assert frames_and_garbage_in_turns(3000)() == 4 * 3000 + 1
+
+
+# -- I8: memory ----------------------------------------------------------------------------------------------
+
+
+def many_giants() -> Iterator[bytes]:
+    """Eight connections, each with 24 MiB of a frame that is never completed."""
+    chunk = b"v" * 60_000
+    for number in range(8):
+        where = flow(f"10.0.1.{number}:40000")
+        yield ipv4_tcp(where, 999, flags=SYN)
+        yield ipv4_tcp(where, 1000, promise(28 * MIB))
+        for at in range(400):
+            yield ipv4_tcp(where, 1000 + 57 + at * len(chunk), chunk)
+
+
+def forged_holes() -> Iterator[bytes]:
+    """Connections with a frame of 24 MiB, all of which but its two ends was never captured."""
+    for number in range(1500):
+        where = flow(f"10.0.{number >> 8}.{number & 255}:40000")
+        yield ipv4_tcp(where, 999, flags=SYN)
+        yield ipv4_tcp(where, 1000, promise(24 * MIB))
+        yield ipv4_tcp(where.reverse, 1, ack=1000 + 57 + (900 << 10))
+        yield ipv4_tcp(where, 1000 + 57 + (899 << 10), b"x", flags=ACK | FIN)
+
+
+def everything_out_of_order() -> Iterator[bytes]:
+    """One connection, 200 MB backwards."""
+    yield ipv4_tcp(FLOW, 999, flags=SYN)
+    for at in range(3400, 0, -1):
+        yield ipv4_tcp(FLOW, 1000 + at * 60_000, b"v" * 60_000)
+
+
+def connections_without_end() -> Iterator[bytes]:
+    """Connections with one open frame each."""
+    for number in range(9_000):
+        where = flow(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:40000")
+        yield ipv4_tcp(where, 999, flags=SYN)
+        yield ipv4_tcp(where, 1000, promise(500) + b"x" * 60)
+
+
+def peak(stdin: Iterator[bytes], memory: str) -> tuple[int, int]:
+    """It gives the exit code of reading packets from standard input, and the most memory that took, in MiB."""
+    command = [sys.executable, "-m", "dcpdump", "read", "-", "-f", "line", "--opcode", "noop", "--memory", memory]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(captures.pcap_header())
+        for number, data in enumerate(stdin):
+            ts_ns = 1_763_640_000 * 10**9 + number * 10_000
+            process.stdin.write(captures.pcap_record(captures.Record(ts_ns, ethernet(data))))
+        process.stdin.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_maxrss // (1024 if sys.platform == "linux" else MIB)
+
+
+@pytest.fixture(scope="module")
+def baseline() -> int:
+    return peak(iter([ipv4_tcp(FLOW, 999, flags=SYN)]), "32M")[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="the system does not tell what a process took")
+@pytest.mark.parametrize(
+    "make",
+    [many_giants, forged_holes, everything_out_of_order, connections_without_end],
+    ids=lambda make: make.__name__,
+)
+def test_memory_stays_under_its_cap_and_64_mib(make: Callable[[], Iterator[bytes]], baseline: int) -> None:
+    code, most = peak(make(), "32M")
+    assert code in (0, 3, 4)
+    assert most <= baseline + 32 + 64
+
+
+def test_streams_and_open_frames_together_stay_within_their_half() -> None:
+    limits = Limits(memory=MIB)
+    machine, frames, most = Dissector(limits), 0, 0
+    for number in range(12):
+        where, seq = flow(f"10.0.2.{number}:40000"), 1000
+        machine.feed(packet(ethernet(ipv4_tcp(where, 999, flags=SYN))))
+        for start in range(0, 1000, 100):
+            data = b"".join(encode("DCP_STREAM_END", opaque=at * 7919, vbucket=9) for at in range(start, start + 100))
+            frames += len(machine.feed(packet(ethernet(ipv4_tcp(where, seq, data)))))
+            seq += len(data)
+            most = max(most, machine.held)
+        machine.feed(packet(ethernet(ipv4_tcp(where, seq, promise(60_000) + bytes(50_000)))))
+        most = max(most, machine.held)
+    assert most <= limits.memory // 2 + 100_000
+    assert machine.balance.evictions > 0
+    assert frames + len(machine.close()) == 12_012
+    assert machine.balance.payload_bytes == machine.tally.frame_bytes + machine.tally.skipped_bytes

@@ -1,0 +1,212 @@
+"""Redaction: nothing of a document survives in any format, and what belonged together still does."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import cramjam
+import pytest
+
+from dcpdump.record import Record, as_json
+from dcpdump.redact import Redactor
+from dcpdump.render import OUTPUTS, View
+from dcpdump.render.style import Palette
+from dcpdump.spec.names import COLLECTIONS
+from dcpdump.wire.decode import decode
+from dcpdump.wire.encode import encode
+from dcpdump.wire.frame import RawFrame, Span, unpack_header
+from dcpdump.wire.session import Session
+from tests import captures
+from tests.console import run
+from tests.packets import TcpTalk
+from tests.traces import traces
+
+KEY, VALUE, NAME, TEXT = b"Kq7zPw9xLmT4", b"Vj3!nR8dYw@5uHc2", b"Xb6_tGe1", b"Ws0~fDo9Qk"
+PRIVATE = (KEY, VALUE, NAME, TEXT)
+SALT = b"salt"
+
+
+def xattrs(document: bytes) -> bytes:
+    pair = NAME + b"\0" + TEXT + b"\0"
+    block = len(pair).to_bytes(4, "big") + pair
+    return len(block).to_bytes(4, "big") + block + document
+
+
+def snappy(data: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
+PREFIXED = b"\x08" + KEY
+CONTEXT = b'{"error":{"context":"' + VALUE + b'"}}'
+FRAMES = {
+    "mutation": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=VALUE),
+    "xattrs": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=xattrs(VALUE), datatype=4),
+    "snappy": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=snappy(xattrs(VALUE)), datatype=7),
+    "deletion": encode("DCP_DELETION", {"by_seqno": 4}, key=PREFIXED, value=xattrs(b""), datatype=4),
+    "metadata": encode("DCP_MUTATION", {"by_seqno": 4, "metadata": VALUE}, key=PREFIXED, value=VALUE),
+    "prepare": encode("DCP_PREPARE", {"by_seqno": 4}, key=PREFIXED, value=VALUE),
+    "cache transfer": encode(
+        "DCP_CACHE_TRANSFER",
+        {
+            "items": [
+                {"key": PREFIXED, "value": VALUE, "datatype": 0},
+                {"key": PREFIXED, "value": xattrs(VALUE), "datatype": 4},
+                {"key": PREFIXED, "value": VALUE, "datatype": 2},
+            ]
+        },
+    ),
+    "get": encode("GET", key=KEY),
+    "set": encode("SET", key=KEY, value=VALUE),
+    "response": encode("GET", response=True, value=VALUE),
+    "error context": encode("GET", response=True, status=1, value=CONTEXT, datatype=1),
+    "error of a stream": encode("DCP_STREAM_REQ", response=True, status=4, value=CONTEXT, datatype=1),
+    "error that is no JSON": encode("DCP_MUTATION", response=True, status=1, value=VALUE, datatype=1),
+    "bucket": encode("SELECT_BUCKET", key=KEY),
+    "left over": encode("DCP_NOOP", value=VALUE),
+    "left over, with a key": encode("DCP_CLOSE_STREAM", key=KEY, value=VALUE),
+    "xattrs that are none": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=VALUE, datatype=4),
+    "snappy that is none": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=VALUE, datatype=2),
+    "impersonation": encode("GET", key=KEY, framing=bytes((0x40 | len(KEY),)) + KEY),
+    "unknown": encode(0x99, key=KEY, value=VALUE),
+}
+NAMED = {
+    f"system event {event}": encode(
+        "DCP_SYSTEM_EVENT", {"event": event, "version": version}, layout=str(version), key=KEY
+    )
+    for event, version in ((0, 0), (3, 0), (0, 1))
+}
+NAMED |= {
+    "stat": encode("STAT", response=True, key=KEY, value=VALUE),
+    "open": encode("DCP_OPEN", key=KEY, value=b'{"consumer_name":"' + VALUE + b'"}'),
+    "control": encode("DCP_CONTROL", key=b"consumer_name", value=VALUE),
+    "hello": encode("HELLO", key=KEY),
+    "manifest": encode("COLLECTIONS_GET_MANIFEST", response=True, value=b'{"scopes":["' + VALUE + b'"]}', datatype=1),
+    "configuration": encode("GET_CLUSTER_CONFIG", response=True, value=b'{"nodes":["' + VALUE + b'"]}', datatype=1),
+}
+
+
+def record(data: bytes, holes: tuple[Span, ...] = (), *, collections: bool = True) -> Record:
+    frame = decode(RawFrame(data, unpack_header(data.ljust(24, b"\0")), holes=holes))
+    session = Session()
+    if collections:
+        session.features = frozenset({COLLECTIONS})
+    understood = session.understand(frame, 1, 0)
+    request, vbucket = understood.request, understood.vbucket
+    return Record(1, frame, understood.meaning, vbucket, request, 0, 0, "10.77.3.9:51234", "10.88.4.2:11210")
+
+
+def shown(one: Record) -> Iterator[str]:
+    for output in OUTPUTS.values():
+        for count in (None, 64):
+            yield output.write(one, View(count, Palette(False), file=True))
+
+
+def survivors(data: bytes, redactor: Redactor, holes: tuple[Span, ...] = (), *, collections: bool = True) -> set[str]:
+    redacted = redactor.record(record(data, holes, collections=collections))
+    return traces("\n".join(shown(redacted)), PRIVATE)
+
+
+PARTIAL, FULL = Redactor(SALT), Redactor(SALT, full=True)
+
+
+@pytest.mark.parametrize("collections", [True, False])
+@pytest.mark.parametrize("redactor", [PARTIAL, FULL], ids=["partial", "full"])
+@pytest.mark.parametrize("name", FRAMES)
+def test_nothing_of_a_document_survives(name: str, redactor: Redactor, collections: bool) -> None:
+    assert survivors(FRAMES[name], redactor, collections=collections) == set()
+    clear = traces("\n".join(shown(record(FRAMES[name]))), PRIVATE)
+    assert clear, "the test would not see it"
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_go_where_full_is_asked_for(name: str) -> None:
+    assert survivors(NAMED[name], FULL) == set()
+    assert survivors(NAMED[name], PARTIAL)
+
+
+def test_hosts_and_ports_go_where_full_is_asked_for() -> None:
+    row = as_json(FULL.record(record(FRAMES["get"])))
+    assert "10.77" not in str(row)
+    assert "51234" not in str(row)
+    assert as_json(PARTIAL.record(record(FRAMES["get"])))["src"] == "10.77.3.9:51234"
+
+
+@pytest.mark.parametrize("name", [name for name, data in FRAMES.items() if len(data) > 70])
+@pytest.mark.parametrize("hole", [(30, 34), (56, 60), (60, 66), (64, 70)])
+def test_nothing_survives_beside_a_hole(name: str, hole: tuple[int, int]) -> None:
+    data = FRAMES[name]
+    lossy = data[: hole[0]] + bytes(hole[1] - hole[0]) + data[hole[1] :]
+    assert survivors(lossy, PARTIAL, (Span(*hole),)) == set()
+
+
+@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("size", [40, 56, 60, 66, 70])
+def test_nothing_survives_in_a_frame_cut_short_or_with_more_behind_it(name: str, size: int) -> None:
+    assert survivors(FRAMES[name][:size], PARTIAL) == set()
+    assert survivors(FRAMES[name] + VALUE, PARTIAL) == set()
+
+
+#: A message whose names are metadata, and which has no layout of its own to contradict: told apart by nothing.
+METADATA_OPCODES = {0x10, 0x1F, 0x50, 0x5E, 0x5F, 0xB9, 0xBA, 0xBB, 0xBC, 0xB5, 0x3D}
+
+
+@pytest.mark.parametrize("name", ["mutation", "xattrs", "snappy", "cache transfer"])
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11])
+def test_nothing_survives_whatever_byte_of_the_header_is_damaged(name: str, at: int) -> None:
+    data = FRAMES[name]
+    for value in (0, 1, 4, 8, 0x10, 0x1F, 0x21, 0x53, 0x56, 0x62, 0x81, 0xFF):
+        if name == "cache transfer" and at == 1 and value in METADATA_OPCODES:
+            continue
+        damaged = data[:at] + bytes((value,)) + data[at + 1 :]
+        assert survivors(damaged, PARTIAL) == set(), value
+
+
+def test_equal_texts_stay_equal_and_keep_their_length() -> None:
+    one, same = as_json(PARTIAL.record(record(FRAMES["mutation"]))), as_json(PARTIAL.record(record(FRAMES["metadata"])))
+    assert one["key"] == same["key"]
+    assert (len(one["key"]), len(one["value"]), one["value_length"]) == (len(KEY), len(VALUE), len(VALUE))
+    assert one["key_hex"] == (b"\x08" + one["key"].encode()).hex()
+    other = as_json(PARTIAL.record(record(encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED[:-1], value=b"v"))))
+    assert other["key"] != one["key"][:-1]
+
+
+def test_a_salt_gives_its_own_hashes() -> None:
+    again, other = Redactor(SALT), Redactor(b"pepper")
+    assert again.hash(KEY) == PARTIAL.hash(KEY) == FULL.hash(KEY)
+    assert other.hash(KEY) != PARTIAL.hash(KEY)
+    assert len({PARTIAL.hash(b"k%d" % n * 3) for n in range(1000)}) == 1000
+
+
+def test_what_is_no_document_keeps_its_numbers() -> None:
+    row = as_json(PARTIAL.record(record(FRAMES["mutation"])))
+    clear = as_json(record(FRAMES["mutation"]))
+    hidden = {"key", "key_hex", "value"}
+    assert {k: v for k, v in row.items() if k not in hidden} == {k: v for k, v in clear.items() if k not in hidden}
+
+
+def test_the_command_line_redacts_with_a_salt_of_its_own_or_from_a_file(tmp_path: Path) -> None:
+    talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me") + FRAMES["mutation"]).fin()
+    path, salt = tmp_path / "a.pcap", tmp_path / "salt"
+    path.write_bytes(captures.pcap([captures.Record(each.ts_ns or 0, each.data) for each in talk.packets]))
+    salt.write_bytes(SALT + b"\n")
+    command = f"dcpdump read {path} -f ndjson --value-bytes all"
+    for more in ("--redact", f"--redact --salt-file {salt}", f"--redact-level full --salt-file {salt}"):
+        printed = run(f"{command} {more}")
+        assert printed.code == 0
+        assert traces(printed.out + printed.err, PRIVATE) == set()
+    first, second = run(f"{command} --redact"), run(f"{command} --redact")
+    assert first.out != second.out
+    assert "salt" in first.err
+    fixed = [run(f"{command} --redact --salt-file {salt}") for _ in range(2)]
+    assert fixed[0] == fixed[1]
+    assert SALT.decode() not in fixed[0].err
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    assert run(f"{command} --redact --salt-file {empty}").code == 2
+    assert run(f"{command} --redact --salt-file {tmp_path}/none").code == 2
+
+
+def test_numbers_of_a_damaged_frame_are_left_out_and_not_made_up() -> None:
+    hello = encode("HELLO", {"features": [6, 7, 0x12]}, key=b"agent")
+    row = as_json(PARTIAL.record(record(hello + b"\1")))
+    assert row["fields"] == {"features": [], "features_names": []}
+    assert as_json(PARTIAL.record(record(hello)))["fields"]["features"] == [6, 7, 0x12]

@@ -1,0 +1,164 @@
+"""Credentials reach no output: no format, no message, no error, whatever is damaged around them."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dcpdump.annotate import annotate
+from dcpdump.record import as_json
+from dcpdump.render import OUTPUTS, View
+from dcpdump.render.style import Palette
+from dcpdump.wire.encode import encode
+from tests.captures import Record, pcap
+from tests.console import run
+from tests.packets import TcpTalk, renumbered
+from tests.traces import traces
+
+PASSWORD = b"Hq7~zW9xLmT4vK"
+PROOF = b"bSx8QwZr5TyUkLpO2nVc="
+TOKEN = b"eyJhbGciOiJSUzI1NiJ9.Gm3XpQ7rT"
+PLAIN = encode("SASL_AUTH", key=b"PLAIN", value=b"\0Administrator\0" + PASSWORD, opaque=1)
+SCRAM = encode("SASL_AUTH", key=b"SCRAM-SHA512", value=b"n,,n=Administrator,r=" + TOKEN, opaque=2)
+STEP = encode("SASL_STEP", key=b"SCRAM-SHA512", value=b"c=biws,r=" + TOKEN + b",p=" + PROOF, opaque=3)
+BEARER = encode("SASL_AUTH", key=b"OAUTHBEARER", value=b"n,,\1auth=Bearer " + TOKEN + b"\1\1", opaque=4)
+ANSWER = encode("SASL_AUTH", response=True, value=b"r=" + TOKEN + b",s=" + PROOF, opaque=2, status=0x21)
+AUTHENTICATIONS = {"plain": PLAIN, "scram": SCRAM, "step": STEP, "bearer": BEARER, "answer": ANSWER}
+SECRETS = (PASSWORD, PROOF, TOKEN)
+HELLO = encode("HELLO", key=b"agent")
+AFTER = encode("DCP_OPEN", {"flags": 1}, key=b"me") + encode("DCP_NOOP", opaque=9) * 4
+FORMS = ("table", "grid", "line", "ndjson", "csv")
+
+
+def betrayed(text: str) -> set[str]:
+    return traces(text, SECRETS, window=5)
+
+
+def saved(talk: TcpTalk, path: Path) -> Path:
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in talk.packets]))
+    return path
+
+
+def outputs(path: Path, *options: str) -> Iterator[str]:
+    for form in FORMS:
+        for more in ("", *options):
+            printed = run(f"dcpdump read {path} -f {form} --value-bytes all --summary json {more}")
+            yield printed.out + printed.err
+
+
+def test_traces_are_found_in_every_spelling() -> None:
+    plain = "Hq7~z"
+    for text in (plain, plain.encode().hex(), "0x48 0x71 0x37 0x7e 0x7a", "SHE3fno5", plain.encode("utf-16").hex()):
+        assert betrayed(text), text
+    assert not betrayed("nothing of that kind 0x48 0x71, 48713")
+
+
+@pytest.mark.parametrize("name", AUTHENTICATIONS)
+def test_no_output_has_a_credential(name: str, tmp_path: Path) -> None:
+    talk = TcpTalk(segment=40).send(0, HELLO).send(0, AUTHENTICATIONS[name]).send(0, AFTER).fin()
+    path = saved(talk, tmp_path / "auth.pcap")
+    for text in outputs(path, "--redact", "--redact-level full"):
+        assert not betrayed(text)
+    shown = run(f"dcpdump read {path} -f ndjson --show-secrets").out
+    assert betrayed(shown), "the test would not see it"
+
+
+@pytest.mark.parametrize("name", AUTHENTICATIONS)
+@pytest.mark.parametrize("lost", [(0, 5), (5, 20), (0, 24), (20, 30), (30, 200)])
+def test_a_credential_of_which_a_part_was_lost_is_not_shown(name: str, lost: tuple[int, int], tmp_path: Path) -> None:
+    wire = AUTHENTICATIONS[name]
+    start, stop = lost[0], min(lost[1], len(wire))
+    talk = TcpTalk(segment=10_000).send(0, HELLO).send(0, wire[:start] if start else b"")
+    talk.skip(0, stop - start).send(0, wire[stop:]).send(0, AFTER).fin()
+    for text in outputs(saved(talk, tmp_path / "lossy.pcap")):
+        assert not betrayed(text)
+
+
+def shown(data: bytes) -> str:
+    """It gives everything that explaining bytes can print, suggestions included."""
+    out = []
+    for one in annotate((data,)):
+        for record in (one.record, *([one.suggestion.record] if one.suggestion else [])):
+            out += [OUTPUTS[form].write(record, View(None, Palette(False))) for form in FORMS]
+            out.append(repr(as_json(record, value_bytes=None)))
+            out.append(repr(record))
+        if one.suggestion:
+            out += [str(edit) for edit in one.suggestion.edits]
+    return "\n".join(out)
+
+
+#: The server's part of SCRAM has no key by which it would be known if its opcode is lost, and no password.
+RECOGNISABLE = [name for name in AUTHENTICATIONS if name != "answer"]
+
+
+@pytest.mark.parametrize("name", RECOGNISABLE)
+@pytest.mark.parametrize("at", range(24))
+def test_whatever_byte_of_the_header_is_damaged_the_credential_is_masked(name: str, at: int) -> None:
+    wire = AUTHENTICATIONS[name]
+    values = range(256) if at in (0, 1, 3, 4, 11) else (0, 1, 2, 3, 5, 7, 0x20, 0x7F, 0x80, 0xFF)
+    for value in random.Random(at).sample(list(values), min(len(values), 12)):
+        damaged = wire[:at] + bytes((value,)) + wire[at + 1 :]
+        assert not betrayed(shown(damaged)), value
+
+
+@pytest.mark.parametrize("name", RECOGNISABLE)
+def test_a_damaged_authentication_is_masked_in_a_capture_too(name: str, tmp_path: Path) -> None:
+    wire = AUTHENTICATIONS[name]
+    path = tmp_path / "damaged.pcap"
+    for at, value in (
+        (0, 0x81),
+        (0, 0x08),
+        (0, 0),
+        (1, 0x23),
+        (1, 0),
+        (3, 0),
+        (3, 60),
+        (4, 19),
+        (5, 2),
+        (7, 4),
+        (11, 9),
+    ):
+        damaged = wire[:at] + bytes((value,)) + wire[at + 1 :]
+        saved(TcpTalk().send(0, HELLO + damaged + AFTER).fin(), path)
+        for form in FORMS:
+            printed = run(f"dcpdump read {path} -f {form} --value-bytes all")
+            assert not betrayed(printed.out + printed.err), (at, value)
+
+
+@pytest.mark.parametrize("name", AUTHENTICATIONS)
+def test_the_forms_of_a_paste_do_not_matter(name: str) -> None:
+    wire = AUTHENTICATIONS[name]
+    for damaged in (wire, wire[:-3], wire + b"xx", wire[:4] + b"\2" + wire[5:], wire[:11] + b"\x07" + wire[12:]):
+        for form in FORMS:
+            printed = run(f"dcpdump explain -f {form} {damaged.hex()}")
+            assert not betrayed(printed.out + printed.err)
+
+
+def test_errors_and_tracebacks_have_no_credential(tmp_path: Path) -> None:
+    path = saved(TcpTalk().send(0, HELLO + PLAIN + AFTER).fin(), tmp_path / "auth.pcap")
+    data = path.read_bytes()
+    (tmp_path / "cut.pcap").write_bytes(data[: data.index(PASSWORD) + 6])
+    (tmp_path / "text.pcap").write_bytes(PLAIN)
+    for words in (
+        [str(tmp_path / "cut.pcap"), "-f", "table"],
+        [str(tmp_path / "text.pcap")],
+        [str(path), "-o", "/nowhere/at/all"],
+        [str(path), "--key", "/(/"],
+        ["--salvage", str(tmp_path / "cut.pcap")],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "dcpdump", "--debug", "read", *words], capture_output=True, timeout=60
+        )
+        assert not betrayed((done.stdout + done.stderr).decode())
+
+
+def test_segments_that_disagree_about_a_credential_do_not_show_it(tmp_path: Path) -> None:
+    talk = TcpTalk().send(0, HELLO)
+    seq = talk.seq(0)
+    talk.send(0, PLAIN).write(0, PLAIN.replace(b"z", b"y"), seq=seq).send(0, AFTER)
+    talk.packets = renumbered(talk.packets)
+    for text in outputs(saved(talk, tmp_path / "conflict.pcap")):
+        assert not betrayed(text)
