@@ -339,3 +339,26 @@ def test_copies_of_a_streams_own_future_are_believed_less() -> None:
     found = frames_of(through([head, 100, outer[100:] + b"".join(after)]))
     assert [frame.confidence for frame in found if decode(frame).get("by_seqno") in range(500, 506)] == ["low"] * 6
     assert [frame.data for frame in found[-5:]] == after
+
+
+def test_a_header_whose_seqno_was_cut_off_is_not_taken_for_an_old_one() -> None:
+    frame = encode("DCP_MUTATION", {"by_seqno": 500}, key=b"k", value=b"v" * 40, vbucket=7, opaque=9)
+    streams = _knows(seqno=400)
+    assert find_frame(b"\0" * 50 + frame[:28], 0, streams, final=True) == Found(50, Verdict.WEAK)
+
+
+def test_streams_with_ids_may_share_an_opaque_each_with_its_own_seqnos() -> None:
+    frames = b"".join(
+        encode("DCP_MUTATION", {"by_seqno": n}, key=b"k", value=b"v", vbucket=7, opaque=9, stream_id=2)
+        for n in (5, 6, 7)
+    )
+    streams = _knows(seqno=400)
+    assert find_frame(b"\0" * 50 + frames, 0, streams, final=True) == Found(50, Verdict.FRAME)
+
+
+def _knows(seqno: int) -> Session:
+    """A session that has seen the stream of opaque 9, vbucket 7, up to a seqno."""
+    session = Session()
+    frame = encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"k", vbucket=7, opaque=9)
+    session.understand(decode(RawFrame.of(frame)))
+    return session

@@ -249,9 +249,13 @@ def _kinship(data: bytes | bytearray, at: int, header: Header, streams: Streams)
         return Kinship.ALIEN if streams.complete else Kinship.UNKNOWN
     if vbucket != header.word:
         return Kinship.ALIEN
+    if MAGICS[header.magic].flexible:
+        return Kinship.OURS  # streams with ids may share an opaque, each with seqnos of its own
     last = streams.last_seqno(header.opaque)
     layout = next((lay for lay in find(header.opcode).request if _lengths_fit(lay, header)), None)
     if last is None or layout is None or not layout.extras or layout.extras[0].name != "by_seqno":
         return Kinship.OURS
-    begin = at + HEADER_LENGTH + header.framing_length
-    return Kinship.OURS if int.from_bytes(data[begin : begin + 8], "big") > last else Kinship.ALIEN
+    seqno = data[at + HEADER_LENGTH : at + HEADER_LENGTH + 8]
+    if len(seqno) < 8:
+        return Kinship.OURS  # the bytes end before it: nothing speaks against the header
+    return Kinship.OURS if int.from_bytes(seqno, "big") > last else Kinship.ALIEN
