@@ -494,17 +494,24 @@ def test_too_many_options_are_damage(save: Callable[..., str]) -> None:
     assert whats(capture) == ["the block at byte 28 has more than 4,096 options"]
 
 
-@pytest.mark.parametrize(
-    ("resolution", "ts"), [(b"\x7f", 0), (b"\xff", 0), (b"\x0c", T0 // 1000), (b"\x00", T0 * SECOND)]
-)
+@pytest.mark.parametrize(("resolution", "ts"), [(b"\x7f", 0), (b"\xff", 0), (b"\x0c", T0 // 1000)])
 def test_resolutions_finer_than_a_nanosecond_are_rounded_down(
     save: Callable[..., str], resolution: bytes, ts: int
 ) -> None:
     path = save(NG.section() + NG.interface(options=[(9, resolution)]) + NG.packet(T0, b"x"))
     packets, capture = read(path)
     assert [packet.ts_ns for packet in packets] == [ts]
-    finer = resolution != b"\x00"
-    assert capture.warnings == (["times finer than a nanosecond are rounded down"] if finer else [])
+    assert capture.warnings == ["times finer than a nanosecond are rounded down"]
+
+
+@pytest.mark.parametrize(("ticks", "ts"), [(T0 // SECOND, T0 // SECOND * SECOND), (T0, None)])
+def test_whole_seconds_are_read_up_to_the_last_year_that_nanoseconds_hold(
+    save: Callable[..., str], ticks: int, ts: int | None
+) -> None:
+    path = save(NG.section() + NG.interface(options=[(9, b"\x00")]) + NG.packet(ticks, b"x"))
+    packets, capture = read(path)
+    assert [packet.ts_ns for packet in packets] == [ts]
+    assert capture.warnings == ([] if ts else ["times beyond the year 2262 are left out"])
 
 
 def test_comments_and_flags_are_passed_over_and_drops_are_summed(save: Callable[..., str]) -> None:

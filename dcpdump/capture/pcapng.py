@@ -17,6 +17,7 @@ from dcpdump.net.packet import Packet
 
 HEADER_SIZE = 28  #: of the smallest section header
 BLOCK_LIMIT = 128 * 1024 * 1024  #: a longer block is damage
+LAST_NS = (1 << 63) - 1  #: of the year 2262: what the tables that times go into can hold
 BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer one is passed over, never in memory as a whole
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
@@ -96,6 +97,8 @@ class Pcapng:
             if interface is None or interface.fcs:
                 return
             ts = (high << 32 | low) * interface.multiplier // interface.divisor + interface.offset_ns
+            if not -LAST_NS <= ts <= LAST_NS:
+                return
             packet = data[at + 28 : at + 28 + captured]
             window.at = end
             health.packets = count = health.packets + 1
@@ -213,6 +216,9 @@ class Pcapng:
             wire -= fcs
             data = data[:wire]
         ns = None if units is None else interface.nanoseconds(units)
+        if ns is not None and not -LAST_NS <= ns <= LAST_NS:
+            health.warn("times beyond the year 2262 are left out")
+            ns = None
         return Packet(health.packets, ns, interface.link_type, data, wire, health.file, damage, number)
 
     def _shortage(self, length: int, room: int, whole: bool) -> str:
