@@ -6,8 +6,9 @@ In a character dump each byte has four columns, and a space is a blank cell: onl
 import re
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.dumps import KINDS, WORDS_HINT, Cell, cells, shows
 from dcpdump.paste.pasted import LIMIT, Pasted
+from dcpdump.paste.rows import KINDS, Cell, cells, shows
+from dcpdump.paste.runs import WORDS_HINT
 
 _LINE = re.compile(r"^([0-9a-fA-F]{6,8})?((?:[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3})+[ ]*)$")
 _WIDEST = 1000  # characters in a line of a dump that still has a text column

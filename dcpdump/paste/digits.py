@@ -1,14 +1,13 @@
 """Digits: a paste that is numbers and separators and nothing else. Hexadecimal in all its spellings, or decimal.
 
-Where digits alone could be read either way, the reading that begins as a frame does is taken and said; where
-that does not decide, the paste is refused.
+Where every byte is spelled alike (0x80, \\x80, %80 …) there is nothing to decide; bare digits are read in bare.py.
 """
 
 import re
-from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.pasted import HEADER, Pasted, begins_frame, is_whole
+from dcpdump.paste.bare import read_bare
+from dcpdump.paste.pasted import CUT, HEADER, Pasted, begins_frame, left_out
 
 _ELLIPSIS = re.compile(r"(?<!\.)\.{3}(?!\.)|…")  # more dots are a text column
 _MORE = re.compile(r"(?<!\d)\d{1,9} more (?:bytes|items|elements)[ \t\])>]{0,9}")
@@ -46,7 +45,7 @@ def read_digits(text: str) -> Pasted | None:
     return _read(body, notes)
 
 
-def read_run(text: str) -> bytes | None:
+def bytes_of_digits(text: str) -> bytes | None:
     """One run of digits inside something else (a string, a log line): its bytes, or None."""
     try:
         pasted = _read(text.strip(), ())
@@ -72,7 +71,7 @@ def _read(text: str, notes: tuple[str, ...]) -> Pasted | None:
             return Pasted(name, (data,), notes)
     if not _DIGIT_LINE.fullmatch(text):
         return None
-    return _plain(text, notes)
+    return read_bare(text, notes)
 
 
 def _without_ellipsis(text: str) -> tuple[str | None, tuple[str, ...]]:
@@ -88,12 +87,8 @@ def _without_ellipsis(text: str) -> tuple[str | None, tuple[str, ...]]:
             text[at : at + 1] in " \t\n," for at in (cut.start() - 1, cut.end())
         ):
             return None, ()
-        raise PasteError(
-            "bytes are left out in the middle ('…')",
-            f"after {before[-24:]!r}",
-            "print all of the bytes and paste again",
-        )
-    return before, ("the paste ends in '…': bytes after it are missing",)
+        raise left_out(f"after {before[-24:]!r}")
+    return before, (CUT,)
 
 
 def _spelled(text: str, token: "re.Pattern[str]") -> bytes | None:
@@ -111,196 +106,3 @@ def _spelled(text: str, token: "re.Pattern[str]") -> bytes | None:
         gap = _BETWEEN.match(text, found.end())
         position = gap.end() if gap else found.end()
     return bytes(data)
-
-
-# Bare digits ────────────────────────────────────────────────────────────────────────────────────────────────
-
-_BREAKS = re.compile(r"[\s,;:._/|+~-]+")
-_SIGNED = re.compile(r"[-+]?\d{1,3}(?:[\s,;]+[-+]?\d{1,3})*[\s,;]*")
-_HEX_TOKEN = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
-
-
-def _plain(text: str, notes: tuple[str, ...]) -> Pasted | None:
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    if re.search(r"(?<![0-9A-Fa-f])-\d", text) and _SIGNED.fullmatch(text):
-        data = bytes_of_decimals([t for t in re.split(r"[\s,;]+", text) if t])
-        return Pasted("decimal list", (data,), notes) if data else None
-    split = [[t for t in _BREAKS.split(line) if t] for line in lines]
-    tokens = [t for line in split for t in line]
-    if not tokens or not all(_HEX_TOKEN.fullmatch(t) for t in tokens):
-        return None
-    numbered = _numbered(split)
-    if numbered is not None:
-        split, notes = numbered, (*notes, "line numbers dropped")
-        tokens = [t for line in split for t in line]
-    prefixed = [t for t in tokens if t[:2] in ("0x", "0X")]
-    if len(prefixed) > 1 and len(prefixed) == len(tokens) and max(map(len, tokens)) > 4:
-        return Pasted("0x words", (_words(tokens),), (*notes, "the words are read in the order that they are written"))
-    bare = [[t[2:] if t[:2] in ("0x", "0X") else t for t in line] for line in split]
-    if not prefixed and len(tokens) > 1 and "".join(tokens).isdecimal():
-        decided = number_list(tokens, bracketed="," in text)
-        if decided is not None:
-            data, name, note = decided
-            return Pasted(name, (data,), (*notes, *note))
-    parts = _lines_of_hex(bare, lines)
-    return Pasted(_hex_name(text, tokens), parts, notes)
-
-
-def _numbered(split: list[list[str]]) -> list[list[str]] | None:
-    """The lines without their numbers, when each begins with the number after the line above's."""
-    if len(split) < 2 or not all(len(line) > 1 and line[0].isdecimal() and len(line[0]) < 7 for line in split):
-        return None
-    first = int(split[0][0])
-    if [int(line[0]) for line in split] != list(range(first, first + len(split))):
-        return None
-    if begins_frame(_leading(split[0])) or not begins_frame(_leading(split[0][1:])):
-        return None
-    return [line[1:] for line in split]
-
-
-def _leading(tokens: Sequence[str]) -> bytes:
-    digits = tokens[0].removeprefix("0x")
-    return bytes([int(digits[:2], 16)])
-
-
-def _lines_of_hex(split: list[list[str]], lines: list[str]) -> tuple[bytes, ...]:
-    if len(split) > 1 and all(len(line) > 1 for line in split):
-        firsts, others = {len(line[0]) for line in split}, {len(t) for line in split for t in line[1:]}
-        if len(firsts) == 1 and others == {2} and min(firsts) > 2:
-            raise PasteError(
-                "the first column looks like offsets, but they do not follow one another",
-                f"line 1: {lines[0][:40]!r}",
-                "paste the dump whole, or without the column",
-            )
-    contiguous = all(len(line) == 1 for line in split)
-    rows: list[str] = []
-    for line, shown in zip(split, lines, strict=True):
-        odd = [t for t in line if len(t) % 2]
-        if odd and not contiguous:
-            if max(map(len, line)) > 2:
-                raise odd_digits(odd[0], f"line {lines.index(shown) + 1}: {shown[:40]!r}")
-            line = [t.zfill(2) for t in line]  # single digits stand alone: "80 57 0 5"
-        rows.append("".join(line))
-    joined = "".join(rows)
-    if len(joined) % 2:
-        where = next((i for i, r in enumerate(rows) if len(r) % 2), 0)
-        raise odd_digits(rows[where][-24:], f"{len(joined)} digits in all; line {where + 1} ends so")
-    data = bytes.fromhex(joined)
-    first_words = split[0]
-    if len(first_words) > 3 and len({len(t) for t in first_words[:-1]}) == 1 and len(first_words[0]) in (4, 8, 16):
-        swapped = bytes.fromhex(first_words[0])[::-1]
-        if begins_frame(swapped) and not begins_frame(data):
-            raise PasteError(
-                f"these {4 * len(first_words[0])}-bit words look byte-swapped: {first_words[0]} would begin a frame "
-                "the other way round",
-                "line 1",
-                "paste single bytes: hexdump -C FILE, or xxd FILE",
-            )
-    if any(len(r) % 2 for r in rows):
-        return (data,)
-    return separate_frames([bytes.fromhex(r) for r in rows])
-
-
-def separate_frames(rows: list[bytes]) -> tuple[bytes, ...]:
-    """Lines as parts: one each when every line is a frame, else one run that was wrapped."""
-    if len(rows) > 1 and all(begins_frame(r) and len(r) >= HEADER for r in rows):
-        wrapped = len({len(r) for r in rows[:-1]}) == 1 and len(rows[-1]) <= len(rows[0])
-        if not wrapped or is_whole(rows[0]):
-            return tuple(rows)
-    return (b"".join(rows),)
-
-
-def odd_digits(digits: str, where: str) -> PasteError:
-    """The refusal of half a byte."""
-    return PasteError(
-        f"an odd number of hex digits: {digits!r}", where, "each byte takes two digits; paste all of them"
-    )
-
-
-def _words(tokens: list[str]) -> bytes:
-    digits = [t[2:] for t in tokens]
-    odd = next((t for t in digits if len(t) % 2), None)
-    if odd:
-        raise odd_digits(odd, f"in 0x{odd}")
-    plain = bytes.fromhex("".join(digits))
-    if begins_frame(bytes.fromhex(digits[0])[::-1]) or not begins_frame(plain):
-        raise PasteError(
-            f"{tokens[0]} is wider than a byte: these words may be byte-swapped, and the paste does not say",
-            "",
-            "print single bytes: hexdump -C FILE, or gdb's x/64xb",
-        )
-    return plain
-
-
-def _hex_name(text: str, tokens: list[str]) -> str:
-    if len(tokens) == 1:
-        return "hex" if tokens[0][:2].lower() != "0x" else "0x hex"
-    for separator, name in ((":", "colon"), ("-", "dash"), (".", "dot"), ("_", "underscore"), (",", "comma")):
-        if separator in text:
-            return f"{name}-separated hex"
-    if all(len(t) <= 2 for t in tokens):
-        return "hex pairs"
-    return "hex" if text.count("\n") >= len(tokens) - 1 else "hex groups"
-
-
-# Decimal or hexadecimal ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def number_list(tokens: Sequence[str], bracketed: bool) -> tuple[bytes, str, tuple[str, ...]] | None:
-    """Digits-only tokens as decimal, octal or hex bytes, or None for plain hex that nothing else explains.
-
-    ``bracketed`` says that they stand in a list as programs print them, where decimal is the custom.
-    """
-    longest = max(map(len, tokens))
-    decimal = bytes_of_decimals(tokens) if longest <= 3 else None
-    if longest == 3 and decimal is not None:
-        if all(len(t) == 3 for t in tokens) and all(set(t) <= set("01234567") and t < "400" for t in tokens):
-            octal = bytes(int(t, 8) for t in tokens)
-            if begins_frame(octal) and not begins_frame(decimal):
-                return octal, "octal bytes", ()
-            if begins_frame(octal) == begins_frame(decimal):
-                raise _undecided("octal or decimal", tokens)
-        return decimal, "decimal list", ()
-    if longest == 3 and all(len(t) == 3 and set(t) <= set("01234567") and t < "400" for t in tokens):
-        return bytes(int(t, 8) for t in tokens), "octal bytes", ()
-    if longest > 2 or decimal is None:
-        return None
-    as_hex = bytes(int(t, 16) for t in tokens)
-    padded = all(len(t) == 2 for t in tokens)
-    if as_hex == decimal:
-        return decimal, "decimal list", ()
-    if padded and (not bracketed or any(t[0] == "0" for t in tokens)):
-        return (
-            as_hex,
-            "hex pairs" if not bracketed else "hex list",
-            (),
-        )  # programs do not pad decimals with zeros
-    if begins_frame(as_hex) and not begins_frame(decimal):
-        return as_hex, "hex list", ("read as hexadecimal: as decimals they would not begin a frame",)
-    if begins_frame(decimal) and not begins_frame(as_hex):
-        return (
-            decimal,
-            "decimal list",
-            () if not padded else ("read as decimal: as hex it would not begin a frame",),
-        )
-    if is_whole(decimal) != is_whole(as_hex):
-        return (decimal, "decimal list", ()) if is_whole(decimal) else (as_hex, "hex list", ())
-    if not padded and begins_frame(decimal) and len(tokens) >= HEADER:
-        return decimal, "decimal list", ("read as decimal: programs print unpadded lists so",)
-    raise _undecided("decimal or hexadecimal", tokens)
-
-
-def _undecided(between: str, tokens: Sequence[str]) -> PasteError:
-    return PasteError(
-        f"these numbers can be {between}, and either way gives other bytes",
-        " ".join(tokens[:8]),
-        "write hexadecimal with 0x, or paste a hexdump -C",
-    )
-
-
-def bytes_of_decimals(tokens: Sequence[str]) -> bytes | None:
-    """Decimal tokens as bytes, negative ones as signed bytes; None when one is no byte."""
-    values = [int(t) for t in tokens]
-    if not all(-128 <= v <= 255 for v in values):
-        return None
-    return bytes(v & 0xFF for v in values)

@@ -8,10 +8,9 @@ import re
 from typing import NamedTuple
 
 from dcpdump.paste.base64_text import read_base64_token
-from dcpdump.paste.digits import odd_digits
 from dcpdump.paste.dumps import read_dump
 from dcpdump.paste.literals import read_literal
-from dcpdump.paste.pasted import HEADER, Pasted, begins_frame, counted
+from dcpdump.paste.pasted import CUT, HEADER, Pasted, begins_frame, counted, odd_digits
 
 _EDGE = r"(?<![0-9A-Za-z_:.\-])"
 _RUNS = tuple(
@@ -87,7 +86,7 @@ def read_log(text: str) -> Pasted | None:
     if skipped:
         notes.append(f"{counted(skipped, 'line')} without bytes ignored")
     if cut:
-        notes.append("the paste ends in '…': bytes after it are missing")
+        notes.append(CUT)
     return Pasted("log lines", tuple(bytes(part) for part in parts), tuple(notes))
 
 

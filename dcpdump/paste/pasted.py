@@ -6,11 +6,16 @@ lines are two frames or one that was wrapped. No byte is ever made up, moved or 
 
 from dataclasses import dataclass
 
+from dcpdump.errors import PasteError
+
 #: The first byte of every frame of the protocol.
 MAGICS = frozenset({0x80, 0x08, 0x81, 0x18, 0x82, 0x83})
 HEADER = 24
 #: How many bytes the repetitions in a paste may stand for: more is a damaged number, not a frame.
 LIMIT = 64 << 20
+
+#: What is said of a paste that ends in an ellipsis, and so is read as far as it goes.
+CUT = "the paste ends in '…': bytes after it are missing"
 
 #: What the user is shown when there is nothing to go by.
 EXAMPLE = "dcpdump explain '80 57 00 05 1f 00 02 10 …', or paste an xxd or hexdump -C dump"
@@ -38,3 +43,15 @@ def is_whole(data: bytes) -> bool:
 def counted(number: int, noun: str) -> str:
     """A count in words: ``1 line``, ``2 lines``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def left_out(where: str) -> PasteError:
+    """The refusal of a paste with an ellipsis in its middle."""
+    return PasteError("bytes are left out in the middle ('…')", where, "print all of the bytes and paste again")
+
+
+def odd_digits(digits: str, where: str) -> PasteError:
+    """The refusal of half a byte."""
+    return PasteError(
+        f"an odd number of hex digits: {digits!r}", where, "each byte takes two digits; paste all of them"
+    )

@@ -14,8 +14,8 @@ from dcpdump.spec.header import HEADER_LENGTH, header_fields
 from dcpdump.spec.names import CONTROL_KEYS, NOT_ERRORS
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
+from dcpdump.wire.key import SEPARATOR
 from dcpdump.wire.session import Session
-from dcpdump.wire.value import SEPARATOR
 
 _CONTROL = 0x5E
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from dcpdump.spec.names import COLLECTIONS
 from dcpdump.wire.frame import Frame
-from dcpdump.wire.value import RESERVED_IDS, Meaning, interpret, read_prefix
+from dcpdump.wire.key import RESERVED_IDS, read_prefix
+from dcpdump.wire.value import Meaning, interpret
 
 _HELLO, _STAT, _OPEN, _STREAM_REQ, _CONTROL, _MARKER = 0x1F, 0x10, 0x50, 0x53, 0x5E, 0x56
 _UNDERLYING_DATATYPE = 0x40

@@ -1,0 +1,224 @@
+"""Reassembly: pieces of one direction, by their offsets, put in order. Knows no sequence numbers and no segments.
+
+Of overlapping bytes the first to arrive stand. A hole is waited for as long as it may still be filled; then it is
+a Gap with a reason. What is kept while waiting is bounded, and all work is linear in what arrives.
+"""
+
+from typing import NamedTuple
+
+from dcpdump.net.backlog import Backlog
+from dcpdump.net.balance import Balance
+from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Event, Gap, Seen
+from dcpdump.net.history import History
+from dcpdump.net.limits import Limits
+from dcpdump.net.patience import Hole, Patience
+from dcpdump.net.repeats import is_twin, note_delivered, note_waiting
+
+
+class Fin(NamedTuple):
+    """Where a direction says that it ends, and when it said so: in bytes arrived, and in time."""
+
+    offset: int
+    arrived: int
+    since: int
+
+
+#: What a direction has that has not been seen yet: always empty, and shared, because half of all directions
+#: in a capture full of scans never begin.
+_NO_HISTORY = History(0)
+_NO_BACKLOG = Backlog()
+
+
+class Reassembly:
+    """``_place`` a piece, then ``_settle``: what is in order comes out, and what is not worth waiting for is a Gap.
+
+    While it is gathering, the first offset is not known: nothing comes out, and offsets may be negative.
+    """
+
+    __slots__ = (
+        "_acked",
+        "_arrived",
+        "_backlog",
+        "_balance",
+        "_ended",
+        "_fin",
+        "_gathering",
+        "_history",
+        "_limits",
+        "_now",
+        "_patience",
+        "_reset_at",
+        "_since",
+        "_top",
+        "deadline",
+        "joined_late",
+        "offset",
+    )
+
+    def __init__(self, limits: Limits, balance: Balance) -> None:
+        self.offset = 0  #: of the next byte to deliver
+        self.joined_late = False
+        self.deadline: int | None = None
+        self._limits = limits
+        self._balance = balance
+        self._history = _NO_HISTORY
+        self._backlog = _NO_BACKLOG
+        self._patience: Patience | None = None
+        self._gathering = False
+        self._since = 0  # when gathering began
+        self._now = 0
+        self._arrived = 0  # bytes that were new when they came
+        self._top = 0  # the end of the furthest piece
+        self._acked: int | None = None  # the offset up to which the receiver has all
+        self._fin: Fin | None = None
+        self._reset_at: int | None = None
+        self._ended = False
+
+    def _open(self) -> None:
+        """It makes room for what is to come."""
+        self._history = History(self._limits.history)
+        self._backlog = Backlog()
+        self._patience = Patience(self._limits)
+
+    def _clock(self, seen: Seen) -> int:
+        """Capture time; where a packet has none, that of the last one that had."""
+        if seen.ts_ns is not None:
+            self._now = seen.ts_ns
+        return self._now
+
+    # ── a piece comes in ────────────────────────────────────────────────────────────────────────────────────
+
+    def _place(self, start: int, payload: bytes, missing: int, seen: Seen) -> list[Event]:
+        """It puts a piece where it belongs: among what is had already, or among what waits."""
+        out: list[Event] = []
+        balance, size = self._balance, len(payload)
+        if start < self.offset and not self._gathering:
+            old = min(self.offset - start, size)
+            twin = old == size and size > 0 and is_twin(self._history, start, payload, seen, self._limits)
+            if size == 1 and not missing and start + 1 == self.offset and not twin:
+                balance.keepalive_bytes += 1
+                return out
+            out += note_delivered(balance, self._history, start, payload[:old], seen, twin=twin)
+            payload, start = payload[old:], start + old
+            missing -= min(missing, max(self.offset - start, 0)) if not payload else 0
+            start = max(start, self.offset)
+            if not payload and not missing:
+                return out
+        elif size == 1 and not missing and self._is_keepalive(start):
+            balance.keepalive_bytes += 1
+            return out
+        size = len(payload)
+        held = self._backlog.at(start)
+        if held is not None and len(held[0]) >= size and not missing:
+            return out + note_waiting(balance, self._limits, start, payload, held, seen)
+        end = start + size + missing
+        if self._fin is not None and end > self._fin.offset:
+            self._fin, self._ended = None, False  # it was not the last word
+        self._reset_at = None
+        self._arrived += size + missing
+        self._top = max(self._top, end)
+        self._backlog.add(start, self._arrived, payload, missing, self._now, seen)
+        balance.pending_bytes += size
+        return out
+
+    def _is_keepalive(self, start: int) -> bool:
+        """Whether one byte at ``start`` repeats the last one sent, or takes the place of the FIN."""
+        if self._fin is not None and start == self._fin.offset:
+            return True
+        return start + 1 == self._top and start > self.offset and self._backlog.at(start) is None
+
+    # ── bytes and gaps come out ─────────────────────────────────────────────────────────────────────────────
+
+    def _sweep(self, seen: Seen) -> list[Event]:
+        """It delivers from what waits all that is contiguous."""
+        if not self._backlog:
+            return []
+        out, self.offset = self._backlog.sweep(self.offset, self._history, self._balance, seen, self.joined_late)
+        return out
+
+    def _give_up(self, seen: Seen, now: int, aside: int) -> list[Event]:
+        """It decides which holes will not be filled any more; ``aside``: bytes that wait elsewhere."""
+        out: list[Event] = []
+        limits, backlog, patience, fin = self._limits, self._backlog, self._patience, self._fin
+        self.deadline = None
+        if patience is None:
+            return out
+        while True:
+            if backlog:
+                first = backlog.first
+                hole = Hole(first.start, first.order, first.since)
+            elif fin is not None and fin.offset > self.offset:
+                hole = Hole(*fin)
+            else:
+                patience.rest()
+                return out
+            acked = self._is_acked(hole.end)
+            if backlog.size + aside > limits.pending_bytes or len(backlog) > limits.pending_segments:
+                self._balance.overflows += 1
+            else:
+                over = fin is not None or self._reset_at is not None
+                resent = self._acked is not None and not over
+                over_since = max(self._reset_at or 0, fin.since if fin else 0)
+                if not patience.ends(hole, now, self._arrived, acked=acked, resent=resent, over_since=over_since):
+                    self.deadline = patience.deadline
+                    return out
+            out.append(self._gap(hole.end, LOST_BY_CAPTURE if acked else NOT_ACKED, seen))
+            out += self._sweep(seen)
+
+    def _flush(self, seen: Seen, reason: str) -> list[Event]:
+        """It delivers everything that waits; every hole on the way is a gap now."""
+        out = self._sweep(seen)
+        while self._backlog:
+            goal = self._backlog.first.start
+            lost = self._is_acked(goal) and reason != EVICTED
+            out.append(self._gap(goal, LOST_BY_CAPTURE if lost else reason, seen))
+            out += self._sweep(seen)
+        return out
+
+    def _is_acked(self, offset: int) -> bool:
+        return self._acked is not None and self._acked >= offset
+
+    def _gap(self, goal: int, reason: str, seen: Seen) -> Gap:
+        """It leaves a hole behind and goes on at ``goal``."""
+        gap = Gap(self.offset, goal - self.offset, reason, seen)
+        self._balance.hole(reason, gap.length)
+        self.offset = goal
+        return gap
+
+    def _fin_reached(self, seen: Seen) -> list[Event]:
+        """It ends once all up to the FIN is delivered or given up."""
+        if self._fin is None or self.offset < self._fin.offset or self._ended:
+            return []
+        self._ended = True
+        return [End(self.offset, "fin", seen)]
+
+    def _tail(self, seen: Seen) -> list[Event]:
+        """It reports what must have come after the last byte seen: before a FIN, or acknowledged.
+
+        One acknowledged byte may be a FIN that was not captured, and is not reported.
+        """
+        if self._fin is not None:
+            goal = self._fin.offset
+            reason = LOST_BY_CAPTURE if self._is_acked(goal) else END
+            return [self._gap(goal, reason, seen)] if goal > self.offset else []
+        acked = self._acked or 0
+        return [self._gap(acked, LOST_BY_CAPTURE, seen)] if acked > self.offset + 1 else []
+
+    # ── the first offset ────────────────────────────────────────────────────────────────────────────────────
+
+    def _ripe(self, now: int) -> bool:
+        """Whether nothing earlier than the first held byte is to be waited for."""
+        backlog, limits = self._backlog, self._limits
+        if backlog and self._is_acked(backlog.first.start):
+            return True
+        over = self._fin is not None and not backlog
+        return over or len(backlog) >= limits.late_segments or now - self._since >= limits.late_ns
+
+    def _shift(self, origin: int) -> None:
+        """It counts all offsets from ``origin``."""
+        self._backlog.shift(origin)
+        self._top -= origin
+        if self._acked is not None:
+            self._acked -= origin
+        if self._fin is not None:
+            self._fin = self._fin._replace(offset=self._fin.offset - origin)

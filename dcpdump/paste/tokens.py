@@ -1,0 +1,72 @@
+"""Tokens: source text and what programs print, cut into numbers, strings, brackets and words.
+
+Comments, casts and the wrappers around single bytes are language and say nothing about the bytes: they are gone.
+"""
+
+import re
+from typing import NamedTuple
+
+
+class Token(NamedTuple):
+    kind: str
+    text: str
+
+
+_token = tuple.__new__  # what a NamedTuple's own constructor calls, at half the cost
+_COMMENT_LINE = re.compile(r"/\*(?!.*/\*).*\*/[ \t]*$", re.M)  # a text column in a comment may itself hold "*/"
+_CAST = re.compile(
+    r"\((?:(?:un)?signed[ ]+)?(?:char|byte|Byte|u?int8_t|u?int8|sbyte|std::byte|u8|UInt8|uchar)\)"
+    r"|::(?:8|integer|binary|bytea|int|unsigned|big|bytes)\b(?:-[a-z]+)*|/(?:utf8|binary|integer|bytes)\b"
+)
+_WRAPPED = re.compile(
+    r"\b(?:std::byte|byte|uint8_t|uint8|u8|char|UInt8|Byte|sbyte|chr|Chr|CHR)[ ]?[({][ ]?"
+    r"([-+]?(?:0[xX][0-9a-fA-F]{1,2}|\d{1,3})|'[^'\n]{1,6}')[ ]?[)}]"
+)
+_TOKEN = re.compile(
+    r"""
+    \s*(?:(?P<comment>//[^\n]*|/\*.*?\*/|[#%](?=[ \t!])[^\n]*)
+  | (?P<string>[A-Za-z]{0,2}\$?(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'))
+  | (?P<repeats><repeats[ ](?:\d+)[ ]times>)
+  | (?P<number>[-+]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+(?![0-9a-fA-F])|0o[0-7_]+|16\#[0-9a-fA-F]+\#?|2\#[01]+\#?
+      |&[hH][0-9a-fA-F]+|\#?\$[0-9a-fA-F]+|\#[xX][0-9a-fA-F]+|[0-9][0-9a-fA-F]*[hH]?)
+      (?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)\b|uy\b|[uU]?[lLyY]{0,2}\b))
+  | (?P<ellipsis>\.{3,}|…)
+  | (?P<arrow>=>|->)
+  | (?P<open><<|[\[({])
+  | (?P<close>>>|[\])}])
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<other>\\.|\S))
+    """,
+    re.X | re.DOTALL,
+)
+
+
+def tokens_of(text: str) -> list[Token]:
+    """``text`` as tokens, without blanks, comments and casts."""
+    text = _COMMENT_LINE.sub("", text)
+    text = _WRAPPED.sub(r"\1", _CAST.sub("", text))
+    found = []
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "other"
+        if kind != "comment":
+            found.append(_token(Token, (kind, match[kind])))
+    return found
+
+
+class Quoted(NamedTuple):
+    """A string token taken apart: what stands before its quotes, in small letters, and what between them."""
+
+    prefix: str
+    quote: str
+    body: str
+
+    @property
+    def single(self) -> bool:
+        """Whether its escapes are those of single quotes, which many languages leave alone."""
+        return self.quote == "'" and "b" not in self.prefix
+
+
+def quoted(literal: str) -> Quoted:
+    """A string token taken apart."""
+    at = min((i for i in (literal.find('"'), literal.find("'")) if i >= 0), default=0)
+    return Quoted(literal[:at].lower(), literal[at], literal[at + 1 : -1])

@@ -1,0 +1,70 @@
+"""Bodies: a value's bytes taken apart, by what its datatype says is in them: Snappy, xattrs, JSON."""
+
+from dataclasses import dataclass
+
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.json_text import json_fault
+from dcpdump.wire.snappy import decompress
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A value taken apart: xattrs and the document's own bytes, decompressed."""
+
+    value: bytes
+    xattrs: tuple[tuple[bytes, bytes], ...] | None = None
+    faults: tuple[str, ...] = ()
+    compressed: bool = False  #: what ``value`` holds could not be decompressed
+
+
+def open_value(value: bytes, datatype: int) -> Body:
+    """It decompresses a value, splits its xattrs off and tries its JSON, as its datatype says, in that order."""
+    faults: list[str] = []
+    if datatype & SNAPPY:
+        plain, fault = decompress(value)
+        if plain is None:
+            return Body(value, None, (fault,), compressed=True)
+        value = plain
+    xattrs: tuple[tuple[bytes, bytes], ...] | None = None
+    if datatype & XATTR:
+        xattrs, value, fault = split_xattrs(value)
+        if fault:
+            faults.append(fault)
+    if datatype & JSON and value and not faults:
+        fault = json_fault(value)
+        if fault:
+            faults.append(fault)
+    return Body(value, xattrs, tuple(faults))
+
+
+def split_xattrs(value: bytes) -> tuple[tuple[tuple[bytes, bytes], ...] | None, bytes, str]:
+    """It splits a value into (xattrs, body, fault). The block is a 32-bit length, then length, key, 0, value, 0 …"""
+    if len(value) < 4:
+        return None, value, f"the xattrs need 4 bytes of length, the value has {len(value)}"
+    length = int.from_bytes(value[:4], "big")
+    if length > len(value) - 4:
+        return None, value, f"the xattrs claim {length} bytes, {len(value) - 4} are there"
+    pairs: list[tuple[bytes, bytes]] = []
+    at, end = 4, 4 + length
+    body = value[end:]
+    while at < end:
+        if at + 4 > end:
+            return tuple(pairs), body, f"xattr {len(pairs)} needs 4 bytes of length, {end - at} are left"
+        size = int.from_bytes(value[at : at + 4], "big")
+        stop = at + 4 + size
+        if stop > end:
+            return (
+                tuple(pairs),
+                body,
+                f"xattr {len(pairs)} claims {size} bytes, {end - at - 4} are left",
+            )
+        key, zero, text = value[at + 4 : stop].partition(b"\0")
+        if not zero or not text.endswith(b"\0"):
+            return (
+                tuple(pairs),
+                body,
+                f"xattr {len(pairs)} is not a key and a value, each ended by a zero byte",
+            )
+        pairs.append((key, text[:-1]))
+        at = stop
+    return tuple(pairs), body, ""

@@ -1,0 +1,72 @@
+"""Keys: the collection that a key begins with. An id as LEB128, or in the 5.x preview a name.
+
+Whether a key has either, the key does not tell: the caller knows it of the connection, or has inferred it.
+"""
+
+from dataclasses import dataclass
+
+from dcpdump.wire.frame import Problem
+
+RESERVED_IDS = range(1, 8)  #: collection ids that no data key has
+SEPARATOR = b"::"  #: between collection and key in the 5.x preview
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The LEB128 collection id at the start of a key: the id, its bytes, and what is odd about it."""
+
+    collection: int
+    size: int
+    fault: str = ""
+
+
+def read_prefix(key: bytes) -> Prefix | None:
+    """It reads the unsigned LEB128 collection id that starts a key; None where the key ends inside it."""
+    value = 0
+    for size, byte in enumerate(key[:6], 1):
+        value |= (byte & 0x7F) << (7 * (size - 1))
+        if byte & 0x80:
+            continue
+        if size > 5 or value > 0xFFFFFFFF:
+            return Prefix(value, size, "the collection id is longer than 32 bits")
+        if size > 1 and byte == 0:
+            return Prefix(value, size, "the collection id is not in its shortest form")
+        return Prefix(value, size)
+    return None
+
+
+def encode_prefix(collection: int) -> bytes:
+    """It writes a collection id as unsigned LEB128, shortest form."""
+    out = bytearray()
+    while collection > 0x7F:
+        out.append(collection & 0x7F | 0x80)
+        collection >>= 7
+    out.append(collection)
+    return bytes(out)
+
+
+def split_key(key: bytes, start: int, problems: list[Problem]) -> tuple[bytes, int | None]:
+    """It gives a key without its collection id, and the id. ``start`` is where the key stands in the frame."""
+    prefix = read_prefix(key)
+    if prefix is None:
+        problems.append(Problem("the key ends inside its collection id", start, start + len(key)))
+        return key, None
+    end = start + prefix.size
+    if prefix.fault:
+        problems.append(Problem(prefix.fault, start, end))
+    elif prefix.collection in RESERVED_IDS:
+        problems.append(Problem(f"collection id {prefix.collection} is reserved", start, end))
+    if prefix.size == len(key):
+        problems.append(Problem("the key has a collection id and nothing else", start, end))
+    return key[prefix.size :], prefix.collection
+
+
+def preview_collection(key: bytes, clen: int, start: int, problems: list[Problem], hints: list[str]) -> bytes | None:
+    """It gives the name of the collection in the first ``clen`` bytes of a key, as the 5.x preview had it."""
+    if clen > len(key):
+        problems.append(Problem(f"clen says {clen} but the key has {len(key)} bytes", start - 1, start, clen, len(key)))
+        return None
+    found = key.find(SEPARATOR)
+    if found >= 0 and found != clen:
+        hints.append(f"clen says {clen}, but the separator '::' stands at byte {found} of the key")
+    return key[:clen] if clen else None

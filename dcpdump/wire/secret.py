@@ -1,0 +1,31 @@
+"""Secrets: what of a frame may be a credential, and so is shown as asterisks."""
+
+import re
+
+from dcpdump.spec.header import HEADER_LENGTH
+
+MASK = b"*"
+_MECHANISM = re.compile(rb"(?:PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512))\Z")
+_PLAIN_NAME = re.compile(rb"[\w.@-]*")  # of a mechanism or a user: the only part of a secret that is shown
+
+
+def looks_secret(data: bytes, extras: int, key_length: int) -> bool:
+    """Whether it is an authentication of which the opcode or the magic is damaged: its key is a mechanism.
+
+    ``extras`` is where they end, and so where the key begins.
+    """
+    if extras != HEADER_LENGTH:
+        return False
+    return _MECHANISM.match(data, HEADER_LENGTH, HEADER_LENGTH + max(key_length, 0)) is not None
+
+
+def masked_body(data: bytes, framing: int, extras: int, key: int) -> bytes:
+    """It replaces whatever may be a credential: all of the body but a key that is a plain name.
+
+    ``framing``, ``extras`` and ``key`` are where these sections end. Where lengths are damaged a credential may
+    stand in any of them, and behind the frame's end: also in what the header calls the key, unless that is where
+    the body begins.
+    """
+    name = data[extras:key]
+    kept = name if extras == HEADER_LENGTH and _PLAIN_NAME.fullmatch(name) else MASK * len(name)
+    return data[:framing] + MASK * len(data[framing:extras]) + kept + MASK * len(data[key:])

@@ -1,0 +1,55 @@
+"""Tiles: the fields of one frame as they are laid over its bytes, and what does not fit. Knows no layout."""
+
+from dcpdump.spec.field import Blob, Field
+from dcpdump.spec.names import APPLICATION_STATUS
+from dcpdump.wire.frame import FieldValue, Problem, RawFrame, Section
+
+VALUE = Blob("value", "Value")
+REST = Blob("unexplained", "Unexplained")
+
+
+class Tiles:
+    """What is laid so far: end to end, so that in the end every byte of the frame is in exactly one field.
+
+    ``data`` are the bytes to show, in which credentials may be asterisks. ``lookup`` has the numbers by name.
+    """
+
+    __slots__ = ("data", "fields", "lookup", "problems", "raw")
+
+    def __init__(self, raw: RawFrame) -> None:
+        self.raw = raw
+        self.data = raw.data
+        self.fields: list[FieldValue] = []
+        self.problems: list[Problem] = []
+        self.lookup: dict[str, int] = {}
+
+    def blob(self, blob: Blob, start: int, end: int, section: Section) -> None:
+        """It lays one field over bytes as they are; it has no value where some of them were lost."""
+        value = None if self.raw.lost(start, end) else self.data[start:end]
+        self.fields.append(FieldValue(blob, start, end, value, section))
+
+    def fixed(self, fields: tuple[Field, ...], at: int, end: int, section: Section) -> int:
+        """It lays fields end to end as far as there are bytes; a field cut or lost has no value."""
+        for field in fields:
+            stop = at + field.width
+            if at >= end:
+                break
+            if stop > end or self.raw.lost(at, stop):
+                self.fields.append(FieldValue(field, at, min(stop, end), None, section))
+            else:
+                number = int.from_bytes(self.data[at:stop], "big")
+                self.fields.append(FieldValue(field, at, stop, number, section))
+                self.lookup[field.name] = number
+                self.check_name(field, number, at)
+            at = min(stop, end)
+        return at
+
+    def check_name(self, field: Field, number: int, at: int) -> None:
+        """It notes a number, or bits of it, for which the field's names have no word."""
+        if field.names is None:
+            return
+        odd = field.names.unknown(number)
+        if odd >= 0 and not (field.name == "status" and number >= APPLICATION_STATUS):
+            self.problems.append(
+                Problem(f"{field.label} 0x{odd:0{2 * field.width}x} has no name", at, at + field.width)
+            )
