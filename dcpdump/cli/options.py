@@ -3,7 +3,7 @@
 import os
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +42,7 @@ class Selection:
     filter: FrameFilter
     count: int | None
     window: TimeWindow | None
+    texts: Mapping[str, str]  #: the options that the filter was made of, by their names
 
     def begin(self, start_ns: int | None) -> None:
         """It hears the time of the first packet, from which relative times count."""
@@ -104,17 +105,16 @@ def selection_options(*, captures: bool) -> Callable[[Command], Command]:
 
 def selection(options: dict[str, Any]) -> Selection:
     """It takes the options that choose frames out of ``options``. Raises FilterError."""
-    found: list[Clause] = []
-    for name, parse, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES):
-        text = options.pop(name.replace("-", "_"), None)
-        if text is not None:
-            found.append(parse(text))
+    names = [name for name, _, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES)] + ["since", "until"]
+    given = {name: options.pop(name.replace("-", "_"), None) for name in names}
+    texts = {name: text for name, text in given.items() if text is not None}
+    found = [parse(texts[name]) for name, parse, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES) if name in texts]
     if options.pop("problems", False):
         found.append(clauses.with_problems)
-    window = _window(options.pop("since", None), options.pop("until", None))
+    window = _window(texts.get("since"), texts.get("until"))
     if window is not None:
         found.append(window)
-    return Selection(FrameFilter(tuple(found)), options.pop("count", None), window)
+    return Selection(FrameFilter(tuple(found)), options.pop("count", None), window, texts)
 
 
 def _window(since: str | None, until: str | None) -> TimeWindow | None:
@@ -154,11 +154,12 @@ class Size(click.ParamType):  # type: ignore[type-arg]
         return int(digits) * unit
 
 
-def display_options(command: Command) -> Command:
-    """It adds the options that say how to show frames, and where."""
-    formats = ["table", "grid", "line", "ndjson", "csv"]
-    for option in (
-        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help="Salt of --redact's hashes."),
+def display_options(
+    formats: Sequence[str] = ("table", "grid", "line", "ndjson", "csv"),
+) -> Callable[[Command], Command]:
+    """It adds the options that say how to show frames, and where; the first of ``formats`` is the default."""
+    rows = [
+        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help="Salt of the hashes of --redact."),
         click.option(
             "--redact-level",
             type=click.Choice(["partial", "full"]),
@@ -170,15 +171,17 @@ def display_options(command: Command) -> Command:
         click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all."),
         click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all."),
         click.option(
-            "--color",
-            type=click.Choice(["auto", "always", "never"]),
-            default="auto",
-            help="Colour for people.",
+            "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour for people."
         ),
-        click.option("-f", "--format", type=click.Choice(formats), default="table", show_default=True),
-    ):
-        command = option(command)
-    return command
+        click.option("-f", "--format", type=click.Choice(formats), default=formats[0], show_default=True),
+    ]
+
+    def add(command: Command) -> Command:
+        for option in rows:
+            command = option(command)
+        return command
+
+    return add
 
 
 def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Display:

@@ -1,6 +1,7 @@
 """Sink: where output goes. Standard output, or a file that appears whole or not at all."""
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -32,12 +33,15 @@ class Sink:
         self._size = 0
         self._final: Path | None = None
         self._part: Path | None = None
-        if path is None or path == "-":
+        if path in (None, "-", "/dev/stdout"):
             self._file: BinaryIO = sys.stdout.buffer
             self._encoding = sys.stdout.encoding or "utf-8"
             return
         self._encoding = "utf-8"
         self._final = Path(path)
+        if _is_device(self._final):
+            self._file = _opened(self._final)  # there is nothing to replace, and it must not be
+            return
         _refuse_to_harm(self._final, force, inputs)
         try:
             handle, name = tempfile.mkstemp(prefix=f".{self._final.name}.", suffix=".part", dir=self._final.parent)
@@ -58,11 +62,21 @@ class Sink:
         if self._size >= _BLOCK:
             self.flush()
 
+    def encoded(self, text: str) -> bytes:
+        """It gives the bytes that text becomes here."""
+        return _encoded(text, self._encoding)
+
     def flush(self) -> None:
         """It writes what is pending, so that a reader of a pipe sees it now."""
         text, self._pending, self._size = "".join(self._pending), [], 0
+        self.write_encoded(self.encoded(text))
+
+    def write_encoded(self, data: bytes) -> None:
+        """It writes what ``encoded`` gave, behind what was written before."""
+        if self._pending:
+            self.flush()
         try:
-            self._file.write(_encoded(text, self._encoding))
+            self._file.write(data)
             self._file.flush()
         except BrokenPipeError as error:
             raise PipeClosed from error
@@ -80,14 +94,21 @@ class Sink:
         # Interrupted work is shown on standard output as far as it got; a file needs all of it.
         if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError))):
             self.flush()
-        if self._final is None or self._part is None:
+        if self._final is None:
             return
-        if error is not None and not isinstance(error, KeyboardInterrupt):
+        if self._part is None:
+            self._file.close()
+            return
+        if error is not None:
             self.abandon()
             return
-        os.fsync(self._file.fileno())
-        self._file.close()
-        os.replace(self._part, self._final)
+        try:
+            os.fsync(self._file.fileno())
+            self._file.close()
+            os.replace(self._part, self._final)
+        except OSError as failed:
+            self.abandon()
+            raise OutputError(f"cannot write: {(failed.strerror or str(failed)).lower()}", str(self._final)) from failed
 
     def abandon(self) -> None:
         """It gives the file up: nothing appears under its name."""
@@ -95,6 +116,22 @@ class Sink:
             self._file.close()
             self._part.unlink(missing_ok=True)
             self._part = None
+
+
+def _is_device(path: Path) -> bool:
+    """Whether it is a place that takes bytes and is no file: /dev/null, a named pipe."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open(path, "wb", buffering=0)
+    except OSError as error:
+        raise OutputError(f"cannot write: {(error.strerror or '').lower()}", str(path)) from error
 
 
 def _refuse_to_harm(final: Path, force: bool, inputs: Iterable[str]) -> None:

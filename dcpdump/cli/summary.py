@@ -1,9 +1,12 @@
 """What is said beside the frames: the balance of bytes, damage, and why nothing was found."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dcpdump.capture import Capture
+from dcpdump.cli import exit as code
+from dcpdump.cli.options import note
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 
@@ -11,6 +14,30 @@ _TLS_HINT = (
     "capture an unencrypted port (11210, or 11209 between nodes) or on loopback inside the node; "
     "with a key log, tshark can decrypt"
 )
+
+
+def summarise(dissector: Dissector, captures: Sequence[Capture], shown: int, form: str) -> None:
+    """It tells on standard error what a run came to: damage always, the balance as ``form`` has it."""
+    for line in damage_lines(captures):
+        note(line)
+    if form == "json":
+        note(json.dumps(balance(dissector, captures, shown)))
+    elif dissector.tally.frames == 0:
+        what, hint = nothing_found(dissector)
+        note(f"dcpdump: error: {what}")
+        note(f"hint: {hint}")
+    elif form == "text":
+        note(balance_line(dissector, shown))
+
+
+def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
+    """It gives the exit code of a run that read everything it could."""
+    tally, net = dissector.tally, dissector.balance
+    if any(capture.health.damage_count for capture in captures):
+        return code.DAMAGED
+    if tally.frames == 0:
+        return code.UNUSABLE
+    return code.DAMAGED if tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
 
 
 def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> dict[str, Any]:

@@ -27,11 +27,14 @@ def _grid(record: Record, value_bytes: int | None) -> list[Line]:
     if value is not None and value_bytes is not None and len(data) - value.start > value_bytes:
         shown = (value.start + value_bytes + 3) // 4 * 4
         shown = min(shown, len(data))
-    texts = [(f.start, f.end) for f in record.frame.fields if f.section in _TEXT and isinstance(f.value, bytes)]
+    texts = bytearray(len(data))  # 1 where a byte is of a text
+    for field in record.frame.fields:
+        if field.section in _TEXT and isinstance(field.value, bytes):
+            texts[field.start : field.end] = b"\1" * (field.end - field.start)
     out = [*HEAD, rule(4)]
     for start in range(0, shown, 4):
         row = data[start : min(start + 4, shown)]
-        cells = "".join(f"| {_cell(byte, _is_text(start + i, texts)):<14}" for i, byte in enumerate(row))
+        cells = "".join(f"| {_cell(byte, texts[start + i] == 1):<14}" for i, byte in enumerate(row))
         out += [f"{start:8d}{cells}|", rule(len(row))]
     if shown < len(data):
         out.append(f"        … {len(data) - shown:,} more bytes")
@@ -41,10 +44,6 @@ def _grid(record: Record, value_bytes: int | None) -> list[Line]:
 def rule(cells: int) -> str:
     """It draws the line under a row of so many bytes."""
     return " " * 8 + _RULE * cells + "+"
-
-
-def _is_text(at: int, texts: list[tuple[int, int]]) -> bool:
-    return any(start <= at < end for start, end in texts)
 
 
 def _cell(byte: int, text: bool) -> str:

@@ -6,7 +6,7 @@ TX is what the side that wants changes sends, RX what it receives.
 from dcpdump.escape import safe
 from dcpdump.record import Record, iso_time, masked, value_length
 from dcpdump.render.lines import Kind, Line
-from dcpdump.spec.field import Bits, Choice, Field, Sender
+from dcpdump.spec.field import Bits, Choice, Field, Message, Sender
 from dcpdump.spec.names import STATUS
 from dcpdump.wire.frame import FieldValue, Section
 
@@ -24,7 +24,10 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
         parts.append(iso_time(where.ts_ns))
     if record.connection is not None:
         parts.append(f"c{record.connection}")
-    parts += [spoken_direction(record), _message(record)]
+    parts += [
+        speaks(record.frame.message, response=record.frame.magic.response, direction=record.direction),
+        _message(record),
+    ]
     if record.frame.raw.gap_before:
         parts.append(f"[after {record.frame.raw.gap_before:,} bytes lost or skipped]")
     if record.latency_ns is not None and record.request is not None:
@@ -34,12 +37,11 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
     return [Line(Kind.PROBLEM if record.problems else Kind.FIELD, " ".join(parts))]
 
 
-def spoken_direction(record: Record) -> str:
+def speaks(message: Message, *, response: bool, direction: int) -> str:
     """It says TX or RX, by who sends such a message where the protocol tells, else by who connected."""
-    sender = record.frame.message.sender
     consumer = {Sender.CONSUMER: True, Sender.CLIENT: True, Sender.PRODUCER: False, Sender.SERVER: False}
-    asks = consumer.get(sender, (record.direction == 0) is not record.frame.magic.response)
-    return "TX" if asks is not record.frame.magic.response else "RX"
+    asks = consumer.get(message.sender, (direction == 0) is not response)
+    return "TX" if asks is not response else "RX"
 
 
 def spoken_name(name: str) -> str:
@@ -74,11 +76,16 @@ def _field(record: Record, value: FieldValue) -> list[str]:
     field = value.field
     if value.section not in (Section.EXTRAS, Section.VALUE) or not isinstance(field, Field) or value.group:
         return []
-    number = value.value
-    if not isinstance(number, int) or (not number and not field.seqno and not isinstance(field.names, Choice)):
-        return []
-    name = _SHORTER.get(record.frame.message.name, {}).get(field.name) or _WORDS.get(field.name, field.name)
-    return [f"{name.replace('_', '-')}={_number(field, number)}"]
+    text = word(record.frame.message.name, field, value.value) if isinstance(value.value, int) else ""
+    return [text] if text else []
+
+
+def word(message: str, field: Field, number: int) -> str:
+    """It writes a field as ``name=value``; nothing where the value is 0 and says no more than that."""
+    if not number and not field.seqno and not isinstance(field.names, Choice):
+        return ""
+    name = _SHORTER.get(message, {}).get(field.name) or _WORDS.get(field.name, field.name)
+    return f"{name.replace('_', '-')}={_number(field, number)}"
 
 
 def _groups(record: Record) -> list[str]:

@@ -24,6 +24,11 @@ class Palette:
                 before, _, after = Style.parse(name).render("\0", color_system=ColorSystem.STANDARD).partition("\0")
                 self._codes[kind] = (before, after)
 
+    @property
+    def paints(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self._codes)
+
     def paint(self, line: Line) -> str:
         """It gives the line's text, in its kind's colour."""
         before, after = self._codes.get(line.kind, ("", ""))

@@ -67,7 +67,13 @@ def _rows(record: Record, value_bytes: int | None) -> list[Row]:
             item = field.item
             rows.append((f"Body (item {item}):", "", ""))
         indent = "" if field.section in (Section.HEADER, Section.KEY) or _is_whole_value(field) else "  "
-        rows.append((indent + field.field.label, _place(field), _text(record, field, value_bytes)))
+        rows.append(
+            (
+                indent + field.field.label,
+                span(field.start, field.end, header=field.section is Section.HEADER),
+                _text(record, field, value_bytes),
+            )
+        )
         if field.section is Section.VALUE and _is_whole_value(field):
             rows += _xattrs(record)
     return rows
@@ -77,20 +83,19 @@ def _is_whole_value(field: FieldValue) -> bool:
     return isinstance(field.field, Blob) and field.group in ("", "secret") and field.field.label[0].isupper()
 
 
-def _place(field: FieldValue) -> str:
-    last = field.end - 1
-    if field.start == last:
+def span(start: int, end: int, *, header: bool = False) -> str:
+    """It writes the place of bytes ``start`` … ``end``-1: (8-11), (54); two bytes of the header are (2,3)."""
+    last = end - 1
+    if start == last:
         return f"({last})"
-    if field.section is Section.HEADER and field.end - field.start == _PAIR:
-        return f"({field.start},{last})"
-    return f"({field.start}-{last})"
+    return f"({start},{last})" if header and end - start == _PAIR else f"({start}-{last})"
 
 
 def _text(record: Record, field: FieldValue, value_bytes: int | None) -> str:
     if field.value is None:
         return _lost(record, field)
     if isinstance(field.value, int) and isinstance(field.field, Field):
-        return _number(field.field, field.value)
+        return number(field.field, field.value)
     data = field.value if isinstance(field.value, bytes) else b""
     if field.group == "secret":
         return f"<secret {len(data)} B>"
@@ -107,8 +112,9 @@ def _text(record: Record, field: FieldValue, value_bytes: int | None) -> str:
     return _hex(data, value_bytes)
 
 
-def _number(field: Field, number: int) -> str:
-    return f"0x{number:0{2 * field.width}x}{_spoken(field.names, number)}"
+def number(field: Field, value: int) -> str:
+    """It writes a field's value: in hexadecimal, as wide as it is, and what it means."""
+    return f"0x{value:0{2 * field.width}x}{_spoken(field.names, value)}"
 
 
 def _spoken(names: Names | None, number: int) -> str:
@@ -141,7 +147,7 @@ def _value(record: Record, wire: bytes, value_bytes: int | None) -> str:
     if body.compressed or not names:
         return text
     size = f", {len(wire):,} bytes on the wire" if "Snappy" in names else ""
-    return f"{text} ({names}{size})".lstrip()
+    return f"{text} ({names}{size})" if text else f"({names}{size})"
 
 
 def _datatype_names(record: Record) -> tuple[str, ...]:

@@ -1,0 +1,96 @@
+"""Reading in bulk: the same frames as one by one, chosen and written many at a time."""
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dcpdump.cli.forks import Forks
+from dcpdump.cli.reading import Reading
+from dcpdump.columnar.block import Block
+from dcpdump.columnar.dissection import Dissection
+from dcpdump.columnar.filter import masks
+from dcpdump.columnar.input import blocks_of
+from dcpdump.columnar.part import Part
+from dcpdump.dissect import Dissector
+from dcpdump.filter.clauses import with_problems
+from dcpdump.net.limits import Limits
+from dcpdump.render.bulk import Bulk, wanted_rows
+
+#: Input of less than this is done in one process: starting others would take longer.
+FORK_BYTES = 24 * 1024 * 1024
+#: Fewer rows than this are written sooner than another process is started.
+FORK_ROWS = 1000
+
+
+class BulkReading(Reading):
+    """A Reading of files that are all there. ``jobs``: how many processes may write texts."""
+
+    def __init__(self, *arguments: Any, jobs: int = 1, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._bulk = Bulk(self._form, self._view)
+        chosen = self._chosen
+        problems = with_problems in chosen.filter.clauses
+        self._masks = masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems)
+        size = sum(os.path.getsize(capture.name) for capture in self._captures if capture.rereadable)
+        self._forks = Forks(jobs if size >= FORK_BYTES else 1)
+
+    @staticmethod
+    def _dissecting(limits: Limits, show_secrets: bool) -> Dissector:
+        return Dissection(limits, show_secrets=show_secrets)
+
+    def _read(self) -> None:
+        # What is made here is freed by its last user; looking for cycles in it would take a tenth of the time.
+        gc.disable()
+        try:
+            self._read_blocks()
+        except BaseException:
+            self._forks.abandon()
+            raise
+        finally:
+            gc.enable()
+
+    def _read_blocks(self) -> None:
+        dissection = self._dissector
+        if not isinstance(dissection, Dissection):
+            raise TypeError("a reading in bulk dissects in bulk")
+        for block in blocks_of(self._captures):
+            self._meet(block)
+            if self._write(dissection.feed_block(block)):
+                break
+        else:
+            self._write(dissection.close_blocks())
+        self._put(self._forks.finish())
+
+    def _meet(self, block: Block) -> None:
+        """It hears of a block before it is read; the first tells the selection when the capture begins."""
+        self._chosen.begin(block.where(0).ts_ns)
+
+    def _write(self, parts: list[Part]) -> bool:
+        """It writes the rows that are wanted; true when there are enough."""
+        for part in parts:
+            rows = wanted_rows(part, self._masks)
+            if self._chosen.count is not None:
+                rows = rows[: self._chosen.count - self._shown]
+            if len(rows):
+                self._shown += len(rows)
+                self._show_rows(part, rows)
+            if self._shown == self._chosen.count:
+                return True
+        return False
+
+    def _show_rows(self, part: Part, rows: list[int]) -> None:
+        if len(rows) < FORK_ROWS:
+            # What little there is may not overtake what children still write.
+            self._put(self._forks.finish())
+            self._put([self._maker(part, rows)()])
+        else:
+            self._put(self._forks.put(self._maker(part, rows)))
+
+    def _maker(self, part: Part, rows: Sequence[int]) -> Callable[[], bytes]:
+        bulk, sink = self._bulk, self._sink
+        return lambda: sink.encoded("".join(bulk.texts(part, rows)))
+
+    def _put(self, texts: Iterable[bytes]) -> None:
+        for text in texts:
+            self._sink.write_encoded(text)

@@ -1,0 +1,188 @@
+"""dcpdump export: captures → the columnar tables."""
+
+import gc
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dcpdump.capture import Capture, expand, open_capture
+from dcpdump.cli import exit as code
+from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
+from dcpdump.cli.sink import Sink
+from dcpdump.cli.summary import status_of, summarise
+from dcpdump.filter.clauses import with_problems
+from dcpdump.net.limits import DEFAULT, Limits
+
+if TYPE_CHECKING:
+    from dcpdump.columnar.block import Block
+    from dcpdump.columnar.part import Part
+    from dcpdump.columnar.tables import Tables
+
+#: Input of less than this is done in one thread: others would only wait.
+BESIDE_BYTES = 4 * 1024 * 1024
+
+
+class ExtraMissing(click.UsageError):
+    """An optional package is not installed."""
+
+    hint = "pip install 'dcpdump[parquet]'"
+
+
+@click.command()
+@click.argument("captures", nargs=-1, metavar="CAPTURE…")
+@selection_options(captures=True)
+@display_options(("parquet", "arrow", "csv"))
+@click.option("--schema", is_flag=True, help="Print the tables' columns and their types, and do nothing.")
+@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
+@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Threads at work; the default: the cores.")
+@click.option(
+    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
+def export(
+    captures: tuple[str, ...],
+    schema: bool,
+    salvage: bool,
+    memory: int,
+    jobs: int | None,
+    summary: str,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Write the frames of captures as columns: tables for DuckDB, pandas, Polars, Spark.
+
+    DIR gets frames, gaps (bytes that were never captured) and files (what was read), each with the same
+    columns for every capture. It appears whole or not at all.
+    """
+    _need_pyarrow()
+    chosen, shown = selection(options), display({**options, "color": "never"})
+    if schema:
+        _print_schemas()
+        return code.DONE
+    if not captures:
+        raise click.UsageError("Missing argument 'CAPTURE…'.")
+    if shown.path is None:
+        raise click.UsageError("Missing option '-o': the folder to write to.")
+    inputs = [open_capture(path, salvage=salvage) for path in expand(captures)]
+    size = sum(os.path.getsize(capture.name) if capture.rereadable else BESIDE_BYTES for capture in inputs)
+    beside = (jobs or os.cpu_count() or 1) > 1 and size >= BESIDE_BYTES
+    limits = replace(DEFAULT, memory=memory)
+    return Exporting(inputs, chosen, shown, limits, beside=beside).run("none" if quiet else summary)
+
+
+# Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
+export.params = [option for option in export.params if option.name != "color"]
+for _option in export.params:
+    if isinstance(_option, click.Option) and _option.name == "output":
+        _option.metavar, _option.help = "DIR", "The folder to write: whole or not at all."
+    if isinstance(_option, click.Option) and _option.name == "force":
+        _option.help = "Let -o replace the tables of an earlier export."
+
+
+class Exporting:
+    """One run over captures: what was chosen, where it goes, and what it came to."""
+
+    def __init__(
+        self, captures: Sequence[Capture], chosen: Selection, shown: Display, limits: Limits, *, beside: bool
+    ) -> None:
+        from dcpdump.columnar.decode import FrameTable
+        from dcpdump.columnar.dissection import Dissection
+        from dcpdump.columnar.filter import masks
+        from dcpdump.columnar.tables import Files
+
+        self._captures = captures
+        self._chosen = chosen
+        self._shown = shown
+        self._beside = beside
+        self._dissection = Dissection(limits, show_secrets=shown.show_secrets)
+        problems = with_problems in chosen.filter.clauses
+        self._table = FrameTable(
+            masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems),
+            shown.value_bytes,
+            count=chosen.count,
+            show_secrets=shown.show_secrets,
+            redactor=shown.redactor,
+        )
+        self._files = Files()
+
+    def run(self, summary: str) -> int:
+        """It reads everything (or as much as was asked for), writes the tables, and gives the exit code."""
+        from dcpdump.columnar.tables import Tables
+
+        # What is made here is freed by its last user; looking for cycles in it would take a tenth of the time.
+        gc.disable()
+        try:
+            with Tables(self._shown.path or "", self._shown.format, force=self._shown.force) as tables:
+                self._read(tables)
+                if self._dissection.tally.frames:
+                    problems = {each.name: [str(damage) for damage in each.damage] for each in self._captures}
+                    tables.feed("files", self._files.rows(problems))
+                    tables.publish()
+        finally:
+            gc.enable()
+        summarise(self._dissection, self._captures, self._table.rows, summary)
+        return status_of(self._dissection, self._captures)
+
+    def _read(self, tables: "Tables") -> None:
+        from dcpdump.columnar.part import joined
+        from dcpdump.columnar.stage import Stage
+        from dcpdump.columnar.tables import gap_rows
+
+        writing: Stage[Any] = Stage(lambda batch: tables.feed("frames", batch), beside=self._beside)
+
+        def decode(parts: "list[Part]") -> None:
+            batch = self._table.feed(joined(parts))
+            if batch is not None:
+                writing.feed(batch)
+
+        decoding: Stage[list[Part]] = Stage(decode, beside=self._beside)
+        dissection = self._dissection
+        for block in self._blocks():
+            self._files.feed(block)
+            parts = dissection.feed_block(block)
+            if parts:
+                decoding.feed(parts)
+            if dissection.gaps:
+                tables.feed("gaps", gap_rows(dissection.gaps, self._shown.redactor))
+                dissection.gaps.clear()
+            if self._table.full:
+                break
+        else:
+            for part in dissection.close_blocks():
+                decoding.feed([part])
+            tables.feed("gaps", gap_rows(dissection.gaps, self._shown.redactor))
+        decoding.close()
+        writing.close()
+
+    def _blocks(self) -> "Iterator[Block]":
+        from dcpdump.columnar.block import NO_TIME
+        from dcpdump.columnar.input import blocks_of
+
+        first = True
+        for block in blocks_of(self._captures):
+            if first:
+                start = int(block.ts_ns[0])
+                self._chosen.begin(None if start == NO_TIME else start)
+                first = False
+            yield block
+
+
+def _need_pyarrow() -> None:
+    try:
+        import dcpdump.columnar.schema  # noqa: F401
+    except ImportError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ExtraMissing("tables need pyarrow, which is not installed") from error
+
+
+def _print_schemas() -> None:
+    from dcpdump.columnar import schema
+    from dcpdump.columnar.tables import SCHEMAS
+
+    with Sink(None) as sink:
+        sink.write("\n".join(schema.text(make()) for make in SCHEMAS.values()))

@@ -1,0 +1,125 @@
+"""Columns: the columns of a batch under construction, filled in pieces, some rows here and some there."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpdump.columnar import laid
+from dcpdump.columnar.part import Numbers
+from dcpdump.columnar.plan import Array
+
+
+class Vocabulary:
+    """The words of the columns that have few, numbered the same way in every batch."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, Numbers[str]] = {}
+        self._arrays: dict[str, pa.Array] = {}
+        self._nothing: dict[str, pa.Array] = {}
+
+    def codes(self, column: str, words: Sequence[str]) -> Array:
+        """It gives the numbers of words in a column."""
+        return self._words.setdefault(column, Numbers()).of(words)
+
+    def array(self, column: str) -> pa.Array:
+        """It gives all words of a column."""
+        words = self._words.setdefault(column, Numbers())
+        array = self._arrays.get(column)
+        if array is None or len(array) != len(words):
+            array = self._arrays[column] = pa.array(words.all, pa.string())
+        return array
+
+    def nothing(self, column: str, kind: pa.DataType, count: int) -> pa.Array:
+        """It gives nulls for a column. Batches share them, since most columns are null in most batches."""
+        array = self._nothing.get(column)
+        if array is None or len(array) < count:
+            array = self._nothing[column] = laid.nothing(count, kind)
+        return array.slice(0, count)
+
+
+class Columns:
+    """A batch of ``count`` rows. What is never put is null."""
+
+    def __init__(self, schema: pa.Schema, count: int, vocabulary: Vocabulary) -> None:
+        self._schema = schema
+        self._count = count
+        self._vocabulary = vocabulary
+        self._numbers: dict[str, tuple[Array, Array]] = {}
+        self._codes: dict[str, Array] = {}
+        self._picked: dict[str, tuple[Array, list[pa.Array]]] = {}
+        self._whole: dict[str, Array] = {}
+
+    def all(self, name: str, values: Array) -> None:
+        """It fills a column of numbers."""
+        self._whole[name] = values
+
+    def numbers(self, name: str, rows: Array, values: Any) -> None:
+        """It puts numbers into some rows."""
+        if name not in self._numbers:
+            kind = self._schema.field(name).type.to_pandas_dtype()
+            self._numbers[name] = np.zeros(self._count, kind), np.ones(self._count, bool)
+        column, null = self._numbers[name]
+        column[rows] = values
+        null[rows] = False
+
+    def moments(self, name: str, rows: Array, values: Array) -> None:
+        """It puts times into some rows, in the column's own unit."""
+        column, null = np.zeros(self._count, np.int64), np.ones(self._count, bool)
+        column[rows], null[rows] = values, False
+        self._numbers[name] = column, null
+
+    def words(self, name: str, rows: Array, words: Sequence[str], which: Array | int = 0) -> None:
+        """It puts words into some rows: which of ``words`` each."""
+        if name not in self._codes:
+            self._codes[name] = np.full(self._count, -1, np.int32)
+        if len(rows):
+            self._codes[name][rows] = self._vocabulary.codes(name, words)[which]
+
+    def pick(self, name: str, rows: Array, source: pa.Array, which: Array | None = None) -> None:
+        """It puts values of an array into some rows: which of them each, or one after the other."""
+        if name not in self._picked:
+            self._picked[name] = np.full(self._count, -1, np.int64), []
+        index, sources = self._picked[name]
+        if which is not None:
+            source = source.take(laid.places(which))
+        index[rows] = sum(map(len, sources)) + np.arange(len(source))
+        sources.append(source)
+
+    def objects(self, name: str, rows: list[int], values: list[Any]) -> None:
+        """It puts Python's own objects into some rows, whatever the column is."""
+        kind = self._schema.field(name).type
+        if pa.types.is_dictionary(kind):
+            words = list(dict.fromkeys(values))
+            self.words(name, np.array(rows), words, np.array([words.index(value) for value in values]))
+        elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            self.numbers(name, np.array(rows), np.array(values, kind.to_pandas_dtype()))
+        else:
+            self.pick(name, np.array(rows), pa.array(values, kind))
+
+    def batch(self) -> pa.RecordBatch:
+        """It gives the batch."""
+        return pa.RecordBatch.from_arrays([self._array(field) for field in self._schema], schema=self._schema)
+
+    def _array(self, field: pa.Field) -> pa.Array:
+        name, kind = field.name, field.type
+        if name in self._whole:
+            return laid.numbers(self._whole[name], kind)
+        if name in self._numbers:
+            return laid.numbers(self._numbers[name][0], kind, self._numbers[name][1])
+        if name in self._codes:
+            codes = self._codes[name]
+            return pa.DictionaryArray.from_arrays(
+                laid.numbers(codes, pa.int32(), codes < 0), self._vocabulary.array(name), safe=False
+            )
+        if name in self._picked:
+            index, sources = self._picked[name]
+            source = sources[0] if len(sources) == 1 else pa.concat_arrays(sources)
+            if len(source) == self._count and np.array_equal(index, np.arange(self._count)):
+                return source
+            return source.take(laid.places(index, index < 0))
+        if pa.types.is_dictionary(kind):  # with the words of the batches before, which a file may not take back
+            none = self._vocabulary.nothing(name, pa.int32(), self._count)
+            return pa.DictionaryArray.from_arrays(none, self._vocabulary.array(name), safe=False)
+        return self._vocabulary.nothing(name, kind, self._count)

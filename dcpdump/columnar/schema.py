@@ -1,0 +1,196 @@
+"""The schemas of the tables: one column for each name of the flat record, typed by the protocol table.
+
+They are the same for every capture. A column of 64 bits stays one, bytes stay bytes, an enumeration is its
+number beside its name.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+
+import pyarrow as pa
+
+from dcpdump.record import columns
+from dcpdump.spec import MESSAGES, PUSHES
+from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
+from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
+
+FRAMES = "dcpdump.frames/1"
+GAPS = "dcpdump.gaps/1"
+FILES = "dcpdump.files/1"
+
+WORD = pa.dictionary(pa.int32(), pa.string())  #: text out of a small vocabulary
+WORDS = pa.list_(pa.string())
+MOMENT = pa.timestamp("us", tz="UTC")
+
+_UNSIGNED = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
+
+#: What is not of the protocol table but of the frame's place, its header and its key and value.
+_KNOWN: dict[str, pa.DataType] = {
+    "frame": pa.int64(),
+    "packet": pa.int64(),
+    "file": WORD,
+    "ts": MOMENT,
+    "time_ns": pa.int64(),
+    "connection": pa.int32(),
+    "direction": pa.uint8(),
+    "src": WORD,
+    "dst": WORD,
+    "offset": pa.int64(),
+    "length": pa.int64(),
+    "gap_before": pa.int64(),
+    "confidence": WORD,
+    "magic": pa.uint8(),
+    "kind": WORD,
+    "opcode": pa.uint8(),
+    "name": WORD,
+    "layout": WORD,
+    "vbucket": pa.uint16(),
+    "status": pa.uint32(),
+    "status_name": WORD,
+    "request_frame": pa.int64(),
+    "latency_us": pa.int64(),
+    "opaque": pa.uint32(),
+    "cas": pa.uint64(),
+    "datatype": pa.uint8(),
+    "datatype_names": WORDS,
+    "stream_id": pa.int64(),
+    "features_names": WORDS,
+    "collection": pa.uint32(),
+    "collection_inferred": pa.bool_(),
+    "key": pa.binary(),
+    "key_hex": pa.string(),
+    "value_length": pa.int64(),
+    "value": pa.binary(),
+    "value_json": pa.string(),
+    "xattrs": pa.map_(pa.binary(), pa.binary()),
+    "problems": pa.list_(
+        pa.struct([pa.field("text", pa.string()), pa.field("offset", pa.int64()), pa.field("length", pa.int64())])
+    ),
+    "hints": WORDS,
+}
+#: What the flat record calls otherwise, or does not have: its name there → the columns here.
+_INSTEAD = {
+    "time": ("ts", "time_ns"),
+    "connection": ("connection", "direction"),
+    "stream_id": ("framing", "stream_id"),
+    "value": ("value", "value_json"),
+}
+
+
+@cache
+def frames() -> pa.Schema:
+    """It gives the schema of ``frames``: one row a frame, in the order in which they completed."""
+    types = {**_KNOWN, "framing": _framing(), **_parts()}
+    names = [name for flat in columns() for name in _INSTEAD.get(flat, (flat,))]
+    return _schema(FRAMES, [pa.field(name, types[name] if name in types else _spoken(name)) for name in names])
+
+
+@cache
+def gaps() -> pa.Schema:
+    """It gives the schema of ``gaps``: bytes of a connection that were never captured."""
+    return _schema(
+        GAPS,
+        [
+            pa.field("connection", pa.int32()),
+            pa.field("direction", pa.uint8()),
+            pa.field("src", pa.string()),
+            pa.field("dst", pa.string()),
+            pa.field("offset", pa.int64()),
+            pa.field("bytes", pa.int64()),  # null where nobody can know
+            pa.field("reason", pa.string()),
+            pa.field("ts", MOMENT),
+            pa.field("time_ns", pa.int64()),
+            pa.field("packet", pa.int64()),
+            pa.field("file", pa.string()),
+        ],
+    )
+
+
+@cache
+def files() -> pa.Schema:
+    """It gives the schema of ``files``: the captures that were read."""
+    return _schema(
+        FILES,
+        [
+            pa.field("path", pa.string()),
+            pa.field("size", pa.int64()),  # null of a pipe
+            pa.field("packets", pa.int64()),
+            pa.field("first_ts", MOMENT),
+            pa.field("first_time_ns", pa.int64()),
+            pa.field("last_ts", MOMENT),
+            pa.field("last_time_ns", pa.int64()),
+            pa.field("status", pa.string()),  # ok or damaged
+            pa.field("problem", pa.string()),
+        ],
+    )
+
+
+def text(schema: pa.Schema) -> str:
+    """It writes a schema for people: a line for each column."""
+    width = max(len(field.name) for field in schema)
+    lines = [f"{field.name.ljust(width)}  {field.type}" for field in schema]
+    return f"{(schema.metadata or {})[b'schema'].decode()}\n" + "".join(f"  {line}\n" for line in lines)
+
+
+def _schema(version: str, fields: list[pa.Field]) -> pa.Schema:
+    return pa.schema(fields, metadata={"schema": version, "creator": json.dumps({"tool": "dcpdump"})})
+
+
+def _spoken(name: str) -> pa.DataType:
+    """The sibling that says flags or an enumeration in words."""
+    return WORDS if name.endswith("_names") else WORD
+
+
+def _framing() -> pa.DataType:
+    parts: dict[str, pa.DataType] = {"name": pa.string()}
+    for kind in (*REQUEST_INFOS.values(), *RESPONSE_INFOS.values()):
+        parts |= {part.name: _scalar(part) for part in kind.parts}
+    parts["frame_info_data"] = pa.binary()
+    return pa.list_(pa.struct([pa.field(name, kind) for name, kind in parts.items()]))
+
+
+def _parts() -> dict[str, pa.DataType]:
+    """It gives the type of every field and list that the table has in extras or value."""
+    types: dict[str, pa.DataType] = {}
+    for part in _table():
+        kind = _type(part)
+        # A name stands for one thing: where widths differ, the wider holds both (status: 16 and 32 bits).
+        if part.name not in types or (pa.types.is_integer(kind) and kind.bit_width > types[part.name].bit_width):
+            types[part.name] = kind
+    return types
+
+
+def _table() -> Iterator[Field | Blob | Repeat]:
+    for message in (*MESSAGES.values(), *PUSHES.values()):
+        for layout in (*message.request, *message.response):
+            for part in (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ())):
+                if isinstance(part, FlatTable):
+                    yield from (slot.field for slot in part.slots)
+                else:
+                    yield part
+
+
+def _type(part: Part) -> pa.DataType:
+    if isinstance(part, Repeat):
+        if len(part.fields) == 1:
+            return pa.list_(_scalar(part.fields[0]))
+        fields = [_item_field(each) for each in part.fields]
+        if any(isinstance(each, Blob) for each in part.fields):  # documents: what is understood of them too
+            fields += [
+                pa.field("collection", pa.uint32()),
+                pa.field("key", pa.binary()),
+                pa.field("value", pa.binary()),
+            ]
+        return pa.list_(pa.struct(fields))
+    if isinstance(part, FlatTable):
+        raise TypeError("a FlatBuffers table is its slots")
+    return _scalar(part)
+
+
+def _item_field(part: Field | Blob) -> pa.Field:
+    return pa.field(f"{part.name}_hex", pa.string()) if isinstance(part, Blob) else pa.field(part.name, _scalar(part))
+
+
+def _scalar(part: Field | Blob) -> pa.DataType:
+    return _UNSIGNED[part.width] if isinstance(part, Field) else pa.binary()

@@ -1,0 +1,154 @@
+"""Writers: batches of a table into a file, as Parquet, Arrow or csv. FORMATS is the list."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from dcpdump.escape import safe
+
+#: Rows of a row group, at most: many enough to compress well, few enough to be skipped one by one.
+ROW_GROUP = 1_048_576
+#: Bytes in memory at which a row group is ended, whatever its rows.
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+
+
+class TableWriter(Protocol):
+    """Feed it batches; ``close`` makes the file whole."""
+
+    def feed(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ParquetFile:
+    """Parquet with zstd. Numbers that grow are written as differences, words as their numbers."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        words = [field.name for field in schema if _wordy(field.type)]
+        steps = [name for name in _GROWING if name in schema.names]
+        self._writer = pq.ParquetWriter(
+            path,
+            schema,
+            version="2.6",
+            data_page_version="2.0",
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=words,
+            column_encoding=dict.fromkeys(steps, "DELTA_BINARY_PACKED"),
+            write_statistics=[name for name in _SOUGHT if name in schema.names],
+            sorting_columns=[pq.SortingColumn(0)] if schema.names[0] == "frame" else None,
+        )
+        self._held: list[pa.RecordBatch] = []
+        self._rows = self._size = 0
+        self._schema = schema
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        """It takes the next rows."""
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._size += sum(column.nbytes for column in batch.columns if column.null_count < len(column))
+        if self._rows >= ROW_GROUP or self._size >= ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """It writes what is left, and the footer."""
+        if self._held:
+            self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._held, self._schema)
+        self._held, self._rows, self._size = [], 0, 0
+        self._writer.write_table(table, row_group_size=ROW_GROUP)
+
+
+class ArrowFile:
+    """Arrow's own file format, as it lies in memory."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_file(self._sink, schema, options=options)
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        """It takes the next rows."""
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        """It writes the footer."""
+        self._writer.close()
+        self._sink.close()
+
+
+class CsvFile:
+    """RFC 4180. Bytes are safe text, lists and objects JSON."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        from pyarrow import csv
+
+        self._schema = pa.schema([pa.field(field.name, _flat(field.type)) for field in schema])
+        self._writer = csv.CSVWriter(path, self._schema)
+
+    def feed(self, batch: pa.RecordBatch) -> None:
+        """It takes the next rows."""
+        arrays = [_flattened(column) for column in batch.columns]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def close(self) -> None:
+        """It ends the file."""
+        self._writer.close()
+
+
+FORMATS: dict[str, Callable[[Path, pa.Schema], TableWriter]] = {
+    "parquet": ParquetFile,
+    "arrow": ArrowFile,
+    "csv": CsvFile,
+}
+
+_GROWING = ("frame", "packet", "time_ns", "ts", "offset", "length", "by_seqno", "rev_seqno", "value_length")
+_SOUGHT = ("frame", "packet", "ts", "time_ns", "connection", "opcode", "vbucket", "status", "opaque", "by_seqno", "key")
+
+
+def _wordy(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(kind))
+
+
+def _flat(kind: pa.DataType) -> pa.DataType:
+    simple = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    return kind if simple else pa.string()
+
+
+def _flattened(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if _flat(kind) == kind:
+        return column
+    if pa.types.is_dictionary(kind):
+        return column.cast(pa.string())
+    if column.null_count == len(column):
+        return pa.nulls(len(column), pa.string())
+    if pa.types.is_timestamp(kind):
+        import pyarrow.compute as pc
+
+        return pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ")
+    return pa.array([None if value is None else _cell(value) for value in column.to_pylist()], pa.string())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (bytes, str)):
+        return safe(value)
+    return json.dumps(_spelled(value), ensure_ascii=False)
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return safe(value)
+    if isinstance(value, (list, tuple)):
+        return [_spelled(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _spelled(each) for name, each in value.items() if each is not None}
+    return value

@@ -1,0 +1,184 @@
+"""Many frames at once: the text of a Part, column by column.
+
+It takes healthy frames of whose meaning nothing needs a second look, and hands their columns to templates;
+all others go through the writers for one record. Both give the same text: the tests compare them.
+"""
+
+from collections.abc import Sequence
+
+import dcpdump.columnar.part as states
+from dcpdump.columnar.block import NO_TIME
+from dcpdump.columnar.filter import Masks
+from dcpdump.columnar.key import prefixes
+from dcpdump.columnar.part import Part
+from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
+from dcpdump.escape import safe
+from dcpdump.record import Record, iso_time
+from dcpdump.render import OUTPUTS, View
+from dcpdump.render.templates import TEMPLATES, Columns
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.decode import decode
+from dcpdump.wire.value import interpret, json_fault
+
+_REMOVED = SNAPPY | XATTR
+
+
+class Bulk:
+    """It writes parts in one format."""
+
+    def __init__(self, form: str, view: View) -> None:
+        self._form = form
+        self._view = view
+        self._template = None if view.palette.paints else TEMPLATES.get(form)
+
+    def texts(self, part: Part, wanted: Sequence[int]) -> list[str]:
+        """It gives the texts of the rows that are wanted, in their order."""
+        out: dict[int, str] = {}
+        if self._template is not None:
+            chosen = None if len(wanted) == len(part) else set(wanted)
+            for group in part.groups:
+                for framed in (False, True):
+                    columns = self._columns(part, group, framed, chosen)
+                    if columns is not None:
+                        texts = self._template(group.plan, framed, columns, self._view)
+                        out.update(zip(columns.row, texts, strict=True))
+        single = OUTPUTS[self._form].write
+        return [out.get(row) or single(record_of(part, row), self._view) for row in wanted]
+
+    def _columns(self, part: Part, group: Group, framed: bool, chosen: set[int] | None) -> Columns | None:
+        """It gathers what templates take of a group: its frames with, or without, a stream id."""
+        plan, rows, header = group.plan, group.rows, part.header
+        framing = STREAM_ID_LENGTH if framed else 0
+        good = (header.framing[rows] == framing) & ((header.magic[rows] == FLEXIBLE) == framed)
+        good &= (part.weak[rows] == 0) & (part.ts_ns[rows] != NO_TIME)
+        if plan.layout.tail:
+            good &= group.column(plan.layout.tail) == 0
+        if chosen is not None:
+            good &= [row in chosen for row in rows.tolist()]
+        good[good] = _plain(plan, part, rows[good])
+        if not good.any():
+            return None
+        rows = rows[good]
+        key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+        key_end = key_at + header.key[rows]
+        logical, collection = key_at, [-1] * len(rows)
+        if plan.message.collection_key:
+            found = prefixes(part.view, key_at, header.key[rows])
+            prefixed = part.collections[rows] == states.YES
+            logical = key_at + found.size * prefixed
+            collection = [
+                number if has else -1 for number, has in zip(found.collection.tolist(), prefixed, strict=True)
+            ]
+        length = header.value[rows]
+        shown = length if self._view.value_bytes is None else length.clip(max=self._view.value_bytes)
+        if plan.value is not None:
+            shown = shown * 0
+        files = [safe(file) for file in part.files]
+        return Columns(
+            row=rows.tolist(),
+            number=(rows + part.first).tolist(),
+            packet=part.packet[rows].tolist(),
+            time=_times(part.ts_ns[rows].tolist()),
+            file=[files[file] for file in part.file[rows].tolist()],
+            ends=[part.places[place] for place in part.place[rows].tolist()],
+            offset=part.offset[rows].tolist(),
+            length=part.length[rows].tolist(),
+            gap=part.gap_before[rows].tolist(),
+            key_length=header.key[rows],
+            datatype=header.datatype[rows],
+            vbucket=header.word[rows],
+            body=header.body[rows],
+            opaque=header.opaque[rows],
+            cas=header.cas[rows],
+            stream_id=part.stream_id[rows] if framed else None,
+            fields=[group.column(field.name)[good] for field in plan.fields],
+            key=_safe(_cut(part.data, logical, key_end)),
+            wire_key=_cut(part.data, key_at, key_end),
+            collection=collection,
+            inferred=part.inferred[rows].tolist(),
+            value=_safe(_cut(part.data, key_end, key_end + shown)),
+            value_length=length.tolist(),
+        )
+
+
+def _plain(plan: Plan, part: Part, rows: Array) -> Array:
+    """It says which frames have a key and a value that mean just what they say."""
+    header = part.header
+    good = header.magic[rows] >= 0
+    key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+    if plan.message.collection_key:
+        good &= (part.collections[rows] != states.YES) | prefixes(part.view, key_at, header.key[rows]).sound
+    if plan.message.document:
+        datatype, length = header.datatype[rows], header.value[rows]
+        good &= (length == 0) | (datatype & _REMOVED == 0)
+        json = (good & (datatype == JSON) & (length > 0)).nonzero()[0]
+        start = (key_at + header.key[rows])[json]
+        faulty = [bool(json_fault(value)) for value in _cut(part.data, start, start + length[json])]
+        good[json[faulty]] = False
+    return good
+
+
+def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:
+    return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _safe(texts: list[bytes]) -> list[str]:
+    """It makes texts safe to show; where all of them are plain, which is seen at once, nothing need be done."""
+    try:
+        if b"".join(texts).decode("ascii").isprintable():
+            return [text.decode("ascii") for text in texts]
+    except UnicodeDecodeError:
+        pass
+    return [safe(text) for text in texts]
+
+
+def _times(times: list[int]) -> list[str]:
+    """It writes times; those of one packet are all the same."""
+    out: list[str] = []
+    last, text = NO_TIME, ""
+    for ts_ns in times:
+        if ts_ns != last:
+            last, text = ts_ns, iso_time(ts_ns)
+        out.append(text)
+    return out
+
+
+def wanted_rows(part: Part, wanted: Masks) -> list[int]:
+    """It gives the rows that a filter wants. What their headers and fields exclude is decoded no further."""
+    keep = wanted.by_header(part)
+    taken = keep & False
+    for group in part.groups:
+        taken[group.rows] = wanted.by_fields(group)
+    rows: list[int] = (keep & taken).nonzero()[0].tolist()
+    if wanted.key is not None or wanted.collection is not None or wanted.problems:
+        rows = [row for row in rows if wanted.whole.accepts(record_of(part, row))]
+    others = [row for row, record in part.records.items() if wanted.whole.accepts(record)]
+    return sorted(rows + others) if others else rows
+
+
+def record_of(part: Part, row: int) -> Record:
+    """It gives one frame of a part as a record, for everything that is not done in columns."""
+    known = part.records.get(row)
+    if known is not None:
+        return known
+    frame = decode(part.raw(row))
+    state = int(part.collections[row])
+    meaning = interpret(
+        frame,
+        collections=None if state == states.UNKNOWN else state == states.YES,
+        inferred=bool(part.inferred[row]),
+        underlying_datatype=bool(part.underlying[row]),
+    )
+    ends = part.places[int(part.place[row])]
+    return Record(
+        part.first + row,
+        frame,
+        meaning,
+        frame.header.word,
+        None,
+        ends.connection,
+        ends.direction,
+        ends.src,
+        ends.dst,
+    )

@@ -1,0 +1,158 @@
+"""Connections as rows for people, and as objects: who, what was negotiated, how it went."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from dcpdump.record import Json, iso_time
+from dcpdump.render.columns import aligned, number
+from dcpdump.render.lines import Line
+from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
+from dcpdump.streams.facts import Control
+from dcpdump.streams.spoken import clock, printable, span, status
+from dcpdump.streams.state import SUCCESS, Connection
+
+_HEADS = (
+    "conn",
+    "client → server",
+    "server is",
+    "name",
+    "agent",
+    "bucket",
+    "auth",
+    "HELLO",
+    "open",
+    "controls",
+    "refused",
+    "streams",
+    "NOOPs",
+    "frames",
+    "bytes",
+    "lost",
+    "end",
+)
+_RIGHT = ("streams", "frames", "bytes", "lost")
+_ON = {"true": "on", "false": "off"}
+
+
+def lines(connections: Sequence[Connection]) -> list[Line]:
+    """It writes a table of connections."""
+    rows = []
+    for each in connections:
+        accepted = [control for control in each.controls.values() if control.status in (None, SUCCESS)]
+        refused = [control for control in each.controls.values() if control.status not in (None, SUCCESS)]
+        rows.append(
+            (
+                str(each.number),
+                " → ".join(_ends(each)),
+                each.role or "?",
+                each.name or "?",
+                agent(each.agent) or "?",
+                each.bucket or "?",
+                _authentication(each),
+                ",".join(_features(each.features) or ()) if each.features is not None else "?",
+                _flags(each),
+                " ".join(_control(control) for control in accepted),
+                " ".join(f"{_control(control)}({status(control.status)})" for control in refused),
+                number(len(each.streams)),
+                _noops(each),
+                number(sum(each.frames)),
+                number(sum(each.bytes)),
+                number(sum(each.lost_bytes)) if each.lossy else "",
+                f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "open",
+            )
+        )
+    return aligned(_HEADS, rows, _RIGHT)
+
+
+def objects(connections: Sequence[Connection]) -> Iterator[Json]:
+    """It gives connections as objects. What was not witnessed is left out."""
+    for each in connections:
+        client, server = _ends(each)
+        out: Json = {
+            "connection": each.number,
+            "client": client,
+            "server": server,
+            "role": each.role,
+            "name": each.name,
+            "agent": each.agent,
+            "bucket": each.bucket,
+            "mechanism": each.mechanism,
+            "authenticated": each.authenticated,
+            "features_asked": _features(each.asked_features),
+            "features": _features(each.features),
+            "open_flags": each.open_flags,
+            "open_flags_names": None if each.open_flags is None else list(OPEN_FLAGS.speak(each.open_flags)),
+            "open_status": each.open_status,
+            "controls": [_control_object(control) for control in each.controls.values()],
+            "streams": len(each.streams),
+            "stream_requests": each.stream_requests,
+            "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
+            "unanswered": len(each.waiting),
+            "frames": sum(each.frames),
+            "bytes": sum(each.bytes),
+            "losses": sum(each.losses),
+            "lost_bytes": sum(each.lost_bytes),
+            "manifest_uid": None if each.manifest_uid is None else f"0x{each.manifest_uid:016x}",
+            "collections": {f"0x{number:x}": printable(of.name) for number, of in each.collections.items()} or None,
+            "first": None if each.first_ns is None else iso_time(each.first_ns),
+            "last": None if each.last_ns is None else iso_time(each.last_ns),
+            "end": each.end_reason or None,
+            "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
+        }
+        yield {name: value for name, value in out.items() if value is not None}
+
+
+def agent(text: str | None) -> str:
+    """It gives the agent of a HELLO's key, which is text, or JSON with the agent in it."""
+    try:
+        parsed = json.loads(text or "")
+    except ValueError:
+        return text or ""
+    name = parsed.get("a") if isinstance(parsed, dict) else None
+    return printable(name) if isinstance(name, str) else text or ""
+
+
+def _ends(each: Connection) -> tuple[str, str]:
+    return (each.dst, each.src) if each.server == 0 else (each.src, each.dst)
+
+
+def _authentication(each: Connection) -> str:
+    if each.mechanism is None:
+        return "?"
+    return each.mechanism + {True: "", False: " refused", None: " unanswered"}[each.authenticated]
+
+
+def _features(features: frozenset[int] | None) -> list[str] | None:
+    if features is None:
+        return None
+    return ["".join(FEATURE.speak(value)) or f"0x{value:04x}" for value in sorted(features)]
+
+
+def _flags(each: Connection) -> str:
+    if each.open_flags is None:
+        return "?"
+    refused = "" if each.open_status in (None, SUCCESS) else f" ({status(each.open_status)})"
+    return ("+".join(OPEN_FLAGS.speak(each.open_flags)) or "consumer") + refused
+
+
+def _control(control: Control) -> str:
+    return f"{control.key}={_ON.get(control.value, control.value)}{'?' if control.status is None else ''}"
+
+
+def _control_object(control: Control) -> Json:
+    out: Json = {"key": control.key, "value": control.value, "frame": control.frame, "status": control.status}
+    if control.status is not None:
+        out["status_name"] = STATUS.names.get(control.status)
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _noops(each: Connection) -> str:
+    noops = each.noops
+    if not noops.sent:
+        return ""
+    text = f"{noops.answered} of {noops.sent} answered"
+    if noops.latencies_ns:
+        text += f" in {span(min(noops.latencies_ns))}..{span(max(noops.latencies_ns))}"
+    if noops.open_ns is not None:
+        text += f", one waits since {clock(noops.open_ns)}"
+    return text

@@ -1,0 +1,167 @@
+"""Findings as lines for people, as objects for programs, and as SARIF; and the pages of the rules."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
+from dcpdump.escape import safe
+from dcpdump.record import Json, iso_time
+from dcpdump.render.lines import Kind, Line
+
+Folded = Iterable[tuple[Finding, int]]
+_KINDS = {
+    Severity.VIOLATION: Kind.PROBLEM,
+    Severity.SUSPICIOUS: Kind.HINT,
+    Severity.INFO: Kind.FIELD,
+    Severity.UNKNOWN: Kind.PLACE,
+}
+_LEVELS = {Severity.VIOLATION: "error", Severity.SUSPICIOUS: "warning", Severity.INFO: "note"}
+_WIDTH = 96
+
+
+def _place(finding: Finding) -> str:
+    words = f"c{finding.connection}"
+    if finding.vbucket is not None:
+        words += f" vb {finding.vbucket}"
+    return words + (f" sid {finding.stream_id}" if finding.stream_id else "")
+
+
+def _sentence(finding: Finding) -> str:
+    text = safe(finding.message)
+    if finding.reason:
+        return f"{text} [no verdict: {finding.reason}]"
+    return f"{text} (a conforming peer answers {finding.status})" if finding.status else text
+
+
+def lines(findings: Folded) -> Iterator[Line]:
+    """It writes a line for each finding."""
+    for finding, more in findings:
+        rule = finding.rule
+        when = "" if finding.ts_ns is None else f" {iso_time(finding.ts_ns)}"
+        head = f"{finding.severity.value:<10} {rule.code} {rule.id:<3} {_place(finding)} #{finding.frame}{when}"
+        yield Line(_KINDS[finding.severity], f"{head}  {_sentence(finding)}")
+        if more:
+            where = f"c{finding.connection}" if finding.reason else _place(finding)
+            yield Line(Kind.PLACE, f"{'':<10} {rule.code} {rule.id:<3} {where}  … {more:,} more (--all)")
+
+
+def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) -> Line:
+    """It sums up; ``partly``: how many connections and streams were not seen whole."""
+    said = ", ".join(f"{counts.get(severity, 0):,} {severity.value}" for severity in Severity)
+    text = f"{_many(streams, 'stream')} checked by {_many(rules, 'rule')}: {said}"
+    if partly:
+        text += f"; {partly:,} connections and streams were seen in part, and not judged by what is missing"
+    return Line(Kind.PLAIN, text)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def objects(findings: Folded) -> Iterator[Json]:
+    """It gives an object for each finding."""
+    for finding, more in findings:
+        rule = finding.rule
+        out: Json = {
+            "code": rule.code,
+            "rule": rule.id,
+            "severity": finding.severity.value,
+            "title": rule.title,
+            "connection": finding.connection,
+        }
+        if finding.vbucket is not None:
+            out["vbucket"] = finding.vbucket
+        if finding.stream_id:
+            out["stream_id"] = finding.stream_id
+        out["frame"] = finding.frame
+        if finding.ts_ns is not None:
+            out["time"] = iso_time(finding.ts_ns)
+        out["message"] = finding.message
+        if finding.status:
+            out["status"] = finding.status
+        if finding.reason:
+            out["reason"] = finding.reason
+        out["spec"] = rule.source
+        if more:
+            out["more"] = more
+        yield out
+
+
+def sarif(findings: Folded, rules: Sequence[Rule], files: Sequence[str], version: str) -> Json:
+    """It gives everything as one SARIF 2.1.0 log."""
+    places = {rule.code: at for at, rule in enumerate(rules)}
+    driver = {"name": "dcpdump", "version": version, "rules": [_sarif_rule(rule) for rule in rules]}
+    results = [_result(finding, more, places[finding.rule.code], files) for finding, more in findings]
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _sarif_rule(rule: Rule) -> Json:
+    return {
+        "id": rule.code,
+        "name": rule.id,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.page},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+    }
+
+
+def _result(finding: Finding, more: int, index: int, files: Sequence[str]) -> Json:
+    out: Json = {"ruleId": finding.rule.code, "ruleIndex": index}
+    if finding.severity is Severity.UNKNOWN:
+        out |= {"kind": "open", "level": "none"}
+    else:
+        out |= {"kind": "fail", "level": _LEVELS[finding.severity]}
+    out["message"] = {"text": _sentence(finding)}
+    location: Json = {"logicalLocations": [{"fullyQualifiedName": _place(finding), "kind": "stream"}]}
+    if len(files) == 1:
+        location["physicalLocation"] = {"artifactLocation": {"uri": safe(files[0])}}
+    out["locations"] = [location]
+    out["properties"] = {"frame": finding.frame, "connection": finding.connection}
+    if more:
+        out["occurrenceCount"] = more + 1
+    return out
+
+
+# -- the rules themselves -----------------------------------------------------------------------------------
+
+
+def table(rules: Iterable[Rule]) -> Iterator[Line]:
+    """It lists rules, a line each."""
+    for rule in rules:
+        yield Line(Kind.FIELD, f"{rule.code} {rule.id:<3} {rule.severity.value:<10} {rule.title}")
+
+
+def rule_objects(rules: Iterable[Rule]) -> Iterator[Json]:
+    """It gives rules as objects."""
+    for rule in rules:
+        yield {
+            "code": rule.code,
+            "rule": rule.id,
+            "severity": rule.severity.value,
+            "title": rule.title,
+            "status": rule.status,
+            "off": list(rule.off),
+            "spec": rule.source,
+        }
+
+
+def page(rule: Rule) -> Iterator[Line]:
+    """It writes what there is to say about a rule."""
+    yield Line(Kind.TITLE, f"{rule.code} ({rule.id}) {rule.title}")
+    yield Line(Kind.PLAIN, "")
+    for paragraph in rule.page.split("\n\n"):
+        for text in textwrap.wrap(" ".join(paragraph.split()), _WIDTH):
+            yield Line(Kind.FIELD, text)
+        yield Line(Kind.PLAIN, "")
+    yield Line(Kind.FIELD, f"Severity: {rule.severity.value}")
+    if rule.status:
+        yield Line(Kind.FIELD, f"A conforming peer answers: {rule.status}")
+    if rule.source:
+        yield Line(Kind.FIELD, f"Source: {rule.source}")
+    for letter in rule.off:
+        yield Line(Kind.FIELD, f"Off when: {SUSPENSIONS[letter]}")

@@ -1,0 +1,93 @@
+"""Histories of documents as text for people, and as objects; and how far they are complete."""
+
+from collections.abc import Iterator, Sequence
+
+from dcpdump.escape import safe
+from dcpdump.record import Json, as_json, iso_time
+from dcpdump.render.columns import aligned, number
+from dcpdump.render.line import spoken_name
+from dcpdump.render.lines import Kind, Line
+from dcpdump.render.streams import client
+from dcpdump.spec.names import DATATYPE
+from dcpdump.streams.history import VBUCKETS, Change, Coverage
+from dcpdump.streams.spoken import seqno
+
+_HEADS = (
+    "key",
+    "collection",
+    "vb",
+    "seqno",
+    "rev",
+    "message",
+    "CAS",
+    "time",
+    "conn",
+    "sid",
+    "frame",
+    "file@offset",
+    "datatype",
+    "xattrs",
+    "bytes",
+)
+_RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
+
+
+def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None = None) -> list[Line]:
+    """It writes a table of changes, and below it what the capture has of their vbuckets.
+
+    ``vbucket``: where such a key belongs, if there is but one.
+    """
+    rows = []
+    for each in changes:
+        record = each.record
+        raw = record.frame.raw
+        body = record.meaning.body
+        xattrs = body.xattrs if body is not None else None
+        rows.append(
+            (
+                safe(each.key),
+                "" if each.collection is None else f"0x{each.collection:x}",
+                str(record.vbucket),
+                number(each.seqno),
+                number(each.rev_seqno),
+                spoken_name(record.frame.message.name),
+                f"0x{each.cas:016x}",
+                "" if raw.where.ts_ns is None else iso_time(raw.where.ts_ns),
+                str(record.connection),
+                str(record.frame.stream_id or ""),
+                str(record.number),
+                f"{safe(raw.where.file)}@0x{raw.offset:x}",
+                "|".join(DATATYPE.speak(each.datatype)),
+                ",".join(safe(name) for name, _ in xattrs or ()),
+                number(raw.length),
+            )
+        )
+    belongs = f": it belongs to vb {vbucket} (of {VBUCKETS:,})" if vbucket is not None else ""
+    if belongs and not coverages:
+        belongs += ", of which there is no stream"
+    table = aligned(_HEADS, rows, _RIGHT) or [Line(Kind.PLAIN, f"no message about such a key{belongs}")]
+    return [*table, *(Line(Kind.PLAIN if each.complete else Kind.PROBLEM, _covered(each)) for each in coverages)]
+
+
+def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_bytes: int | None) -> Iterator[Json]:
+    """It gives the same as objects: ``kind`` is change or coverage."""
+    for each in changes:
+        out: Json = {"kind": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno}
+        flat = as_json(each.record, value_bytes=value_bytes)
+        out |= {name: value for name, value in flat.items() if name != "kind"}
+        yield {name: value for name, value in out.items() if value is not None}
+    for covered in coverages:
+        stream = covered.stream
+        place: Json = {"kind": "coverage", "connection": stream.connection.number, "name": stream.connection.name}
+        place |= {"vbucket": stream.vbucket, "stream_id": stream.stream_id or None}
+        place |= {"first_seqno": covered.first, "last_seqno": covered.last, "complete": covered.complete}
+        place["why"] = covered.why
+        yield {name: value for name, value in place.items() if value is not None}
+
+
+def _covered(each: Coverage) -> str:
+    stream, answer = each.stream, {True: "yes", False: "no", None: "unknown"}[each.complete]
+    sid = f" sid {stream.stream_id}" if stream.stream_id else ""
+    where = f"vb {stream.vbucket}{sid} conn {stream.connection.number} {client(stream.connection)}"
+    span = f"{seqno(each.first)}..{seqno(each.last)}" if each.last is not None else "no seqno"
+    return f"capture complete for {where}, {span}: {answer} ({each.why})"

@@ -1,0 +1,135 @@
+"""Statistics as text for people: tables, a heat map of the vbuckets, a line of throughput; and as JSON."""
+
+from collections.abc import Iterator
+
+from dcpdump.columnar.statistics import Amount, Distribution, Statistics
+from dcpdump.record import Json, iso_time
+from dcpdump.render.lines import Kind, Line
+from dcpdump.spec import find
+
+_COLUMNS = 64  #: vbuckets in a row of the map
+_HEAT = " ░▒▓█"
+_BARS = "▁▂▃▄▅▆▇█"
+_PERCENTILES = (50, 90, 99)
+_NS = 1_000_000_000
+
+
+def lines(found: Statistics) -> list[Line]:
+    """It writes everything that was counted."""
+    out = [Line(Kind.TITLE, _total(found))]
+    out += _section("messages", _messages(found))
+    out += _section("connections", _connections(found))
+    out += _section(_vbuckets_title(found), _heat_map(found))
+    out += _section("sizes in bytes", [_distribution("all frames", found.sizes)])
+    latencies = [_distribution(find(opcode).name, each) for opcode, each in sorted(found.latencies.items())]
+    out += _section("latencies in microseconds, request to response", latencies)
+    out += _section("throughput", _throughput(found))
+    return out
+
+
+def objects(found: Statistics) -> Iterator[Json]:
+    """It gives the same as objects, each with its ``kind``."""
+    total: Json = {"kind": "total", **_amount(found.total), "seconds": _seconds(found), "after_gaps": found.gaps}
+    if found.first_ns is not None and found.last_ns is not None:
+        total |= {"first": iso_time(found.first_ns), "last": iso_time(found.last_ns)}
+    yield total
+    for (server, opcode, response), amount in found.kinds.items():
+        name = find(opcode, server=server).name
+        what = "response" if response else "request"
+        yield {"kind": "message", "name": name, "opcode": opcode, "message_kind": what, **_amount(amount)}
+    for ends, amount in found.ends.items():
+        place = {"connection": ends.connection, "src": ends.src, "dst": ends.dst}
+        yield {"kind": "connection", **place, **_amount(amount)}
+    for vbucket in found.vbuckets.nonzero()[0].tolist():
+        amount = Amount(int(found.vbuckets[vbucket]), int(found.vbucket_bytes[vbucket]))
+        yield {"kind": "vbucket", "vbucket": vbucket, **_amount(amount)}
+    yield {"kind": "sizes", **_percentiles(found.sizes)}
+    for opcode, latencies in sorted(found.latencies.items()):
+        yield {"kind": "latency", "name": find(opcode).name, "opcode": opcode, **_percentiles(latencies)}
+    for begins, amount in found.timeline.steps(_COLUMNS):
+        step = {"time": iso_time(begins), "seconds": found.timeline.step_ns / _NS}
+        yield {"kind": "interval", **step, **_amount(amount)}
+
+
+def _amount(amount: Amount) -> Json:
+    return {"frames": amount.frames, "bytes": amount.bytes}
+
+
+def _percentiles(found: Distribution) -> Json:
+    values = {f"p{percent}": found.percentile(percent) for percent in _PERCENTILES}
+    return {"count": found.count, **values, "max": found.most}
+
+
+def _section(title: str, rows: list[str]) -> list[Line]:
+    if not rows:
+        return []
+    return [Line(Kind.PLAIN, ""), Line(Kind.COLUMNS, title), *(Line(Kind.PLAIN, row) for row in rows)]
+
+
+def _seconds(found: Statistics) -> float:
+    return 0.0 if found.first_ns is None or found.last_ns is None else (found.last_ns - found.first_ns) / _NS
+
+
+def _total(found: Statistics) -> str:
+    seconds = _seconds(found)
+    text = f"{found.total.frames:,} frames, {found.total.bytes:,} bytes"
+    if found.first_ns is not None:
+        text += f", from {iso_time(found.first_ns)} for {seconds:,.3f} s"
+    if seconds > 0:
+        text += f": {found.total.frames / seconds:,.0f} frames/s, {found.total.bytes / seconds:,.0f} B/s"
+    return text
+
+
+def _messages(found: Statistics) -> list[str]:
+    rows = []
+    for (server, opcode, response), amount in sorted(found.kinds.items(), key=lambda item: -item[1].frames):
+        name = find(opcode, server=server).name
+        name = f"UNKNOWN 0x{opcode:02x}" if name == "UNKNOWN" else name
+        share = 100 * amount.bytes / max(1, found.total.bytes)
+        what = f"{name} {'response' if response else 'request'}"
+        rows.append(f"  {what:<36} {amount.frames:>12,} frames {amount.bytes:>16,} bytes {share:>5.1f} %")
+    return rows
+
+
+def _connections(found: Statistics) -> list[str]:
+    rows = []
+    for ends, amount in sorted(found.ends.items(), key=lambda item: (item[0].connection, item[0].direction)):
+        who = f"{ends.connection}  {ends.src} → {ends.dst}"
+        rows.append(f"  {who:<44} {amount.frames:>12,} frames {amount.bytes:>16,} bytes")
+    return rows
+
+
+def _vbuckets_title(found: Statistics) -> str:
+    busy = int((found.vbuckets > 0).sum())
+    return f"vbuckets: {busy:,} with traffic, at most {int(found.vbuckets.max()):,} frames"
+
+
+def _heat_map(found: Statistics) -> list[str]:
+    """It draws a character for each vbucket, from light to dark by its share of the busiest one."""
+    most = int(found.vbuckets.max())
+    if not most:
+        return []
+    rows = []
+    for begin in range(0, len(found.vbuckets), _COLUMNS):
+        counts = found.vbuckets[begin : begin + _COLUMNS].tolist()
+        cells = "".join(_HEAT[-(-count * (len(_HEAT) - 1) // most)] for count in counts)
+        if cells.strip():
+            rows.append(f"  {begin:>4} |{cells}|")
+    return rows
+
+
+def _distribution(name: str, found: Distribution) -> str:
+    values = "  ".join(f"p{percent} {found.percentile(percent):,}" for percent in _PERCENTILES)
+    return f"  {name:<28} {found.count:>12,}  {values}  max {found.most:,}"
+
+
+def _throughput(found: Statistics) -> list[str]:
+    steps = list(found.timeline.steps(_COLUMNS))
+    if len(steps) < 2:
+        return []
+    most = max(amount.bytes for _, amount in steps)
+    bars = "".join(
+        " " if not amount.bytes else _BARS[(amount.bytes * len(_BARS) - 1) // max(1, most)] for _, amount in steps
+    )
+    seconds = found.timeline.step_ns / _NS
+    return [f"  {bars}", f"  a bar is {seconds:g} s, the highest {most / seconds:,.0f} B/s"]

@@ -1,0 +1,165 @@
+"""Streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from dcpdump.record import Json, iso_time
+from dcpdump.render.columns import aligned, number
+from dcpdump.render.lines import Kind, Line
+from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
+from dcpdump.streams.spoken import clock, seqno
+from dcpdump.streams.state import Connection, Request, Stream
+from dcpdump.streams.verdict import Verdict
+
+Judged = tuple[Stream, Verdict]
+
+_KINDS = {
+    "mutations": 0x57,
+    "deletions": 0x58,
+    "expirations": 0x59,
+    "prepares": 0x60,
+    "commits": 0x62,
+    "aborts": 0x63,
+    "system_events": 0x5F,
+}
+_ADVANCED, _CACHED = 0x64, 0x66
+_HEADS = (
+    "conn",
+    "client",
+    "vb",
+    "sid",
+    "asked",
+    "from..to",
+    "last seqno",
+    "snapshots",
+    *(name.replace("_", " ") for name in _KINDS),
+    "bytes",
+    "lost",
+    "rate",
+    "verdict",
+)
+_RIGHT = ("vb", "sid", "last seqno", "snapshots", *(name.replace("_", " ") for name in _KINDS), "bytes", "lost")
+
+
+def lines(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> list[Line]:
+    """It writes a table of streams."""
+    rows = []
+    for stream, verdict in judged:
+        request = stream.request
+        rows.append(
+            (
+                str(stream.connection.number),
+                client(stream.connection),
+                str(stream.vbucket),
+                str(stream.stream_id or ""),
+                clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before",
+                f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}" if request is not None else "?",
+                number(stream.high_seqno),
+                number(stream.snapshots or None),
+                *(number(stream.count(opcode) or None) for opcode in _KINDS.values()),
+                number(stream.size or None),
+                number(stream.lost_bytes or None),
+                (rates or {}).get(stream, ""),
+                verdict.text,
+            )
+        )
+    table = aligned(_HEADS, rows, _RIGHT)
+    troubled = [Kind.PROBLEM if verdict.trouble else Kind.PLAIN for _, verdict in judged]
+    return [*table[:1], *(Line(kind, line.text) for kind, line in zip(troubled, table[1:], strict=True))]
+
+
+def total(judged: Sequence[Judged], streams: int, connections: Sequence[Connection]) -> Line:
+    """It counts verdicts, and what was lost."""
+    kinds = Counter(verdict.kind.value for _, verdict in judged)
+    lost = sum(sum(connection.lost_bytes) for connection in connections)
+    words = [_counted(streams, "stream"), _counted(len(connections), "connection")]
+    if kinds:
+        words.insert(1, ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()))
+    rollbacks = sum(len(stream.rollbacks) for stream, _ in judged)
+    if rollbacks:
+        words.append(_counted(rollbacks, "rollback"))
+    if any(connection.lossy for connection in connections):
+        words.append(f"{lost:,} B lost")
+    return Line(Kind.TITLE, " · ".join(words))
+
+
+def as_object(stream: Stream, verdict: Verdict) -> Json:
+    """It gives a stream as one object. What was not witnessed is left out."""
+    request, connection = stream.request, stream.connection
+    out: Json = {
+        "connection": connection.number,
+        "src": connection.src,
+        "dst": connection.dst,
+        "vbucket": stream.vbucket,
+    }
+    if stream.stream_id:
+        out["stream_id"] = stream.stream_id
+    out["name"] = connection.name
+    out["opaque"] = stream.opaque
+    out |= {"verdict": verdict.text, "state": verdict.kind.value, "why": verdict.why, "trouble": verdict.trouble}
+    out["requests"] = [_request(each) for each in stream.requests]
+    out["opened_at"] = _time(stream.granted_ns)
+    if request is not None:
+        out |= {"start_seqno": request.start_seqno, "end_seqno": request.end_seqno}
+    out["snapshots"] = stream.snapshots
+    out |= {name: stream.count(opcode) for name, opcode in _KINDS.items()}
+    out |= {"seqno_advanced": stream.count(_ADVANCED), "cache_transfers": stream.count(_CACHED)}
+    out |= {"first_seqno": stream.first_seqno, "last_seqno": stream.last_seqno}
+    if stream.snapshot is not None:
+        out["snapshot"] = {"start_seqno": stream.snapshot.start, "end_seqno": stream.snapshot.end}
+    rollbacks = stream.rollbacks
+    if rollbacks:
+        out |= {"rollback_seqno": rollbacks[-1].rollback_seqno, "rollbacks": len(rollbacks)}
+    if stream.failover_log:
+        out["failover_log"] = [
+            {"vbucket_uuid": f"0x{each.uuid:016x}", "seqno": each.seqno} for each in stream.failover_log
+        ]
+    if stream.end_frame is not None:
+        out |= {"end_status": stream.end_status, "end_status_name": STREAM_END_STATUS.names.get(stream.end_status or 0)}
+    out["ended_at"] = _time(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
+    out["last_at"] = _time(stream.last_ns)
+    out |= {"bytes": stream.size, "lost_bytes": stream.lost_bytes}
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def client(connection: Connection) -> str:
+    """It names who takes the stream: the name of DCP_OPEN, else the address."""
+    return connection.name or (connection.dst if connection.server == 0 else connection.src)
+
+
+def _request(request: Request) -> Json:
+    out: Json = {
+        "frame": request.frame,
+        "time": _time(request.ts_ns),
+        "opaque": request.opaque,
+        "flags": request.flags,
+        "flags_names": list(STREAM_FLAGS.speak(request.flags)) if request.flags else None,
+        "start_seqno": request.start_seqno,
+        "end_seqno": request.end_seqno,
+        "vbucket_uuid": None if request.vbucket_uuid is None else f"0x{request.vbucket_uuid:016x}",
+        "snap_start_seqno": request.snap_start_seqno,
+        "snap_end_seqno": request.snap_end_seqno,
+        "collections": None if request.collections is None else list(request.collections),
+        "scope": request.scope,
+        "response_frame": request.answer_frame,
+        "status": request.status,
+        "status_name": None if request.status is None else STATUS.names.get(request.status),
+        "rollback_seqno": request.rollback_seqno,
+    }
+    if request.ts_ns is not None and request.answered_ns is not None:
+        out["latency_us"] = (request.answered_ns - request.ts_ns) // 1000
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _time(ts_ns: int | None) -> str | None:
+    return None if ts_ns is None else iso_time(ts_ns)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def objects(judged: Sequence[Judged]) -> Iterator[Json]:
+    """It gives all streams as objects."""
+    for stream, verdict in judged:
+        yield as_object(stream, verdict)

@@ -1,0 +1,173 @@
+"""Captures to measure with: replica traffic of a few connections, the same bytes every time.
+
+Wire-like ones have segments of 1,448 bytes, loopback-like ones of 32 KiB. Every frame is the encoder's own.
+"""
+
+import json
+import os
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import cramjam
+
+from dcpdump.wire.encode import encode
+from dcpdump.wire.value import encode_prefix
+
+SEGMENTS = {"wire": 1448, "loopback": 32 * 1024}
+#: Raised when what is written changes, so that an old file is not taken for a new one.
+VERSION = 1
+
+CONNECTIONS = 4
+BURST = 64 * 1024  #: what one connection sends before the next has its turn
+START_NS = 1_763_640_131_000_000_000
+STEP_NS = 11_000
+MAX = (1 << 64) - 1
+FIN, SYN, PSH, ACK = 0x01, 0x02, 0x08, 0x10
+JSON, SNAPPY = 0x01, 0x02
+
+
+def capture(folder: Path, kind: str, frames: int, vbuckets: int = 1024) -> Path:
+    """It gives the capture of a kind with so many frames, made if it is not there yet."""
+    path = folder / f"{kind}-{frames}-{vbuckets}-v{VERSION}.pcap"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            file.writelines(_records(kind, frames, vbuckets))
+        os.replace(part, path)
+    return path
+
+
+class _Talk:
+    """One TCP connection: bytes of either side become records of a pcap."""
+
+    def __init__(self, number: int, segment: int) -> None:
+        self._segment = segment
+        self._seq = [1_000_000 * (number + 1), 4_294_000_000 - number]
+        client, server = bytes((10, 0, 0, 20 + number)), bytes((10, 0, 0, 1))
+        self._ends = ((client, 50_000 + number, server, 11_210), (server, 11_210, client, 50_000 + number))
+
+    def opened(self) -> Iterator[bytes]:
+        """It shakes hands."""
+        yield self._packet(0, b"", SYN)
+        yield self._packet(1, b"", SYN | ACK)
+        yield self._packet(0, b"", ACK)
+
+    def sent(self, side: int, data: bytes) -> Iterator[bytes]:
+        """It sends data; every second segment and the last are acknowledged."""
+        for number, at in enumerate(range(0, len(data), self._segment), 1):
+            yield self._packet(side, data[at : at + self._segment], PSH | ACK)
+            if number % 2 == 0 or at + self._segment >= len(data):
+                yield self._packet(1 - side, b"", ACK)
+
+    def _packet(self, side: int, payload: bytes, flags: int) -> bytes:
+        src, sport, dst, dport = self._ends[side]
+        ack = self._seq[1 - side] if flags & ACK else 0
+        tcp = struct.pack(">HHIIBBHHH", sport, dport, self._seq[side], ack, 0x50, flags, 0xFFFF, 0, 0)
+        size = 40 + len(payload)
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, 0x4000, 64, 6, 0, src, dst)
+        self._seq[side] = (self._seq[side] + len(payload) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
+        return b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x08\0" + ip + tcp + payload
+
+
+def _records(kind: str, frames: int, vbuckets: int) -> Iterator[bytes]:
+    """It gives the capture piece by piece: the header of a pcap, then its records."""
+    yield struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
+    for number, packet in enumerate(_packets(SEGMENTS[kind], frames, vbuckets)):
+        seconds, ns = divmod(START_NS + number * STEP_NS, 1_000_000_000)
+        yield struct.pack("<IIII", seconds, ns // 1000, len(packet), len(packet)) + packet
+
+
+def _packets(segment: int, frames: int, count: int) -> Iterator[bytes]:
+    talks = [_Talk(number, segment) for number in range(CONNECTIONS)]
+    vbuckets = [range(number, count, CONNECTIONS) for number in range(CONNECTIONS)]
+    spent = 0
+    for talk, mine in zip(talks, vbuckets, strict=True):
+        yield from talk.opened()
+        for asked, answered in _opening(mine):
+            spent += 2
+            yield from talk.sent(0, asked)
+            yield from talk.sent(1, answered)
+    sources = [_documents(random.Random(number), mine) for number, mine in enumerate(vbuckets)]
+    unread = [0] * CONNECTIONS
+    while spent < frames:
+        for number, (talk, source) in enumerate(zip(talks, sources, strict=True)):
+            burst: list[bytes] = []
+            size = 0
+            while size < BURST and spent < frames:
+                burst.append(next(source))
+                size += len(burst[-1])
+                spent += 1
+            yield from talk.sent(1, b"".join(burst))
+            unread[number] += size
+            if unread[number] > 2_000_000 and spent < frames:
+                spent += 1
+                yield from talk.sent(0, encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": unread[number]}))
+                unread[number] = 0
+
+
+def _opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
+    """It gives requests and their responses, up to the last stream's."""
+    features = {"features": [0x06, 0x12, 0x0A, 0x0B]}
+    yield encode("HELLO", features, key=b"bench", opaque=1), encode("HELLO", features, response=True, opaque=1)
+    opening = encode("DCP_OPEN", {"flags": 5}, key=b"replication:bench", opaque=2)
+    yield opening, encode("DCP_OPEN", response=True, opaque=2)
+    for vbucket in vbuckets:
+        opaque = 0x1000 + vbucket
+        asked = encode("DCP_STREAM_REQ", {"end_seqno": MAX}, vbucket=vbucket, opaque=opaque)
+        log = {"failover_log": [{"vbucket_uuid": 0xA1F3_5C2D_0000 + vbucket, "seqno": 0}]}
+        yield asked, encode("DCP_STREAM_REQ", log, response=True, opaque=opaque)
+
+
+def _documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
+    """It gives snapshot after snapshot: a marker, then the documents that it announces."""
+    seqnos = dict.fromkeys(vbuckets, 0)
+    prefixes = [encode_prefix(collection) for collection in (0, 8, 9, 300)]
+    while True:
+        vbucket = chance.choice(vbuckets)
+        opaque, first, count = 0x1000 + vbucket, seqnos[vbucket] + 1, chance.randint(5, 60)
+        marker = {"start_seqno": first, "end_seqno": first + count - 1, "snapshot_type": 1}
+        yield encode("DCP_SNAPSHOT_MARKER", marker, layout="1", vbucket=vbucket, opaque=opaque)
+        for seqno in range(first, first + count):
+            key = chance.choice(prefixes) + b"user::%08d" % chance.randrange(10_000_000)
+            cas = 0x1763_0000_0000_0000 + seqno
+            if chance.random() < 0.04:
+                gone = {"by_seqno": seqno, "rev_seqno": 2}
+                yield encode("DCP_DELETION", gone, layout="1", key=key, vbucket=vbucket, opaque=opaque, cas=cas)
+                continue
+            value, datatype = _value(chance)
+            yield encode(
+                "DCP_MUTATION",
+                {"by_seqno": seqno, "rev_seqno": 1},
+                layout="1",
+                key=key,
+                value=value,
+                vbucket=vbucket,
+                opaque=opaque,
+                cas=cas,
+                datatype=datatype,
+            )
+        seqnos[vbucket] += count
+
+
+def _value(chance: random.Random) -> tuple[bytes, int]:
+    """It gives a document and its datatype: mostly JSON, some of it compressed, some plain bytes."""
+    kind = chance.random()
+    if kind < 0.1:
+        return chance.randbytes(chance.randint(40, 500)), 0
+    document = {
+        "type": "user",
+        "id": chance.randrange(10_000_000),
+        "name": f"user {chance.randrange(10_000)}",
+        "email": f"user{chance.randrange(10_000)}@example.com",
+        "balance": chance.randrange(1_000_000) / 100,
+        "tags": ["alpha", "beta", "gamma"][: chance.randint(0, 3)],
+        "active": chance.random() < 0.5,
+        "address": {"street": f"{chance.randrange(1000)} Main Street", "zip": chance.randrange(100_000)},
+        "note": "lorem ipsum dolor sit amet " * chance.randint(0, 7),
+    }
+    text = json.dumps(document, separators=(",", ":")).encode()
+    if kind < 0.15:
+        return bytes(cramjam.snappy.compress_raw(text)), JSON | SNAPPY
+    return text, JSON

@@ -1,0 +1,100 @@
+"""Many frames at a time are written as one by one: files go through columns, standard input does not."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dcpdump.cli import bulk
+from dcpdump.cli.forks import Forks
+from tests.console import Printed, run
+
+SAMPLES = sorted(Path("samples").glob("*.pcap"))
+FORMATS = ("table", "grid", "line", "ndjson", "csv")
+
+
+def both(capture: Path, options: str) -> tuple[Printed, Printed]:
+    """It gives what a command prints from a file and from standard input, which it calls by the file's name."""
+    from_file = run(f"dcpdump read {capture} {options}")
+    piped = run(f"dcpdump read - {options}", capture.read_bytes())
+    out = piped.out.replace('"file": "-"', f'"file": "{capture}"').replace(",-,20", f",{capture},20")
+    return from_file, piped._replace(out=out)
+
+
+@pytest.mark.parametrize("capture", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_in_columns_reads_as_frame_by_frame(capture: Path, form: str) -> None:
+    in_columns, one_by_one = both(capture, f"-f {form}")
+    assert in_columns == one_by_one
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("size", ["0", "3", "all"])
+def test_values_are_cut_alike(form: str, size: str) -> None:
+    in_columns, one_by_one = both(Path("samples/replica.pcap"), f"-f {form} --value-bytes {size}")
+    assert in_columns == one_by_one
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--opcode mutation,deletion",
+        "--opcode '!mutation'",
+        "--vbucket 528",
+        "--seqno 4-5",
+        "--seqno '!4-5'",
+        "--kind response",
+        "--status success",
+        "--key 'user::*'",
+        "--key '!user::*'",
+        "--opaque 0x1210",
+        "--connection 0 --host 10.0.0.1 --port 11209",
+        "--host 10.0.0.2",
+        "--since +5ms --until +10ms",
+        "--problems",
+        "--opcode mutation --seqno 2- --key big",
+    ],
+)
+def test_filters_choose_alike(options: str) -> None:
+    in_columns, one_by_one = both(Path("samples/replica.pcap"), f"-f line {options}")
+    assert in_columns == one_by_one
+
+
+@pytest.mark.parametrize("options", ["--collection 8", "--stream-id 3", "--collection 0", "--key '*::1'"])
+def test_filters_choose_alike_with_collections(options: str) -> None:
+    in_columns, one_by_one = both(Path("samples/client-rollback.pcap"), f"-f line {options}")
+    assert in_columns == one_by_one
+
+
+def test_a_count_stops_after_so_many_frames() -> None:
+    printed = run("dcpdump read samples/replica.pcap -f line -q -c 3 --opcode mutation")
+    assert [line.split()[0] for line in printed.out.splitlines()] == ["#18", "#19", "#25"]
+
+
+def test_other_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = run("dcpdump read samples -f ndjson")
+    monkeypatch.setattr(bulk, "FORK_BYTES", 0)
+    monkeypatch.setattr(bulk, "FORK_ROWS", 1)
+    assert run("dcpdump read samples -f ndjson -j 3") == alone
+    assert run("dcpdump read samples -f ndjson -j 1") == alone
+
+
+def test_results_come_in_the_order_of_the_work() -> None:
+    forks = Forks(3)
+    done = [text for number in range(9) for text in forks.put(partial(bytes.__mul__, b"%d" % number, 100_000))]
+    done += list(forks.finish())
+    assert [text[:1] for text in done] == [b"%d" % number for number in range(9)]
+
+
+def test_work_that_kills_its_process_is_done_again_here() -> None:
+    def make() -> bytes:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("only in the child, whose copy of the list begins empty")
+        return b"done"
+
+    tries: list[int] = []
+    forks = Forks(2)
+    assert list(forks.put(make)) == []
+    tries.append(1)
+    assert list(forks.finish()) == [b"done"]
