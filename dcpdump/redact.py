@@ -15,8 +15,9 @@ from hashlib import sha256
 
 from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds
+from dcpdump.wire.body import Body
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
-from dcpdump.wire.value import Body, Item, Meaning
+from dcpdump.wire.value import Item, Meaning
 
 _PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
 _FULL = _PARTIAL | {Holds.META, Holds.SYSTEM}
@@ -50,6 +51,10 @@ class Redactor:
             block = hmac.new(self._salt, len(out).to_bytes(8, "big") + text, sha256).digest()
             out += urlsafe_b64encode(block)[:42]
         return out[: len(text)]
+
+    def text(self, text: str, holds: Holds) -> str:
+        """It gives a text as it may be shown, by whose data it is."""
+        return self.hash(text.encode()).decode() if self._hides(holds, False) else text
 
     def _hides(self, holds: Holds, damaged: bool) -> bool:
         return damaged or holds in self._classes

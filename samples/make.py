@@ -32,7 +32,7 @@ class Talk:
         self.ends = (_endpoint(client), _endpoint(server))
         self.seq = [1_000_000, 4_294_960_000]  # the server's numbers wrap soon
         self.segment = segment
-        self.packets: list[bytes] = []
+        self.packets: list[bytes | int] = []
         self._say(0, b"", SYN)
         self._say(1, b"", SYN | ACK)
         self._say(0, b"", ACK)
@@ -45,7 +45,17 @@ class Talk:
         """It lets the side that was connected to send frames."""
         return self._send(1, b"".join(frames))
 
-    def close(self) -> list[bytes]:
+    def wait(self, seconds: float) -> "Talk":
+        """It lets time pass."""
+        self.packets.append(round(seconds * 1_000_000_000))
+        return self
+
+    def hang_up(self) -> "Talk":
+        """It lets the server end the connection."""
+        self._say(1, b"", FIN | ACK)
+        return self
+
+    def close(self) -> list[bytes | int]:
         """It ends the connection and gives its packets."""
         self._say(0, b"", FIN | ACK)
         self._say(1, b"", FIN | ACK)
@@ -72,11 +82,16 @@ def _endpoint(text: str) -> tuple[bytes, int]:
     return bytes(int(part) for part in host.split(".")), int(port)
 
 
-def pcap(packets: list[bytes]) -> bytes:
-    """It writes packets as a classic pcap with microseconds, one packet every STEP_NS."""
+def pcap(packets: list[bytes | int]) -> bytes:
+    """It writes packets as a classic pcap with microseconds, one packet every STEP_NS; a number is a pause in ns."""
     out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)]
-    for number, packet in enumerate(packets):
-        seconds, ns = divmod(START_NS + number * STEP_NS, 1_000_000_000)
+    now = START_NS - STEP_NS
+    for packet in packets:
+        if isinstance(packet, int):
+            now += packet
+            continue
+        now += STEP_NS
+        seconds, ns = divmod(now, 1_000_000_000)
         out.append(struct.pack("<IIII", seconds, ns // 1000, len(packet), len(packet)) + packet)
     return b"".join(out)
 
@@ -140,7 +155,7 @@ class Stream:
             stream_id=self.stream_id,
         )
 
-    def request(self, start: int, *, end: int = MAX, flags: int = 0, value: bytes = b"") -> bytes:
+    def request(self, start: int, *, end: int = MAX, flags: int = 0, value: bytes = b"", **other: int) -> bytes:
         """A stream request that resumes at ``start``."""
         fields = {
             "flags": flags,
@@ -149,6 +164,7 @@ class Stream:
             "vbucket_uuid": UUID if start else 0,
             "snap_start_seqno": start,
             "snap_end_seqno": start,
+            **other,
         }
         return encode("DCP_STREAM_REQ", fields, value=value, vbucket=self.vbucket, opaque=self.opaque)
 
@@ -156,6 +172,10 @@ class Stream:
         """The answer that opens the stream, with its failover log."""
         log = [{"vbucket_uuid": UUID, "seqno": seqno}, {"vbucket_uuid": OLD_UUID, "seqno": 0}]
         return encode("DCP_STREAM_REQ", {"failover_log": log}, response=True, opaque=self.opaque)
+
+    def refused(self, status: int) -> bytes:
+        """The answer that refuses the stream."""
+        return encode("DCP_STREAM_REQ", response=True, status=status, opaque=self.opaque)
 
     def rolled_back(self, seqno: int) -> bytes:
         """The answer that asks to go back to ``seqno``."""
@@ -176,7 +196,7 @@ class Stream:
 # -- the samples --------------------------------------------------------------------------------------------
 
 
-def replica() -> list[bytes]:
+def replica() -> list[bytes | int]:
     """A replica stream: set-up, a disk snapshot, a memory snapshot, flow control, keep-alive, the end."""
     talk, stream = Talk(server="10.0.0.1:11209"), Stream(528, 0x1210)
     hello(talk, b'{"a":"ns_server","i":"replica"}', [XATTR, SNAPPY, JSON], [XATTR, SNAPPY, JSON])
@@ -192,14 +212,14 @@ def replica() -> list[bytes]:
     talk.server(stream.says("DCP_DELETION", gone, layout="1", key=b"user::999", cas=CAS + 4))
     talk.server(encode("DCP_NOOP", opaque=0x81969800))
     talk.client(encode("DCP_NOOP", response=True, opaque=0x81969800))
-    talk.client(encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": 4096}, opaque=20))
+    talk.client(encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": 259}, opaque=20))
     talk.server(stream.marker(5, 6, 0x01), stream.mutation(5, b"hello", b"world"))
     talk.server(stream.mutation(6, b"big", b"0123456789" * 400))
     talk.server(stream.says("DCP_STREAM_END", {"status": 2}))
     return talk.close()
 
 
-def client_rollback() -> list[bytes]:
+def client_rollback() -> list[bytes | int]:
     """A client with collections: rolled back, asks again with a filter and a stream id, sees a collection begin."""
     talk, stream = Talk(), Stream(12, 0x0C, stream_id=3)
     features = [XATTR, XERROR, SNAPPY, JSON, COLLECTIONS]
@@ -225,7 +245,7 @@ def client_rollback() -> list[bytes]:
     return talk.close()
 
 
-def takeover() -> list[bytes]:
+def takeover() -> list[bytes | int]:
     """A rebalance hands a vbucket over: acknowledged snapshot, pending, active, the end."""
     talk, stream = Talk(client="10.0.0.2:41002", server="10.0.0.1:11209"), Stream(77, 0x4D)
     hello(talk, b"rebalance", [XATTR], [XATTR])
@@ -240,7 +260,7 @@ def takeover() -> list[bytes]:
     return talk.close()
 
 
-def durable() -> list[bytes]:
+def durable() -> list[bytes | int]:
     """Durable writes on a replica with markers V2.2: prepared, acknowledged, committed, aborted."""
     talk, stream = Talk(client="10.0.0.3:39001", server="10.0.0.1:11209"), Stream(5, 0x05)
     hello(talk, b"replica", [XATTR, COLLECTIONS], [XATTR, COLLECTIONS])
@@ -251,18 +271,19 @@ def durable() -> list[bytes]:
     v22 = {"max_visible_seqno": 2, "high_completed_seqno": 1, "purge_seqno": 0, "high_prepared_seqno": 1}
     first, second = b"\0account::1", b"\0account::2"
     talk.server(stream.marker(0, 2, 0x06, **v22), stream.mutation(2, first, b'{"balance":10}', datatype=1))
-    talk.server(stream.marker(3, 6, 0x01, max_visible_seqno=6, high_completed_seqno=0))
+    talk.server(stream.marker(3, 5, 0x01, max_visible_seqno=5, high_completed_seqno=0))
     prepare = {"by_seqno": 3, "rev_seqno": 2, "durability_level": 1}
     talk.server(stream.says("DCP_PREPARE", prepare, key=first, value=b'{"balance":20}', datatype=1, cas=CAS + 3))
     talk.client(stream.says("DCP_SEQNO_ACKNOWLEDGED", {"prepared_seqno": 3}))
     talk.server(stream.says("DCP_COMMIT", {"prepared_seqno": 3, "commit_seqno": 4}, key=first))
     prepare |= {"by_seqno": 5, "durability_level": 3}
     talk.server(stream.says("DCP_PREPARE", prepare, key=second, value=b"{}", datatype=1, cas=CAS + 5))
+    talk.server(stream.marker(6, 6, 0x01, max_visible_seqno=6, high_completed_seqno=0))
     talk.server(stream.says("DCP_ABORT", {"prepared_seqno": 5, "abort_seqno": 6}, key=second))
     return talk.close()
 
 
-def damage() -> list[bytes]:
+def damage() -> list[bytes | int]:
     """What goes wrong: swapped and repeated segments, one that was never captured, a frame whose lengths lie."""
     talk, stream = Talk(segment=100), Stream(7, 0x07)
     hello(talk, b"indexer", [XATTR], [XATTR])
@@ -281,12 +302,147 @@ def damage() -> list[bytes]:
     return talk.close()
 
 
-SAMPLES: dict[str, Callable[[], list[bytes]]] = {
+def connector(name: bytes = b"kafka-7f", features: list[int] | None = None, **controls: str) -> Talk:
+    """A connector, up to its first stream request."""
+    talk, features = Talk(), features or [XATTR, SNAPPY, JSON]
+    hello(talk, b'{"a":"kafka-connector","i":"7f"}', features, features)
+    log_in(talk, b"shop")
+    open_dcp(talk, name, 0x05, **{"enable_noop": "true", "set_noop_interval": "120", **controls})
+    return talk
+
+
+def noop(talk: Talk, opaque: int) -> None:
+    """A keep-alive, answered."""
+    talk.server(encode("DCP_NOOP", opaque=opaque))
+    talk.client(encode("DCP_NOOP", response=True, opaque=opaque))
+
+
+def stopped() -> list[bytes | int]:
+    """Three vbuckets of a connector: one ended and was not asked for again, one is quiet, one goes on."""
+    talk, gone, quiet, busy = connector(), Stream(417, 0x1A1), Stream(12, 0x0C), Stream(13, 0x0D)
+    for stream in (gone, quiet, busy):
+        talk.client(stream.request(100)).server(stream.granted(90), stream.marker(100, 102, 0x05))
+        talk.server(stream.mutation(101, b"a", b"{}"), stream.mutation(102, b"b", b"{}"))
+    talk.wait(60).server(gone.says("DCP_STREAM_END", {"status": 2}))
+    for number in range(4):
+        talk.wait(30)
+        noop(talk, 0x81969800 + number)
+        at = 103 + number
+        talk.server(busy.marker(at, at, 0x01), busy.mutation(at, b"c", b"{}"))
+    return talk.packets
+
+
+def rollback_loop() -> list[bytes | int]:
+    """A client with a uuid that the server does not know, which does not go back when it is told to."""
+    talk, stream = connector(), Stream(762, 0x2FA)
+    talk.client(encode("DCP_GET_FAILOVER_LOG", vbucket=762, opaque=0x99))
+    log = {"failover_log": [{"vbucket_uuid": UUID, "seqno": 7}, {"vbucket_uuid": OLD_UUID, "seqno": 0}]}
+    talk.server(encode("DCP_GET_FAILOVER_LOG", log, response=True, opaque=0x99))
+    for _ in range(12):
+        talk.client(stream.request(4, vbucket_uuid=1, snap_end_seqno=MAX)).server(stream.rolled_back(0)).wait(5)
+    return talk.close()
+
+
+def refused() -> list[bytes | int]:
+    """Requests that a server refuses: a start outside its snapshot, and a stream that is open already."""
+    talk, wrong, twice = connector(), Stream(723, 0x2D3), Stream(5, 0x05)
+    talk.client(wrong.request(110_208, snap_start_seqno=110_209, snap_end_seqno=110_209)).server(wrong.refused(0x22))
+    talk.client(twice.request(0)).server(twice.granted(), twice.marker(0, 1, 0x05), twice.mutation(1, b"a", b"{}"))
+    again = Stream(5, 0x06)
+    talk.client(again.request(1)).server(again.refused(0x02))
+    return talk.packets
+
+
+def history() -> list[bytes | int]:
+    """The life of a document: stored, changed, deleted; and others around it."""
+    talk, stream = connector(), Stream(300, 0x12C)
+    gone = {"by_seqno": 5530, "rev_seqno": 3}
+    talk.client(stream.request(5510)).server(stream.granted(90), stream.marker(5510, 5513, 0x05))
+    talk.server(
+        stream.mutation(5512, b"user::1001", b'{"name":"Zoe"}', datatype=1), stream.mutation(5513, b"user::1191", b"{}")
+    )
+    talk.wait(20).server(stream.marker(5529, 5530, 0x01), stream.mutation(5529, b"user::1773", b"{}", datatype=1))
+    talk.server(stream.says("DCP_DELETION", gone, layout="1", key=b"user::1001", cas=CAS + 5530))
+    return talk.packets
+
+
+def ended_at_once() -> list[bytes | int]:
+    """A client that gets a stream at last, with an end seqno that is not above its start."""
+    talk, stream = connector(), Stream(8, 0x08)
+    talk.client(stream.request(9, snap_start_seqno=10, snap_end_seqno=10, vbucket_uuid=0)).server(stream.refused(0x22))
+    talk.client(stream.request(9, vbucket_uuid=0)).server(stream.rolled_back(0))
+    talk.client(stream.request(0, end=0)).server(stream.granted(), stream.says("DCP_STREAM_END", {"status": 0}))
+    return talk.packets
+
+
+def slow_consumer() -> list[bytes | int]:
+    """A consumer that never acknowledges SEQNO_ADVANCED: its window fills up for good."""
+    features = [XATTR, SNAPPY, JSON, COLLECTIONS]
+    talk, stream = connector(features=features, connection_buffer_size="1900"), Stream(9, 0x09)
+    talk.client(stream.request(0)).server(stream.granted(), stream.marker(0, 2, 0x05))
+    size = 44
+    for seqno in range(1, 121, 2):
+        item = stream.mutation(seqno, b"\0order::%03d" % seqno, b"{}", datatype=1)
+        if seqno > 1:
+            marker = stream.marker(seqno, seqno + 1, 0x01)
+            talk.server(marker)
+            size += len(marker)
+        talk.server(item, stream.says("DCP_SEQNO_ADVANCED", {"by_seqno": seqno + 1})).wait(0.1)
+        talk.client(encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": size + len(item)}, opaque=seqno))
+        size = 0
+    noop(talk.wait(40), 0x81969800)
+    return talk.packets
+
+
+def silent() -> list[bytes | int]:
+    """A client that stops answering NOOPs; the server closes the connection."""
+    talk, stream = connector(), Stream(2, 0x02)
+    talk.client(stream.request(0)).server(stream.granted(), stream.marker(0, 1, 0x05), stream.mutation(1, b"a", b"{}"))
+    for number in range(2):
+        noop(talk.wait(120), 0x81969800 + number)
+    talk.wait(120).server(encode("DCP_NOOP", opaque=0x81969802)).wait(120.2)
+    return talk.hang_up().packets
+
+
+def no_end() -> list[bytes | int]:
+    """A backup waits for the end of a stream that has brought everything; those of others came."""
+    talk = connector(b"cbbackupmgr")
+    for stream in (Stream(4, 0x04), Stream(5, 0x05)):
+        talk.client(stream.request(0, end=3)).server(stream.granted(), stream.marker(0, 3, 0x06))
+        talk.server(*(stream.mutation(seqno, b"doc::%d" % seqno, b"{}", datatype=1) for seqno in (1, 2, 3)))
+    talk.server(Stream(4, 0x04).says("DCP_STREAM_END", {"status": 0})).wait(300)
+    noop(talk, 0x81969800)
+    return talk.packets
+
+
+def order() -> list[bytes | int]:
+    """A seqno that comes twice: first as SEQNO_ADVANCED, then as a mutation."""
+    talk, stream = Talk(), Stream(5, 0x05)
+    features = [XATTR, SNAPPY, JSON, COLLECTIONS]
+    hello(talk, b"app", features, features)
+    log_in(talk, b"shop")
+    open_dcp(talk, b"app:1", 0x05, enable_noop="true")
+    talk.client(stream.request(0)).server(stream.granted(), stream.marker(0, 17, 0x05))
+    talk.server(stream.mutation(16, b"\0a", b"{}", datatype=1), stream.says("DCP_SEQNO_ADVANCED", {"by_seqno": 17}))
+    talk.server(stream.mutation(17, b"\0b", b"{}", datatype=1))
+    return talk.packets
+
+
+SAMPLES: dict[str, Callable[[], list[bytes | int]]] = {
     "replica": replica,
     "client-rollback": client_rollback,
     "takeover": takeover,
     "durable": durable,
     "damage": damage,
+    "stopped": stopped,
+    "rollback-loop": rollback_loop,
+    "refused": refused,
+    "history": history,
+    "ended-at-once": ended_at_once,
+    "slow-consumer": slow_consumer,
+    "silent": silent,
+    "no-end": no_end,
+    "order": order,
 }
 
 

@@ -22,7 +22,15 @@ from dcpdump.errors import CaptureError, DcpdumpError, OutputError
 COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
+    "stats": ("dcpdump.cli.stats:stats", "Count frames: messages, vbuckets, sizes, latencies, rates."),
     "spec": ("dcpdump.cli.spec:spec", "Print the layouts of messages, as the decoder has them."),
+    "streams": ("dcpdump.cli.streams:streams", "Tell what became of each DCP stream, with a verdict."),
+    "conns": ("dcpdump.cli.conns:conns", "Tell who is on each connection, and what it negotiated."),
+    "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
+    "flow": ("dcpdump.cli.flow:flow", "Keep the books of flow control: who blocked whom, and when."),
+    "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
+    "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
+    "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
 }
 
 

@@ -1,0 +1,29 @@
+"""Finding: where a conversation breaks a rule, or would, if bytes were not missing."""
+
+from dataclasses import dataclass
+
+from dcpdump.check.rule import Rule, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One answer of a rule, in its place."""
+
+    rule: Rule
+    severity: Severity
+    message: str
+    connection: int
+    frame: int
+    ts_ns: int | None
+    vbucket: int | None = None  #: None: it is about the connection
+    stream_id: int = 0
+    status: str = ""  #: what a conforming peer would have answered
+    reason: str = ""  #: of an unknown one: why there is no verdict
+
+    @property
+    def place(self) -> tuple[str, int, int | None, int, bool]:
+        """What repeats of it have in common: the rule and the stream; of unknown ones, the connection."""
+        unknown = self.severity is Severity.UNKNOWN
+        if unknown:
+            return self.rule.code, self.connection, None, 0, True
+        return self.rule.code, self.connection, self.vbucket, self.stream_id, False

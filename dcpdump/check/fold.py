@@ -1,0 +1,35 @@
+"""Folding: of the same finding again and again the first few are shown, and the rest is counted."""
+
+from collections import Counter
+
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import Severity
+
+SHOWN = 20
+
+
+class Fold:
+    """It takes findings; it keeps of each rule and stream the first ``shown`` (None: all), and counts everything."""
+
+    def __init__(self, shown: int | None = SHOWN) -> None:
+        self._limit = shown
+        self._met: Counter[tuple[str, int, int | None, int, bool]] = Counter()
+        self.kept: list[Finding] = []
+        self.counts: Counter[Severity] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """It takes a finding."""
+        self.counts[finding.severity] += 1
+        self._met[finding.place] += 1
+        if self._limit is None or self._met[finding.place] <= self._limit:
+            self.kept.append(finding)
+
+    def findings(self) -> list[tuple[Finding, int]]:
+        """It gives what was kept in the order of frames, and with the last of each kind how many more there were."""
+        left = Counter(finding.place for finding in self.kept)
+        out: list[tuple[Finding, int]] = []
+        for finding in sorted(self.kept, key=lambda finding: (finding.frame, finding.rule.code)):
+            left[finding.place] -= 1
+            more = 0 if left[finding.place] or self._limit is None else self._met[finding.place] - self._limit
+            out.append((finding, max(0, more)))
+        return out

@@ -1,0 +1,119 @@
+"""Rule: one sentence of the protocol that a conversation can break, and the function that watches for it.
+
+A rule's function is asked before a frame is learnt, and answers with a sentence, or with nothing. Code,
+severity, place, and whether the sentence may be a verdict at all, are added by the referee, from data.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from dcpdump.check.course import Course
+from dcpdump.check.dialogue import Dialogue
+from dcpdump.streams.sight import Sight
+
+
+class Severity(Enum):
+    """How bad a finding is; the order is that of ``--fail-on``."""
+
+    VIOLATION = "violation"
+    SUSPICIOUS = "suspicious"
+    INFO = "info"
+    UNKNOWN = "unknown"  #: it would be a finding, if bytes were not missing
+
+
+VIOLATION, SUSPICIOUS, INFO = Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO
+
+RESPONSE = 0x100  #: added to an opcode: its responses
+DECODED = 0x200  #: any frame that was decoded one by one: what does not fit its layout is among them
+STRAY = 0x201  #: a message of a stream whose opaque, vbucket and stream id are not those of one live stream
+OUTSIDE = 0x202  #: a message of a stream that is in no snapshot, or past its end
+ASTRAY = 0x203  #: a DCP request that travels against the roles of the two ends
+ASKED = 0x204  #: any request that expects a response
+ANSWERED = 0x205  #: any response
+TICK = 0x206  #: now and then on every connection, and at its end
+STREAM_DONE = 0x207  #: a stream ended, was replaced, or the capture is over
+SILENCE = 0x208  #: an end speaks after a long silence
+FIRST = 0x20A  #: the first item after a marker
+ZERO = 0x20B  #: an item with seqno 0
+MARKED = 0x20C  #: a document with a datatype
+DISORDERED = 0x20D  #: an item in an out-of-order snapshot
+COUNTED = 0x20E  #: a message of a stream on a connection with flow control
+PACKED = 0x20F  #: a document with a datatype that is more than JSON
+EVENTS = 0x210
+PUSH = 0x209  #: a message with one of the server's own opcodes
+
+
+class Scope(Enum):
+    """What a rule has to have witnessed without loss to give a verdict."""
+
+    FRAME = "the frame alone"
+    CONNECTION = "the connection from its beginning"
+    STREAM = "the stream from its request"
+    SNAPSHOT = "the stream from a snapshot marker on"
+
+
+class Remark(NamedTuple):
+    """A rule's answer where a sentence is not all."""
+
+    message: str
+    severity: Severity | None = None  #: other than the rule's
+    status: str = ""  #: other than the rule's
+    sight: Sight | None = None  #: another frame than the one at hand
+
+
+Answer = str | Remark | Sequence[Remark] | None
+Judge = Callable[[Sight, Dialogue, Course], Answer]
+
+#: What suspends a rule, by the letters of ``Rule.off``.
+SUSPENSIONS = {
+    "m": "the start of the connection or of the stream was not captured",
+    "g": "bytes were lost since the state was learnt",
+    "o": "inside an out-of-order snapshot",
+    "h": "a change-stream snapshot",
+    "t": "a takeover stream",
+    "f": "a collection or scope filter",
+    "r": "the source is a replica",
+    "x": "during a cache transfer",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One rule."""
+
+    code: str
+    id: str  #: the paragraph of the protocol's list of rules: "S11"
+    title: str
+    severity: Severity
+    source: str
+    off: str  #: letters of SUSPENSIONS
+    on: tuple[int, ...]  #: opcodes of requests, of responses (with RESPONSE), and the events above
+    scope: Scope
+    status: str  #: what a conforming peer answers to such a frame
+    judge: Judge
+
+    @property
+    def page(self) -> str:
+        """What ``check --explain`` prints below the title."""
+        return inspect.cleandoc(self.judge.__doc__ or "")
+
+
+def rule(
+    code: str,
+    id: str,
+    title: str,
+    *,
+    severity: Severity,
+    source: str,
+    on: tuple[int, ...],
+    off: str = "",
+    scope: Scope = Scope.STREAM,
+    status: str = "",
+) -> Callable[[Judge], Rule]:
+    """It makes a rule of the function below it."""
+    if not {"m", "g"} & set(off):
+        scope = Scope.FRAME
+    return lambda judge: Rule(code, id, title, severity, source, off, on, scope, status, judge)

@@ -1,0 +1,22 @@
+"""The rules, by family. This list is all there is: nothing is found by scanning."""
+
+from dcpdump.check.rule import Rule
+from dcpdump.check.rules import connection, content, flow_control, framing, lifecycle, seqno, shape, snapshot, takeover
+
+RULES: tuple[Rule, ...] = tuple(
+    sorted(
+        (
+            *framing.RULES,
+            *shape.RULES,
+            *connection.RULES,
+            *lifecycle.RULES,
+            *snapshot.RULES,
+            *content.RULES,
+            *seqno.RULES,
+            *flow_control.RULES,
+            *takeover.RULES,
+        ),
+        key=lambda rule: rule.code,
+    )
+)
+BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.code, rule.id)}

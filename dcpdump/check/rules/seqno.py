@@ -1,0 +1,327 @@
+"""DCP4xx: the order of seqnos, and durable writes."""
+
+from dcpdump.check.course import DISK, FROM_LATEST, Course
+from dcpdump.check.dialogue import (
+    ABORT,
+    ADVANCED,
+    COMMIT,
+    PREPARE,
+    SECOND,
+    SEQNO_ACK,
+    SEQUENCED,
+    Dialogue,
+)
+from dcpdump.check.rule import INFO, RESPONSE, STREAM_DONE, SUSPICIOUS, TICK, VIOLATION, Remark, Scope, rule
+from dcpdump.check.rules.framing import name
+from dcpdump.streams.sight import Sight
+
+_GRACE = 64  #: frames of a connection in which the two directions may be captured out of order
+
+
+@rule(
+    "DCP401",
+    "S11",
+    "Seqno outside its snapshot",
+    severity=VIOLATION,
+    source="snapshot-marker.md, dcp/passive_stream.cc (checkSnapshot)",
+    off="oxmg",
+    on=SEQUENCED,
+    scope=Scope.SNAPSHOT,
+    status="Erange",
+)
+def in_snapshot(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees items whose seqno is not in the range of the marker before them.
+
+    The consumer answers Erange: it cannot place the document in any snapshot.
+
+    Usual causes: a marker with a wrong end; an item of the next snapshot sent too early.
+    """
+    marker, seqno = course.marker, sight.seqno
+    if marker is None or seqno is None or marker.start <= seqno <= marker.end:
+        return None
+    return f"{name(sight.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
+
+
+@rule(
+    "DCP402",
+    "S12",
+    "Seqno does not rise",
+    severity=VIOLATION,
+    source="dcp/passive_stream.cc",
+    off="oxmg",
+    on=SEQUENCED,
+    scope=Scope.SNAPSHOT,
+    status="Erange",
+)
+def rising(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees seqnos that are not above the last one of the stream, or not above the requested start.
+
+    The order of seqnos is what consumers resume by. They answer Erange, or drop the change as a repeat.
+
+    Usual causes: an item sent twice; SEQNO_ADVANCED to a seqno that an item then has; two streams mixed.
+    """
+    seqno, last = sight.seqno, course.last
+    if seqno is None:
+        return None
+    if last is not None:
+        if seqno > last:
+            # What lies between was lost: the referee makes "unknown" of it, as the course is stale.
+            return (
+                f"the order between seqno {last} and {seqno} was not seen"
+                if course.stale and seqno > last + 1
+                else None
+            )
+        return f"{name(sight.opcode)} seqno {seqno} after {last}"
+    request = course.request
+    if request is None or course.late or seqno > request.start or course.items or request.flags & FROM_LATEST:
+        return None
+    return f"{name(sight.opcode)} seqno {seqno}, requested were those above {request.start}"
+
+
+@rule(
+    "DCP403",
+    "S15",
+    "SEQNO_ADVANCED where it is not sent",
+    severity=SUSPICIOUS,
+    source="dcp/active_stream.cc (isSeqnoAdvancedEnabled)",
+    off="m",
+    on=(ADVANCED,),
+)
+def advanced(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees SEQNO_ADVANCED without collections, on a connection that gets everything there is anyway, with a seqno
+    other than the snapshot's end, and in an out-of-order snapshot without true_with_seqno_advanced.
+
+    Usual causes: a producer of another make. After 8.0 long backfills send one every 10,000 filtered items.
+    """
+    if dialogue.collections is False:
+        return "SEQNO_ADVANCED on a connection without collections"
+    if dialogue.controls_known and dialogue.collections and not dialogue.advances:
+        return "SEQNO_ADVANCED on a connection with durable writes and all system events"
+    if course.oso:
+        if dialogue.controls.get(b"enable_out_of_order_snapshots") == b"true":
+            return "SEQNO_ADVANCED in an out-of-order snapshot, which was not asked for"
+        return None
+    marker = course.marker
+    if marker is None or course.stale or sight.seqno == marker.end or marker.flags & DISK:
+        return None
+    return f"SEQNO_ADVANCED to {sight.seqno} in snapshot {marker.start}..{marker.end}"
+
+
+# -- durable writes -----------------------------------------------------------------------------------------
+
+
+@rule(
+    "DCP411",
+    "D1",
+    "Durable writes that nobody asked for",
+    severity=VIOLATION,
+    source="dcp/active_stream.cc",
+    off="m",
+    on=(PREPARE, COMMIT, ABORT),
+    scope=Scope.CONNECTION,
+)
+def uninvited(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees PREPARE, COMMIT and ABORT on a connection on which enable_sync_writes was not accepted.
+
+    A client that does not know them takes a prepare for a document that is there.
+
+    Usual causes: a control that was refused, and whose refusal was overlooked.
+    """
+    if not dialogue.controls_known or dialogue.on(b"enable_sync_writes") or dialogue.produces is False:
+        return None
+    return f"{name(sight.opcode)}, and enable_sync_writes is not on"
+
+
+@rule(
+    "DCP412",
+    "D2",
+    "Decided before it was prepared",
+    severity=VIOLATION,
+    source="memcached/protocol_binary.h",
+    on=(COMMIT, ABORT),
+    status="Einval",
+)
+def prepared_first(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+    """It sees COMMIT and ABORT whose prepared seqno is not below their own (0: suspicious).
+
+    Usual causes: the two fields swapped.
+    """
+    prepared, seqno = sight.get("prepared_seqno"), sight.seqno
+    if prepared is None or seqno is None or 0 < prepared < seqno:
+        return None
+    if not prepared and sight.opcode == ABORT:
+        return None
+    return Remark(f"{name(sight.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
+
+
+@rule(
+    "DCP413",
+    "D3",
+    "Decision without a prepare",
+    severity=SUSPICIOUS,
+    source="dcp/passive_stream.cc",
+    off="mgfr",
+    on=(COMMIT, ABORT),
+    status="KeyEnoent",
+)
+def orphan(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees COMMIT and ABORT whose key has no open PREPARE with that seqno on this stream. (In disk snapshots
+    prepares are de-duplicated, and a stream that resumed has those before its start.)
+
+    A replica answers KeyEnoent, and the producer closes the connection.
+
+    Usual causes: a prepare that was lost; a decision sent twice.
+    """
+    prepared = sight.get("prepared_seqno")
+    if prepared is None or course.request is None or prepared <= course.request.start:
+        return None
+    if course.marker is not None and course.marker.flags & DISK:
+        return None
+    there = course.prepares.get(sight.key)
+    if there is not None and there[0] == prepared:
+        return None
+    has = "none is open" if there is None else f"open is that of seqno {there[0]}"
+    return f"{name(sight.opcode)} of prepared seqno {prepared}: {has} for this key"
+
+
+@rule(
+    "DCP414",
+    "D4",
+    "Prepare left undecided",
+    severity=INFO,
+    source="dcp/passive_stream.cc",
+    off="mgf",
+    on=(STREAM_DONE,),
+)
+def undecided(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees streams that end while prepares are neither committed nor aborted.
+
+    Their outcome comes with the next stream of the vbucket, or on its new owner.
+
+    Usual causes: a hand-over in the middle of a durable write; a replica that does not answer.
+    """
+    if not course.prepares or not course.ended:
+        return None
+    seqnos = sorted(seqno for seqno, _ in course.prepares.values())
+    shown = ", ".join(map(str, seqnos[:3])) + (" …" if len(seqnos) > 3 else "")
+    return f"{len(seqnos)} open prepare{'s' if len(seqnos) > 1 else ''} (seqno {shown}) when the stream ended"
+
+
+@rule(
+    "DCP415",
+    "D5",
+    "Second prepare of a key",
+    severity=SUSPICIOUS,
+    source="dcp/passive_stream.cc",
+    off="h",
+    on=(PREPARE,),
+)
+def prepared_twice(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees a PREPARE for a key whose last one is not decided. (Disk snapshots may leave the decision out.)
+
+    A key has one durable write under way; the next waits with SyncWriteInProgress.
+
+    Usual causes: a commit that was lost.
+    """
+    there = course.prepares.get(sight.key)
+    if there is None or (course.marker is not None and course.marker.flags & DISK):
+        return None
+    return f"PREPARE seqno {sight.seqno}, though that of seqno {there[0]} is not decided"
+
+
+@rule(
+    "DCP416",
+    "D6",
+    "Acknowledged seqno that cannot be",
+    severity=VIOLATION,
+    source="dcp/producer.cc, dcp/active_stream.cc",
+    off="mg",
+    on=(SEQNO_ACK, TICK),
+    scope=Scope.CONNECTION,
+    status="Einval",
+)
+def too_far(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
+    """It sees SEQNO_ACKNOWLEDGED on a connection without consumer_name and enable_sync_writes, below the one before,
+    or above everything that was sent on the stream: on that the producer closes the connection.
+
+    Usual causes: acknowledging a snapshot's end before it came; the seqno of another vbucket.
+    """
+    found: list[Remark] = []
+    spoken = sum(dialogue.spoken)
+    if sight.opcode == SEQNO_ACK and not sight.response and not dialogue.ended and sight.number > dialogue.acked_frame:
+        dialogue.acked_frame = sight.number
+        seqno = sight.get("prepared_seqno")
+        if course.acked is not None and seqno is not None and seqno < course.acked:
+            found.append(Remark(f"acknowledges seqno {seqno} after {course.acked}"))
+        beyond = seqno is not None and course.vbucket >= 0 and not course.doubtful and seqno > course.high
+        if (beyond or not dialogue.sync_replication) and len(dialogue.ahead) < 1024:
+            dialogue.ahead.append((sight._replace(data=b"", record=None), course, spoken + _GRACE))
+    while dialogue.ahead and (dialogue.ended or spoken >= dialogue.ahead[0][2]):
+        ack, stream, _ = dialogue.ahead.pop(0)
+        seqno = ack.fields[0]
+        if dialogue.controls_known and not dialogue.sync_replication and dialogue.produces:
+            found.append(Remark("SEQNO_ACKNOWLEDGED without consumer_name and enable_sync_writes", sight=ack))
+        elif seqno is not None and stream.vbucket >= 0 and not stream.doubtful and seqno > stream.high:
+            found.append(Remark(f"acknowledges seqno {seqno}, sent were those up to {stream.high}", sight=ack))
+    return found
+
+
+@rule(
+    "DCP417",
+    "D7",
+    "Acknowledgement that was answered",
+    severity=INFO,
+    source="dcp/passive_stream.cc",
+    on=(SEQNO_ACK | RESPONSE,),
+)
+def ack_answered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees a success in answer to SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
+
+    (One right after a stream was granted is normal: it tells what the replica has already.)
+
+    Usual causes: a producer of another make.
+    """
+    return None if sight.word else "success in answer to SEQNO_ACKNOWLEDGED"
+
+
+@rule(
+    "DCP418",
+    "D8",
+    "Durable write not acknowledged for long",
+    severity=INFO,
+    source="dcp/passive_stream.cc",
+    on=(TICK,),
+)
+def lagging(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
+    """It sees prepares that the replica has not acknowledged after ten seconds.
+
+    Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;
+    after some time the client of the write is told that its outcome is not known.
+
+    Usual causes: a slow disk of the replica.
+    """
+    found: list[Remark] = []
+    if not dialogue.controls_known or not dialogue.sync_replication or dialogue.ts_ns is None:
+        return found
+    for stream in dialogue.courses.values():
+        for seqno, prepare in stream.unacked.items():
+            if dialogue.ts_ns - (prepare.ts_ns or dialogue.ts_ns) >= 10 * SECOND:
+                found.append(Remark(f"PREPARE seqno {seqno} is not acknowledged after 10 s", sight=prepare))
+                stream.unacked = {}
+            break
+    return found
+
+
+RULES = (
+    in_snapshot,
+    rising,
+    advanced,
+    uninvited,
+    prepared_first,
+    orphan,
+    undecided,
+    prepared_twice,
+    too_far,
+    ack_answered,
+    lagging,
+)

@@ -1,0 +1,267 @@
+"""DCP1xx, second half: what a single message holds: lengths, datatypes, values, keys, reserved fields."""
+
+from dcpdump.check.course import Course
+from dcpdump.check.dialogue import (
+    ABORT,
+    ADVANCED,
+    BUFFER_ACK,
+    CACHED,
+    CACHED_END,
+    CLOSE_STREAM,
+    COMMIT,
+    CONTROL,
+    DELETION,
+    DOCUMENTS,
+    EXPIRATION,
+    MARKER,
+    MUTATION,
+    NOOP,
+    OPEN,
+    OSO,
+    PREPARE,
+    SEQNO_ACK,
+    SET_STATE,
+    SNAPPY,
+    STREAM_END,
+    STREAM_REQ,
+    SYSTEM_EVENT,
+    XATTRS,
+    Dialogue,
+)
+from dcpdump.check.rule import DECODED, FIRST, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, rule
+from dcpdump.check.rules.framing import name
+from dcpdump.spec import MESSAGES
+from dcpdump.streams.sight import Sight
+from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
+
+_JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
+_WITH_VALUES = (*DOCUMENTS, PREPARE)
+_KEYED = (*_WITH_VALUES, COMMIT, ABORT)
+_LEGACY = frozenset({"1-clen", "1-28", "1-30", "1-40", "1-18"})
+#: Messages whose datatype is 0.
+_PLAIN = frozenset(
+    {STREAM_REQ, CLOSE_STREAM, STREAM_END, MARKER, SET_STATE, NOOP, BUFFER_ACK, CONTROL, SEQNO_ACK, COMMIT, ABORT}
+    | {ADVANCED, OSO, CACHED, CACHED_END, 0x51, 0x54}
+)
+_NO_VALUE, _UNDERLYING, _KEPT_XATTRS = 0x08, 0x40, 0x100
+_SYSTEM_XATTRS = 1024 * 1024
+#: What other rules look at.
+_ELSEWHERE = ("total body", "no magic", "is not known", "has unknown bits", "stream id", "has no name", "lost", "cut")
+
+
+@rule(
+    "DCP103",
+    "F3",
+    "Sections or datatype that the message cannot have",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc",
+    on=(DECODED, FIRST, DELETION, PREPARE, MARKER, STREAM_END, COMMIT, ABORT, ADVANCED, OSO, BUFFER_ACK, SEQNO_ACK),
+    status="Einval",
+)
+def sections(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+    """It sees extras of a length that the message does not have, keys and values that must or must not be there,
+    values of other lengths than their fields need, a PREPARE without CAS, and datatypes on messages without
+    documents. Layouts of old prototypes and previews are suspicious only.
+
+    A server refuses such a request with Einval; a client reads fields from the wrong places.
+
+    Usual causes: an encoder of another version; extras length not changed with the layout.
+    """
+    if sight.response:
+        return None
+    record = sight.record
+    if record is not None and record.frame.message.dcp:
+        for problem in record.frame.problems:
+            if not any(words in problem.text for words in _ELSEWHERE):
+                return f"{name(sight.opcode)}: {problem.text}"
+    if sight.shape.version in _LEGACY:
+        return Remark(f"{name(sight.opcode)} in a layout of old releases ({sight.shape.version})", SUSPICIOUS)
+    if sight.datatype and sight.opcode in _PLAIN:
+        return f"{name(sight.opcode)} has datatype 0x{sight.datatype:02x}"
+    if sight.opcode == PREPARE and not sight.cas:
+        return "PREPARE has CAS 0"
+    if sight.opcode == DELETION and not (dialogue.open_flags or 0) & _UNDERLYING:
+        if sight.datatype in (1, 3):
+            return Remark(f"DELETION has datatype 0x{sight.datatype:02x}: JSON without XATTR")
+        if sight.value_length and not sight.datatype & _XATTR_BIT and not sight.get("nmeta"):
+            return Remark(f"DELETION has a body of {sight.value_length} bytes", SUSPICIOUS)
+    return None
+
+
+@rule(
+    "DCP104",
+    "F4",
+    "Datatype that was not negotiated",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc, dcp/active_stream.cc",
+    off="m",
+    on=(PACKED, DECODED),
+    scope=Scope.CONNECTION,
+    status="Einval",
+)
+def datatype(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+    """It sees datatypes with unknown bits, with Snappy where HELLO did not grant it, or with XATTR where DCP_OPEN
+    did not ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
+
+    A client that did not ask for Snappy does not decompress, and stores compressed bytes as the document.
+
+    Usual causes: a HELLO repeated on the open connection; a proxy that negotiates on its own behalf.
+    """
+    bits = sight.datatype
+    if not bits or sight.response:
+        return None
+    if bits > 7:
+        return f"datatype 0x{bits:02x} has unknown bits"
+    if sight.opcode not in _WITH_VALUES:
+        return None
+    flags, features = dialogue.open_flags, dialogue.features
+    severity = SUSPICIOUS if flags is not None and flags & _UNDERLYING else None
+    if bits & _SNAPPY_BIT and features is not None and SNAPPY not in features:
+        return Remark("the value is marked Snappy, which HELLO did not grant", severity)
+    if bits & _XATTR_BIT and flags is not None and not flags & XATTRS:
+        return Remark("the value is marked XATTR, which DCP_OPEN did not ask for", severity)
+    return None
+
+
+@rule(
+    "DCP105",
+    "F5",
+    "Value that is not what its datatype says",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc, dcp/passive_stream.cc",
+    on=(MARKED,),
+    status="Einval",
+)
+def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+    """It sees values marked Snappy that do not decompress, xattr blocks whose lengths do not add up (a server
+    answers XattrEinval), system xattrs beyond 1 MiB (E2big), and bodies marked JSON that are none (suspicious).
+
+    The document arrives, and cannot be read.
+
+    Usual causes: a body that was compressed twice or never; xattrs cut off by a filter that kept the bit.
+    """
+    bits, size, at = sight.datatype, sight.value_length, sight.value_at
+    if not size:
+        return None
+    body = sight.data[at : at + size]
+    underlying = dialogue.open_flags and dialogue.open_flags & _UNDERLYING
+    if bits & _SNAPPY_BIT:
+        plain, fault = decompress(body)
+        if plain is None:
+            return None if underlying else fault
+        body = plain
+    if bits & _XATTR_BIT:
+        pairs, body, fault = split_xattrs(body)
+        if fault:
+            return Remark(fault, status="XattrEinval")
+        system = sum(len(key) + len(text) for key, text in pairs or () if key.startswith(b"_"))
+        if system > _SYSTEM_XATTRS:
+            return Remark(f"system xattrs of {system:,} bytes", status="E2big")
+    if bits & _JSON_BIT and body and not underlying:
+        fault = json_fault(body)
+        if fault:
+            return Remark(fault, SUSPICIOUS)
+    return None
+
+
+#: opcode → version of layout → where reserved fields stand among its fields, and their names
+_RESERVED: dict[int, dict[str, tuple[tuple[int, str], ...]]] = {
+    opcode: {
+        layout.version: tuple(
+            (at, field.name) for at, field in enumerate(layout.extras) if field.reserved or field.name == "nmeta"
+        )
+        for layout in MESSAGES[opcode].request
+    }
+    for opcode in (OPEN, STREAM_REQ, MUTATION, PREPARE, DELETION, EXPIRATION)
+}
+_WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, CACHED_END)
+
+
+@rule(
+    "DCP109",
+    "F9",
+    "Reserved field that is not zero",
+    severity=INFO,
+    source="memcached/protocol_binary.h",
+    on=(*_RESERVED, *_WITHOUT_CAS),
+)
+def reserved(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees values in fields that are reserved: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
+    nmeta, the last byte of a deletion's extras, and the CAS of messages that have none.
+
+    Today's receivers ignore them, or refuse the message; a later version may give them a meaning.
+
+    Usual causes: memory that was not cleared; the layout of another version.
+    """
+    opcode = sight.opcode
+    fields = sight.fields
+    if opcode == MUTATION and len(fields) == 7 and not fields[4] and not fields[5]:
+        return None
+    if opcode in _WITHOUT_CAS:
+        return f"{name(opcode)} has CAS 0x{sight.cas:x}" if sight.cas else None
+    for at, field in _RESERVED[opcode].get(sight.shape.version, ()):
+        if fields[at]:
+            return f"{name(opcode)}: {field} is {fields[at]}"
+    return None
+
+
+@rule(
+    "DCP110",
+    "F10",
+    "Key without a proper collection id",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc, dockey",
+    on=_KEYED,
+    status="Einval",
+)
+def collection_key(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees keys, on connections with collections, whose LEB128 prefix does not end, is not in its shortest form,
+    names one of the reserved ids 1-7, or is followed by nothing.
+
+    The prefix decides which collection the document is in: a wrong one files it where nobody looks.
+
+    Usual causes: a key sent without its prefix, so that its first letters are taken for one.
+    """
+    if not dialogue.collections:
+        return None
+    data, at = sight.data, sight.key_at
+    length = sight.value_at - at
+    if not length:
+        return None
+    first = data[at]
+    if (not first or 7 < first < 0x80) and length > 1:
+        return None
+    if first >= 0x80 and length > 2 and 0 < data[at + 1] < 0x80:
+        return None
+    key = sight.key
+    prefix = read_prefix(key)
+    if prefix is None:
+        return "the key ends inside its collection id"
+    if prefix.fault:
+        return prefix.fault
+    if prefix.collection in RESERVED_IDS:
+        return f"collection id {prefix.collection} is reserved"
+    return "the key is a collection id and nothing else" if prefix.size == len(key) else None
+
+
+@rule(
+    "DCP112",
+    "F12",
+    "Seqno 0",
+    severity=VIOLATION,
+    source="dcp/consumer.cc",
+    on=(ZERO,),
+    status="Einval",
+)
+def zero(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees items with by seqno (or commit or abort seqno) 0.
+
+    0 is the state before the first change; nothing has it. A consumer that stored it would stream from the
+    beginning again.
+
+    Usual causes: a field left empty; extras read from a wrong offset.
+    """
+    return f"{name(sight.opcode)} has seqno 0" if sight.opcode != ADVANCED else None
+
+
+RULES = (sections, datatype, value, reserved, collection_key, zero)

@@ -1,0 +1,120 @@
+"""DCP52x: how a vbucket is handed over."""
+
+from dcpdump.check.course import ACTIVE, PENDING, Course
+from dcpdump.check.dialogue import (
+    ABORT,
+    ADVANCED,
+    COMMIT,
+    DOCUMENTS,
+    PREPARE,
+    SET_STATE,
+    STREAM_END,
+    SYSTEM_EVENT,
+    Dialogue,
+)
+from dcpdump.check.rule import OUTSIDE, SUSPICIOUS, VIOLATION, rule
+from dcpdump.check.rules.framing import name
+from dcpdump.spec.names import VBUCKET_STATE
+from dcpdump.streams.sight import Sight
+
+_DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, 0x56})
+
+
+def _spoken(state: int | None) -> str:
+    return f"{state} ({VBUCKET_STATE.names.get(state or 0, 'unknown')})"
+
+
+@rule(
+    "DCP521",
+    "T1",
+    "Hand-over out of order",
+    severity=SUSPICIOUS,
+    source="dcp/active_stream.cc",
+    off="mg",
+    on=(SET_STATE, STREAM_END),
+)
+def order(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees a takeover in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending) and its
+    reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok).
+
+    For a moment nobody, or two nodes, take writes for the vbucket.
+
+    Usual causes: a producer that does not wait for replies; a hand-over that was given up.
+    """
+    if not course.takeover:
+        return None
+    if sight.opcode == STREAM_END:
+        if sight.get("status") == 0 and course.state != ACTIVE:
+            return f"the takeover ended Ok in state {_spoken(course.state)}"
+        return None
+    state = sight.get("state")
+    if state == ACTIVE and course.state != PENDING:
+        return "SET_VBUCKET_STATE(active) before pending"
+    if state == PENDING and course.state is not None:
+        return f"SET_VBUCKET_STATE(pending) after state {_spoken(course.state)}"
+    return None
+
+
+@rule(
+    "DCP522",
+    "T2",
+    "State set on a stream that is no takeover",
+    severity=VIOLATION,
+    source="dcp/active_stream.cc",
+    off="m",
+    on=(SET_STATE,),
+)
+def no_takeover(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees SET_VBUCKET_STATE on a stream that was requested without the takeover flag.
+
+    The consumer would become the owner of a vbucket that has one.
+
+    Usual causes: flags of another stream.
+    """
+    if course.request is None or course.takeover:
+        return None
+    return "SET_VBUCKET_STATE on a stream that was not requested with takeover"
+
+
+@rule(
+    "DCP523",
+    "T3",
+    "State that no hand-over has",
+    severity=SUSPICIOUS,
+    source="dcp/active_stream.cc",
+    on=(SET_STATE,),
+    status="Einval",
+)
+def odd_state(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees SET_VBUCKET_STATE with another state than pending (3) and active (1).
+
+    Usual causes: the numbers of an old prototype, where replica and pending were swapped.
+    """
+    state = sight.get("state")
+    if state is None or state in (ACTIVE, PENDING):
+        return None
+    return f"SET_VBUCKET_STATE with state {_spoken(state)}"
+
+
+@rule(
+    "DCP524",
+    "T4",
+    "Change after the hand-over",
+    severity=VIOLATION,
+    source="dcp/active_stream.cc",
+    off="g",
+    on=(OUTSIDE,),
+)
+def after(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees markers and documents after SET_VBUCKET_STATE(active).
+
+    The consumer owns the vbucket by then and makes seqnos itself: the two histories part.
+
+    Usual causes: a source that went on taking writes.
+    """
+    if course.state != ACTIVE or sight.opcode not in _DATA or course.ended:
+        return None
+    return f"{name(sight.opcode)} after SET_VBUCKET_STATE(active)"
+
+
+RULES = (order, no_takeover, odd_state, after)

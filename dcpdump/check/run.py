@@ -1,0 +1,437 @@
+"""Referee: sights in, findings out. It asks the rules, and judges whether an answer may be a verdict.
+
+A rule is asked before a frame is learnt. Where bytes are missing that the rule's scope covers, what it says
+becomes "unknown"; where one of its suspensions is in force, it is not said at all.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dcpdump.check.course import ACTIVE, Course, kept
+from dcpdump.check.dialogue import (
+    ABORT,
+    ADVANCED,
+    BUFFER_ACK,
+    CACHED,
+    CACHED_END,
+    CLOSE_STREAM,
+    COMMIT,
+    CONTROL,
+    HELLO,
+    MANY_REQUESTS,
+    MARKER,
+    NOOP,
+    OPEN,
+    OSO,
+    PREPARE,
+    SASL_AUTH,
+    SASL_STEP,
+    SECOND,
+    SELECT_BUCKET,
+    SEQNO_ACK,
+    SET_STATE,
+    STREAM_END,
+    STREAM_REQ,
+    STREAMED,
+    Dialogue,
+    marker_of,
+)
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import (
+    ANSWERED,
+    ASKED,
+    ASTRAY,
+    COUNTED,
+    DECODED,
+    DISORDERED,
+    EVENTS,
+    FIRST,
+    MARKED,
+    OUTSIDE,
+    PACKED,
+    PUSH,
+    RESPONSE,
+    SILENCE,
+    STRAY,
+    STREAM_DONE,
+    SUSPENSIONS,
+    TICK,
+    ZERO,
+    Remark,
+    Rule,
+    Scope,
+    Severity,
+)
+from dcpdump.check.rules import RULES
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import JSON
+from dcpdump.streams.sight import Sight
+
+#: Frames between two looks at what waits on the connection at hand.
+TICKS = 64
+#: Findings of a connection that wait until the other direction goes on without a loss, at most.
+PATIENCE = 1000
+#: A silence after which both ends would have disconnected.
+#: Requests whose vbucket means something, beside the messages of streams.
+_ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, 0x54, 0x96})
+#: What a client says first.
+_FIRST = frozenset({HELLO, 0x20, SASL_AUTH})
+SILENT = 360 * SECOND
+_REPLIES = frozenset(opcode for opcode, message in MESSAGES.items() if message.known and message.replies)
+_DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
+
+
+class Referee:
+    """Feed it sights, in order; it gives the findings that each of them brings."""
+
+    def __init__(self, rules: Iterable[Rule] = RULES) -> None:
+        asked: dict[int, list[Rule]] = defaultdict(list)
+        for rule in rules:
+            for event in rule.on:
+                asked[event].append(rule)
+        #: by event, the rules and their functions
+        self._on = [tuple((rule, rule.judge) for rule in asked[event]) for event in range(EVENTS)]
+        self._dialogues: dict[int, Dialogue] = {}
+        self._nowhere: dict[int, Course] = {}
+        self._found: list[Finding] = []
+        #: by connection and the direction that they wait for: bytes of it may be missing, and nobody knows yet
+        self._probation: dict[tuple[int, int], list[Finding]] = {}
+        self.names: dict[bytes, Dialogue] = {}  # of connections that are open
+        self.streams = 0
+        self.partly = 0  #: connections and streams that were not witnessed whole
+
+    def feed(self, sight: Sight) -> list[Finding]:
+        """It takes the next frame."""
+        dialogue = self._dialogues.get(sight.connection)
+        if dialogue is None:
+            dialogue = self._dialogues[sight.connection] = Dialogue(sight.connection, self.names)
+            self._nowhere[sight.connection] = Course(dialogue, 0, -1, 0)
+        if sight.gap_before:
+            self._lose(dialogue, sight.direction, sight.gap_before, sight.number)
+        if self._probation:
+            self._found += self._probation.pop((dialogue.number, sight.direction), ())
+        if sight.record is not None:
+            if not sight.whole:
+                holes = sum(end - start for start, end in sight.record.frame.raw.holes)
+                self._lose(dialogue, sight.direction, holes, sight.number)
+                return self._taken()
+            if self._on[DECODED]:
+                self._ask(DECODED, sight, dialogue, self._nowhere[sight.connection])
+        direction, ts = sight.direction, sight.ts_ns
+        spoken = dialogue.spoken
+        if ts is not None:
+            before = dialogue.last_ts[direction]
+            if before is not None and ts - before > SILENT:
+                self._ask(SILENCE, sight, dialogue, self._nowhere[sight.connection])
+            dialogue.last_ts[direction] = dialogue.ts_ns = ts
+        if not spoken[direction] and not spoken[1 - direction] and sight.opcode in _FIRST and not sight.response:
+            dialogue.from_start = True
+            dialogue.late = False
+        spoken[direction] += 1
+        if not sight.number % TICKS:
+            self._ask(TICK, sight, dialogue, self._nowhere[sight.connection])
+        opcode = sight.opcode
+        if sight.server:
+            self._push(sight, dialogue)
+        elif sight.response:
+            self._answer(sight, dialogue)
+        elif opcode in STREAMED and direction == dialogue.source:
+            course = dialogue.courses.get(sight.opaque)
+            if course is None or not course.calm or course.vbucket != sight.word or course.sid != sight.stream_id:
+                course = self._doubted(sight, dialogue, course)
+            if opcode == MARKER:
+                dialogue.marker = marker_of(sight)
+            for rule, judge in self._on[opcode]:
+                answer = judge(sight, dialogue, course)
+                if answer is not None:
+                    self._hear(rule, answer, sight, dialogue, course)
+            if dialogue.window is not None:
+                self._ask(COUNTED, sight, dialogue, course)
+            self._learn(sight, dialogue, course)
+        else:
+            self._request(sight, dialogue)
+        return self._taken() if self._found else []
+
+    def lose(self, connection: int, direction: int, length: int) -> None:
+        """It hears of bytes that were lost and that no frame followed."""
+        dialogue = self._dialogues.get(connection)
+        if dialogue is not None:
+            self._lose(dialogue, direction, length, 0)
+
+    def close(self) -> list[Finding]:
+        """It ends the input."""
+        for dialogue in self._dialogues.values():
+            dialogue.ended = True
+            nowhere = self._nowhere[dialogue.number]
+            self.partly += dialogue.doubtful
+            for course in list(dialogue.courses.values()):
+                self.partly += course.doubtful
+                if not course.ended:
+                    self._done(course.last_sight, dialogue, course)
+            if dialogue.last_sight is not None:
+                self._ask(TICK, dialogue.last_sight, dialogue, nowhere)
+        for waiting in self._probation.values():
+            self._found += waiting
+        self._probation.clear()
+        return self._taken()
+
+    def _taken(self) -> list[Finding]:
+        found, self._found = self._found, []
+        return found
+
+    # -- probation --------------------------------------------------------------------------------------
+
+    def _lose(self, dialogue: Dialogue, direction: int, length: int, number: int) -> None:
+        """It tells of lost bytes; what was found while they were missing unnoticed is no verdict any more."""
+        dialogue.lose(direction, length, number)
+        for finding in self._probation.pop((dialogue.number, direction), ()):
+            self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=dialogue.why))
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    def _ask(self, event: int, sight: Sight, dialogue: Dialogue, course: Course) -> None:
+        for rule, judge in self._on[event]:
+            answer = judge(sight, dialogue, course)
+            if answer is not None:
+                self._hear(rule, answer, sight, dialogue, course)
+
+    def _hear(self, rule: Rule, answer: object, sight: Sight, dialogue: Dialogue, course: Course) -> None:
+        """It makes findings of what a rule says, unless that is forbidden here."""
+        if isinstance(answer, str):
+            answer = Remark(answer)
+        if isinstance(answer, Remark):
+            answer = (answer,)
+        if not isinstance(answer, (tuple, list)):
+            raise TypeError(f"{rule.code} answers with {answer!r}")
+        nowhere = course.vbucket < 0 and not course.late
+        letters = "" if nowhere else course.letters
+        if any(letter in letters for letter in rule.off):
+            return
+        reason = self._reason(rule, sight, dialogue, None if nowhere else course)
+        if reason:
+            if not nowhere and rule.code in course.told:
+                return
+            course.told.add(rule.code)
+        for remark in answer:
+            at = remark.sight or sight
+            finding = Finding(
+                rule,
+                Severity.UNKNOWN if reason else remark.severity or rule.severity,
+                remark.message,
+                dialogue.number,
+                at.number,
+                at.ts_ns,
+                _vbucket(at, course),
+                at.stream_id if nowhere else max(course.sid, 0),
+                remark.status or rule.status,
+                reason,
+            )
+            if reason or rule.scope not in (Scope.CONNECTION, Scope.STREAM):
+                self._found.append(finding)
+                continue
+            waiting = self._probation.setdefault((dialogue.number, 1 - sight.direction), [])
+            waiting.append(finding)
+            if len(waiting) > PATIENCE:
+                self._found.append(waiting.pop(0))
+
+    def _reason(self, rule: Rule, sight: Sight, dialogue: Dialogue, course: Course | None) -> str:
+        """It says why there is no verdict; nothing where there may be one."""
+        if sight.weak:
+            return "the frame was found on weak evidence after a loss"
+        if rule.scope is Scope.FRAME:
+            return ""
+        if rule.scope is Scope.CONNECTION or course is None:
+            if dialogue.late:
+                return "the start of the connection was not captured"
+            return dialogue.why if dialogue.doubtful else ""
+        if rule.scope is Scope.SNAPSHOT:
+            if not course.stale:
+                return ""
+        elif not course.doubtful:
+            return ""
+        return dialogue.why if course.lost else SUSPENSIONS["m"]
+
+    def _done(self, sight: Sight, dialogue: Dialogue, course: Course) -> None:
+        """A stream is over."""
+        self._ask(STREAM_DONE, sight, dialogue, course)
+        if course.acks_due or course.acks_early:
+            dialogue.over.append(course)
+
+    # -- messages of a stream ---------------------------------------------------------------------------
+
+    def _doubted(self, sight: Sight, dialogue: Dialogue, course: Course | None) -> Course:
+        """It finds the stream of a message that is not simply the next of one."""
+        if sight.opaque in dialogue.shared:
+            course = dialogue.places.get((sight.word, sight.stream_id), course)
+        if course is not None and course.vbucket < 0:  # granted, and its request not seen
+            course.vbucket = sight.word
+        if course is not None and course.sid < 0:
+            course.sid = sight.stream_id
+        if course is not None and (course.late or course.lost) and course.sid != sight.stream_id:
+            course.sid = sight.stream_id
+        if course is None or course.vbucket != sight.word or course.sid != sight.stream_id:
+            self._ask(STRAY, sight, dialogue, course or self._nowhere[sight.connection])
+            known = dialogue.places.get((sight.word, sight.stream_id))
+            if course is None:
+                course = known
+            if course is None:
+                course = dialogue.late_course(sight)
+                self.streams += 1
+        if not course.calm and (sight.opcode not in (MARKER, OSO) or not course.live):
+            self._ask(OUTSIDE, sight, dialogue, course)
+        return course
+
+    def _learn(self, sight: Sight, dialogue: Dialogue, course: Course) -> None:
+        opcode = sight.opcode
+        course.last_number, course.last_ts = sight.number, sight.ts_ns
+        dialogue.wire += sight.length
+        seqno = sight.seqno
+        if seqno is not None:
+            self._item(sight, seqno, dialogue, course)
+            return
+        opcode = sight.opcode
+        dialogue.counted_at = sight.ts_ns
+        if opcode == MARKER:
+            marker = dialogue.marker
+            if marker is not None:
+                course.begin(marker)
+                if course.prepares:
+                    course.complete(sight.get("high_completed_seqno") or 0)
+        elif opcode == OSO:
+            course.out_of_order((sight.get("flags") or 0) & 1 == 1)
+        elif opcode == STREAM_END:
+            course.end(sight)
+            self._done(sight, dialogue, course)
+        elif opcode == SET_STATE:
+            dialogue.asks(sight)
+            course.state = sight.get("state")
+            if course.state == ACTIVE:
+                course.calm = False
+        elif opcode == CACHED:
+            course.cached += 1
+        elif opcode == CACHED_END:
+            course.cache_ended = True
+            dialogue.uncounted += sight.length - HEADER_LENGTH
+
+    def _item(self, sight: Sight, seqno: int, dialogue: Dialogue, course: Course) -> None:
+        """It takes a message with a seqno, after what is asked only of some of them."""
+        dialogue.counted_at = sight.ts_ns
+        bits = sight.datatype
+        if bits:
+            for rule, judge in self._on[MARKED]:
+                answer = judge(sight, dialogue, course)
+                if answer is not None:
+                    self._hear(rule, answer, sight, dialogue, course)
+            if bits != JSON:
+                self._ask(PACKED, sight, dialogue, course)
+        if not course.data_since_marker:
+            self._ask(FIRST, sight, dialogue, course)
+        if not seqno:
+            self._ask(ZERO, sight, dialogue, course)
+        if course.oso:
+            self._ask(DISORDERED, sight, dialogue, course)
+        opcode = sight.opcode
+        if opcode == PREPARE:
+            course.prepare(sight, seqno)
+            dialogue.prepared += 1
+        elif opcode in (COMMIT, ABORT):
+            course.resolve(sight)
+        elif course.prepares and opcode != ADVANCED:
+            course.settle(sight)
+        course.item(sight, seqno)
+
+    # -- everything else --------------------------------------------------------------------------------
+
+    def _push(self, sight: Sight, dialogue: Dialogue) -> None:
+        self._ask(PUSH, sight, dialogue, self._nowhere[sight.connection])
+
+    def _request(self, sight: Sight, dialogue: Dialogue) -> None:
+        opcode = sight.opcode
+        nowhere = self._nowhere[sight.connection]
+        if opcode in STREAMED and dialogue.source is None:
+            dialogue.late_course(sight)
+            self.streams += 1
+            self._learn(sight, dialogue, dialogue.courses[sight.opaque])
+            return
+        if opcode in _DCP and dialogue.astray(sight):
+            self._ask(ASTRAY, sight, dialogue, nowhere)
+            return
+        course = nowhere
+        if opcode == SEQNO_ACK:
+            course = dialogue.courses.get(sight.opaque) or dialogue.places.get((sight.word, sight.stream_id)) or nowhere
+        self._ask(opcode, sight, dialogue, course)
+        if opcode in _REPLIES:
+            self._ask(ASKED, sight, dialogue, nowhere)
+            dialogue.asks(sight)
+            if opcode == NOOP:
+                if sight.opaque in dialogue.noops_early:
+                    dialogue.noops_early.discard(sight.opaque)  # captured out of order: its answer came first
+                else:
+                    dialogue.noops[sight.opaque] = kept(sight), dialogue.spoken[1 - sight.direction]
+        if opcode == STREAM_REQ:
+            dialogue.learn_request(sight)
+        elif opcode == CONTROL:
+            dialogue.learn_control(sight)
+        elif opcode == OPEN:
+            dialogue.learn_open(sight)
+        elif opcode == BUFFER_ACK:
+            dialogue.learn_ack(sight)
+        elif opcode == NOOP:
+            dialogue.noop_at = sight.ts_ns
+        elif opcode == SEQNO_ACK and course is not nowhere:
+            course.acknowledge(sight)
+        elif opcode in (SASL_AUTH, SASL_STEP):
+            dialogue.authenticating = True
+        dialogue.last_sight = kept(sight)
+
+    def _answer(self, sight: Sight, dialogue: Dialogue) -> None:
+        opcode = sight.opcode
+        course = dialogue.courses.get(sight.opaque) or self._nowhere[sight.connection]
+        if opcode not in STREAMED and opcode not in (STREAM_REQ, SEQNO_ACK):
+            course = self._nowhere[sight.connection]
+        place = (1 - sight.direction, opcode, sight.opaque)
+        asked = dialogue.waiting.get(place)
+        self._ask(ANSWERED, sight, dialogue, course)
+        self._ask(opcode | RESPONSE, sight, dialogue, course)
+        if opcode in _REPLIES:
+            dialogue.answers(sight)
+        if opcode == STREAM_REQ:
+            old = dialogue.courses.get(sight.opaque) if not sight.word else None
+            if old is not None and not old.ended:
+                self._done(old.last_sight, dialogue, old)
+            fresh = dialogue.learn_grant(sight)
+            if fresh is not None:
+                fresh.last_number, fresh.last_ts = sight.number, sight.ts_ns
+                self.streams += 1
+        elif opcode == CONTROL:
+            dialogue.learn_control_answer(sight)
+        elif opcode == CLOSE_STREAM:
+            dialogue.learn_closed(sight, asked)
+        elif opcode == MARKER and sight.direction != dialogue.source:
+            course.marker_acknowledged(sight)
+        elif opcode == NOOP:
+            noop = dialogue.noops.pop(sight.opaque, None)
+            if noop is not None:
+                dialogue.noop_answered = noop[0].number
+            elif len(dialogue.noops_early) < MANY_REQUESTS:
+                dialogue.noops_early.add(sight.opaque)
+        elif opcode == HELLO and not sight.word:
+            dialogue.learn_features(sight)
+        elif opcode in (SASL_AUTH, SASL_STEP) and not sight.word:
+            dialogue.authenticated = True
+        elif opcode == SELECT_BUCKET and not sight.word:
+            dialogue.selected = True
+        elif opcode == OPEN and not sight.word:
+            dialogue.learn_opened(sight)
+        dialogue.last_sight = kept(sight)
+
+
+def _vbucket(sight: Sight, course: Course) -> int | None:
+    """It gives the vbucket that a finding is about; None where it is about the connection."""
+    if course.vbucket >= 0:
+        return course.vbucket
+    if sight.response:
+        return None if sight.record is None or sight.opcode not in _ABOUT_ONE else sight.record.vbucket
+    return sight.word if sight.opcode in STREAMED or sight.opcode in (STREAM_REQ, CLOSE_STREAM, SEQNO_ACK) else None

@@ -1,0 +1,30 @@
+"""dcpdump conns: who talks to whom, and what they agreed on: a row for each connection."""
+
+from typing import Any
+
+import click
+
+from dcpdump.capture import expand, open_capture
+from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
+from dcpdump.cli.options import display, display_options
+from dcpdump.cli.sink import Sink
+from dcpdump.render import conns as rows
+
+
+@click.command()
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@choosing_options(streams=False)
+@display_options(formats=("text", "ndjson"))
+@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
+def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+    """Tell of each connection who is on it, and what it negotiated: features, flags, controls, keep-alive.
+
+    A question mark stands where the capture does not tell.
+    """
+    chosen, shown = choosing(options), display(options)
+    paths = expand(captures)
+    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+        reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
+        status = reading.run("none" if quiet else "text")
+        reading.tell(lambda: rows.lines(reading.connections), lambda: rows.objects(reading.connections))
+        return status

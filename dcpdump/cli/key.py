@@ -1,0 +1,122 @@
+"""dcpdump key: the history of documents, and how far the capture has all of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from dcpdump.capture import Capture, expand, open_capture
+from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
+from dcpdump.cli.options import Display, display, display_options
+from dcpdump.cli.sink import Sink
+from dcpdump.columnar.part import BLANK, Part
+from dcpdump.filter import Clause, clauses
+from dcpdump.record import Record
+from dcpdump.render import history as rows
+from dcpdump.render.bulk import record_of
+from dcpdump.spec import find
+from dcpdump.streams.feed import keys
+from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
+from dcpdump.streams.sight import OWN_SEQNO, Sight
+from dcpdump.streams.state import Stream
+from dcpdump.wire.value import Meaning
+
+_CACHE_TRANSFER = 0x66
+_DOCUMENT = [find(opcode).collection_key or opcode == _CACHE_TRANSFER for opcode in range(256)]
+
+
+@click.command()
+@click.argument("pattern")
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@choosing_options(streams=True)
+@display_options(formats=("text", "ndjson"))
+@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
+def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+    """Tell the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
+
+    For their vbuckets it says which seqnos the capture has, and whether bytes were lost on the way: what is not in
+    a complete range was not sent. A server sends only the latest version of a document in a snapshot.
+    """
+    matches, chosen, shown = clauses.by_key(pattern), choosing(options), display(options)
+    paths = expand(captures)
+    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+        tracing = Tracing([open_capture(path) for path in paths], chosen, shown, sink, matches=matches)
+        status = tracing.run("none" if quiet else "text")
+        changes = tracing.changes(shown)
+        vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
+        covered = tracing.covered(vbucket)
+        tracing.tell(
+            lambda: rows.lines(changes, covered, vbucket),
+            lambda: rows.objects(changes, covered, shown.value_bytes),
+        )
+        return status
+
+
+class Tracing(LedgerReading):
+    """A reading that keeps what it meets of some keys."""
+
+    def __init__(
+        self, captures: Sequence[Capture], chosen: Chosen, shown: Display, sink: Sink, *, matches: Clause
+    ) -> None:
+        super().__init__(captures, chosen, shown, sink)
+        self._matches = matches
+        self._met: dict[int, Record] = {}  # by the number of the frame
+        self._streams: dict[int, Stream] = {}
+
+    def _look(self, part: Part) -> None:
+        matches, met = self._matches, self._met
+        for row, key in keys(part):
+            if matches(Record(0, BLANK, Meaning(key=key), None)):
+                met[part.first + row] = record_of(part, row)
+        for row, record in part.records.items():
+            if _DOCUMENT[record.frame.header.opcode] and not record.frame.magic.response and matches(record):
+                met[part.first + row] = record
+
+    @property
+    def _learns(self) -> Callable[[Sight], object]:
+        feed, met, streams = self.ledger.feed, self._met, self._streams
+
+        def learn(sight: Sight) -> None:
+            stream = feed(sight)
+            if stream is not None and sight.number in met:
+                streams[sight.number] = stream
+
+        return learn
+
+    def changes(self, shown: Display) -> list[Change]:
+        """It gives what was met, of the streams to show, as it may be shown."""
+        streams = set(self.streams)
+        found: list[Change] = []
+        for number, plain in sorted(self._met.items()):
+            stream = self._streams.get(number)
+            if stream is not None and stream in streams:
+                found += _changes(plain, shown.shown(plain), self._matches, stream)
+        return found
+
+    def covered(self, vbucket: int | None) -> list[Coverage]:
+        """It says what the capture has of the vbuckets that were met; of none, of the one where the key belongs."""
+        vbuckets: set[int | None] = {stream.vbucket for stream in self._streams.values()}
+        vbuckets = vbuckets or {vbucket}
+        return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]
+
+
+def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:
+    """It makes changes of a frame: one, or one for each document of a cache transfer that matches."""
+    frame = plain.frame
+    if not plain.meaning.items:
+        seqno = next((frame.get(name) for name in OWN_SEQNO if frame.get(name) is not None), None)
+        meaning, header = shown.meaning, frame.header
+        rev = frame.get("rev_seqno")
+        place = meaning.key or b"", meaning.collection
+        return [Change(shown, stream, seqno, *place, rev, header.cas, header.datatype)]
+    fields: dict[int, dict[str, int]] = {}
+    for field in frame.fields:
+        if field.group == "items" and isinstance(field.value, int):
+            fields.setdefault(field.item, {})[field.field.name] = field.value
+    out: list[Change] = []
+    for at, (item, hidden) in enumerate(zip(plain.meaning.items, shown.meaning.items, strict=False)):
+        if matches(Record(0, BLANK, Meaning(key=item.key), None)):
+            get = fields.get(at, {}).get
+            numbers = get("rev_seqno"), get("cas", 0), get("datatype", 0)
+            out.append(Change(shown, stream, get("by_seqno"), hidden.key, item.collection, *numbers))
+    return out

@@ -1,0 +1,33 @@
+"""dcpdump rollbacks: each rollback, and the clause of the protocol that explains it."""
+
+from typing import Any
+
+import click
+
+from dcpdump.capture import expand, open_capture
+from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
+from dcpdump.cli.options import display, display_options
+from dcpdump.cli.sink import Sink
+from dcpdump.render import rollbacks as rows
+from dcpdump.streams.rollback import rollbacks as found_in
+
+
+@click.command()
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@choosing_options(streams=True)
+@display_options(formats=("text", "ndjson"))
+@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
+def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+    """Explain rollbacks: what was asked for, against the failover log and the purge seqno, as far as they were seen.
+
+    Equal rollbacks of a client are one; more than three are a loop.
+    """
+    chosen, shown = choosing(options), display(options)
+    paths = expand(captures)
+    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+        reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
+        status = reading.run("none" if quiet else "text")
+        wanted = set(reading.streams)
+        found = [each for each in found_in(reading.ledger) if each.stream in wanted]
+        reading.tell(lambda: rows.lines(found), lambda: rows.objects(found))
+        return status

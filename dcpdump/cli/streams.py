@@ -1,0 +1,85 @@
+"""dcpdump streams: the stream ledger, a row for each DCP stream, with a verdict."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from dcpdump.capture import expand, open_capture
+from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
+from dcpdump.cli.options import display, display_options
+from dcpdump.cli.sink import Sink
+from dcpdump.render import streams as rows
+from dcpdump.render.columns import spark
+from dcpdump.streams.state import Stream
+from dcpdump.streams.verdict import IDLE_NS, Judge, Kind, Verdict
+
+_BARS = 16
+_STUCK = frozenset({Kind.STUCK, Kind.BLOCKED, Kind.ENDED, Kind.REFUSED, Kind.ROLLED_BACK})
+
+
+@click.command()
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@choosing_options(streams=True)
+@click.option("--stuck", is_flag=True, help="Only streams that got no further: stuck, blocked, refused, abandoned.")
+@click.option("--rolled-back", is_flag=True, help="Only streams that were rolled back.")
+@click.option("--ended", is_flag=True, help="Only streams that ended.")
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0),
+    default=IDLE_NS / 1e9,
+    show_default=True,
+    metavar="SECONDS",
+    help="A stream without messages for so long is quiet, or stuck.",
+)
+@display_options(formats=("text", "ndjson"))
+@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
+def streams(
+    captures: tuple[str, ...], stuck: bool, rolled_back: bool, ended: bool, idle: float, quiet: bool, **options: Any
+) -> int:
+    """Tell what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
+
+    Filters choose streams; every frame is looked at, whatever they say. --stuck, --rolled-back and --ended are
+    alternatives.
+    """
+    chosen, shown = choosing(options), display(options)
+    paths = expand(captures)
+    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+        bars = shown.format == "text" and sink.is_terminal
+        reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink, rates=bars)
+        status = reading.run("none" if quiet else "text")
+        judge = Judge(reading.ledger, round(idle * 1e9))
+        judged = [(stream, judge.verdict(stream)) for stream in reading.streams]
+        wanted = [each for each in judged if _wanted(*each, stuck, rolled_back, ended)]
+        drawn = _drawn(reading, [stream for stream, _ in wanted])
+        reading.tell(
+            lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), reading.connections)],
+            lambda: rows.objects(wanted),
+        )
+        return status
+
+
+def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, ended: bool) -> bool:
+    if not (stuck or rolled_back or ended):
+        return True
+    over = verdict.kind in (Kind.ENDED, Kind.TAKEN_OVER)
+    caught = stuck and verdict.trouble and verdict.kind in _STUCK
+    return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
+
+
+def _drawn(reading: LedgerReading, shown: Sequence[Stream]) -> dict[Stream, str]:
+    """It draws the rates of streams over the time of the capture, on a terminal."""
+    rates, ledger = reading.rates, reading.ledger
+    if rates is None or ledger.first_ns is None or ledger.last_ns is None:
+        return {}
+    first, last = ledger.first_ns, ledger.last_ns
+    out: dict[Stream, str] = {}
+    for stream in shown:
+        begin = max(first, stream.first_ns or first)
+        end = min(last, (stream.last_ns if stream.next is not None else None) or last)
+        place = stream.vbucket << 16 | stream.stream_id
+        counts = rates.of(stream.connection.number, place, first, last, _BARS)
+        length = max(1, last - first + 1)
+        low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
+        out[stream] = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
+    return out

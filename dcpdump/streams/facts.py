@@ -1,0 +1,92 @@
+"""Facts: the small things that are known of connections and their streams."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One line of a failover log."""
+
+    uuid: int
+    seqno: int
+
+
+class State(NamedTuple):
+    """A vbucket state that a takeover set."""
+
+    state: int
+    ts_ns: int | None
+    frame: int
+
+
+class Complaint(NamedTuple):
+    """An error that a consumer answered to a message of a stream."""
+
+    opcode: int
+    status: int
+    frame: int
+    ts_ns: int | None
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A snapshot, as its marker says."""
+
+    start: int
+    end: int
+    flags: int
+    version: str  #: "1", "2.0", "2.2", "2.2-pre", "2.1"
+    frame: int
+    ts_ns: int | None
+    max_visible: int | None = None
+    high_completed: int | None = None
+    purge: int | None = None
+    high_prepared: int | None = None
+    items: int = 0  #: seqnos that came in it so far
+    acked: bool = False  #: the acknowledgement that its flag asks for came
+
+
+@dataclass(slots=True)
+class Control:
+    """A DCP_CONTROL: what was asked, and what was answered."""
+
+    key: str
+    value: str
+    frame: int
+    ts_ns: int | None
+    status: int | None = None  #: None: no answer witnessed
+
+
+@dataclass(slots=True)
+class Noops:
+    """Keep-alives from the side that has the changes."""
+
+    sent: int = 0
+    answered: int = 0
+    open_ns: int | None = None  #: when the one that waits for its answer was sent
+    open_frame: int | None = None
+    last_ns: int | None = None
+    latencies_ns: list[int] = field(default_factory=list)  #: of the first hundred
+
+
+@dataclass(slots=True)
+class Collection:
+    """What system events said of a collection or scope."""
+
+    name: str
+    scope_id: int | None = None
+    dropped_seqno: int | None = None
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A request without an answer, so far."""
+
+    frame: int
+    ts_ns: int | None
+    opcode: int
+    vbucket: int
+    stream_id: int
+    direction: int
+    key: str = ""  #: of a control its key, of SELECT_BUCKET the bucket
+    value: str = ""

@@ -1,0 +1,98 @@
+"""Leaks: acknowledgements that do not come to what was sent, and which kind of message explains it.
+
+A consumer that forgets a kind of message, or counts one otherwise than the producer, leaves a residue that only
+grows. What is on its way makes the residue go up and down; its floor is the leak.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from dcpdump.spec import find
+from dcpdump.streams.window import CACHE_TRANSFER_END, COUNTED, FIRST, LAST, PREPARE, Mark, Window
+
+#: A floor is looked for in a quarter of the acknowledgements, of at least so many.
+_ENOUGH = 8
+#: How far a kind's bytes may be from the leak that they explain.
+_TOLERANCE = 0.05
+
+
+class Leak(NamedTuple):
+    """What was acknowledged too little, or (negative) too much. ``kind`` is empty where none explains it."""
+
+    bytes: int
+    kind: str = ""
+    frames: int = 0
+    text: str = ""
+
+
+def leak(window: Window) -> Leak | None:
+    """It finds a leak; None where the books balance, or where they were not witnessed from the beginning."""
+    marks = window.marks
+    if not window.complete or not marks or (window.size is None and window.asked is None):
+        return None
+    last = marks[-1]
+    exact = [each for each in _suspects(last) if each.bytes == last.outstanding]
+    for suspect in exact:
+        # What is merely on its way may come to the same once, but hardly twice.
+        if last.outstanding < 0 or _comes_to(marks[-2:-1], suspect):
+            return suspect
+    if last.outstanding < 0:
+        return _nearest(list(_suspects(last)), last.outstanding) or Leak(last.outstanding)
+    if len(marks) < _ENOUGH:
+        return None
+    quarter = max(2, len(marks) // 4)
+    head = min(marks[:quarter], key=lambda mark: mark.outstanding)
+    tail = min(marks[-quarter:], key=lambda mark: mark.outstanding)
+    growth = tail.outstanding - head.outstanding
+    if growth <= 0 or not _grows(marks, growth):
+        return None
+    before = {each.kind: each for each in _suspects(head)}
+    grown = [
+        Leak(each.bytes - (before[each.kind].bytes if each.kind in before else 0), each.kind, each.frames, each.text)
+        for each in _suspects(tail)
+    ]
+    found = _nearest(grown, growth)
+    return Leak(tail.outstanding) if found is None else found._replace(bytes=tail.outstanding)
+
+
+def _comes_to(marks: Sequence[Mark], suspect: Leak) -> bool:
+    """Whether a kind came to the residue at other acknowledgements too."""
+    return bool(marks) and all(
+        any(each.kind == suspect.kind and each.bytes == mark.outstanding for each in _suspects(mark)) for mark in marks
+    )
+
+
+def _grows(marks: Sequence[Mark], growth: int) -> bool:
+    """Whether the floor rises steadily, and is not just the window filling up once."""
+    quarter = len(marks) // 4
+    floors = [min(mark.outstanding for mark in marks[at * quarter : (at + 1) * quarter]) for at in range(4)]
+    rises = [later - sooner for sooner, later in pairwise(floors)]
+    return all(rise > 0 for rise in rises) and max(rises) < growth
+
+
+def _nearest(suspects: Sequence[Leak], amount: int) -> Leak | None:
+    near = [each for each in suspects if abs(each.bytes - amount) <= abs(amount) * _TOLERANCE]
+    return min(near, key=lambda each: abs(each.bytes - amount), default=None)
+
+
+def _suspects(mark: Mark) -> Iterator[Leak]:
+    """It gives what would be left over if a kind were forgotten, or counted as the wire has it."""
+    for opcode in range(FIRST, LAST + 1):
+        frames, size = mark.frames[opcode - FIRST], mark.kinds[opcode - FIRST]
+        if not frames or not COUNTED[opcode]:
+            continue
+        name = find(opcode).name
+        if opcode == PREPARE:
+            size += 2 * frames
+            yield Leak(2 * frames, f"{name} size", frames, "counts PREPARE as on the wire, without the 2 bytes more")
+        elif opcode == CACHE_TRANSFER_END:
+            yield Leak(24 * frames - size, f"{name} size", frames, "counts CACHE_TRANSFER_END as on the wire")
+            size = 24 * frames
+        yield Leak(size, name, frames, f"{name} x {frames:,} not acknowledged")
+    if mark.with_ids:
+        yield Leak(3 * mark.with_ids, "stream id", mark.with_ids, "the 3 bytes of stream ids not acknowledged")
+    if mark.noops:
+        yield Leak(-mark.noops, "DCP_NOOP", mark.noops // 24, "NOOPs acknowledged, which do not count")
+    if mark.answers:
+        yield Leak(-mark.answers, "DCP_STREAM_REQ", 0, "answers to stream requests acknowledged, which do not count")

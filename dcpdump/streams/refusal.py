@@ -1,0 +1,80 @@
+"""Why a stream request was refused: the diagnosis that the status, the request and the connection allow."""
+
+from dcpdump.streams.spoken import clock, seqno
+from dcpdump.streams.state import Request, Stream
+
+_XATTRS = 0x04
+_EEXISTS, _EINVAL, _NOT_MY_VBUCKET, _ERANGE, _EACCESS = 0x02, 0x04, 0x07, 0x22, 0x24
+_NOT_SUPPORTED, _ETMPFAIL, _COLLECTION, _SCOPE, _STREAM_ID = 0x83, 0x86, 0x88, 0x8C, 0x8D
+_ENOMEM = 0x82
+
+
+def cause(request: Request, stream: Stream) -> str:
+    """It gives the probable cause, and what the server itself said."""
+    found = _cause(request, stream)
+    return f"{found} (server: {request.context})" if request.context else found
+
+
+def _cause(request: Request, stream: Stream) -> str:
+    status = request.status
+    if status == _ERANGE:
+        return out_of_range(request)
+    if status == _EEXISTS:
+        before = request.still_open
+        since = f" since {clock(before.granted_ns or before.first_ns)}" if before is not None else ""
+        return f"the previous stream on this connection is still open{since}, no close was seen"
+    if status == _EINVAL:
+        return _invalid(request, stream)
+    if status == _NOT_SUPPORTED:
+        return _not_supported(request, stream)
+    if status == _STREAM_ID:
+        return _stream_id(stream)
+    return {
+        _NOT_MY_VBUCKET: "the vbucket is not on this server, or not in a state that may be streamed",
+        _EACCESS: "the user may not stream this",
+        _ETMPFAIL: "the vbucket is still receiving its first disk snapshot",
+        _ENOMEM: "the server has no memory for it",
+        _COLLECTION: f"unknown collection in the filter {', '.join(request.collections or ())}".rstrip(),
+        _SCOPE: f"unknown scope {request.scope or ''} in the filter",
+    }.get(status or 0, "the server's reason is not in the protocol")
+
+
+def out_of_range(request: Request) -> str:
+    """It says which order of numbers a request breaks; if none, what is left."""
+    start, end = request.start_seqno, request.end_seqno
+    low, high = request.snap_start_seqno, request.snap_end_seqno
+    if start is None or end is None or low is None or high is None:
+        return "its numbers were not witnessed"
+    if not low <= start <= high:
+        where = f"{seqno(low)}..{seqno(high)}"
+        return f"seqno {start} is outside snapshot {where} (needs snapshot start <= start <= snapshot end)"
+    if start > end:
+        return f"start {start} is above end {seqno(end)}"
+    return f"start {start} is above the server's high seqno: the client is ahead of the server"
+
+
+def _invalid(request: Request, stream: Stream) -> str:
+    if request.has_json and stream.connection.has_collections is False:
+        return "its value needs collections, which HELLO did not grant"
+    if request.collections is not None and request.scope is not None:
+        return "scope and collections exclude each other"
+    return "bad flags, or JSON without a known key"
+
+
+def _not_supported(request: Request, stream: Stream) -> str:
+    connection = stream.connection
+    needed = connection.has_collections or (connection.open_flags or 0) & _XATTRS
+    if needed and connection.begun and connection.accepted("enable_noop") != "true":
+        return "enable_noop was not accepted before, which xattrs and collections need"
+    if request.filtered and connection.accepted("enable_sync_writes") == "true":
+        return "a collection filter and sync writes exclude each other"
+    return "enable_noop is missing, or a collection filter meets sync writes"
+
+
+def _stream_id(stream: Stream) -> str:
+    enabled = stream.connection.accepted("enable_stream_id") == "true"
+    if stream.stream_id and stream.connection.begun and not enabled:
+        return "it has a stream id, and enable_stream_id was not accepted"
+    if not stream.stream_id and enabled:
+        return "enable_stream_id was accepted, and it has no stream id"
+    return "the stream id is missing, not allowed, or 0"

@@ -1,0 +1,60 @@
+"""How times, durations and seqnos are written in verdicts and explanations."""
+
+from dcpdump.escape import safe
+from dcpdump.record import iso_time
+from dcpdump.spec.names import STATUS, STREAM_END_STATUS
+from dcpdump.streams.state import NEVER
+
+_MS, _SECOND = 1_000_000, 1_000_000_000
+
+
+def clock(ts_ns: int | None) -> str:
+    """It writes the time of day, in UTC, to the millisecond."""
+    if ts_ns is None:
+        return "an unknown time"
+    text = iso_time(ts_ns)
+    return text[11:23] if "T" in text else text
+
+
+def span(ns: int | None) -> str:
+    """It writes a duration: ``0.4 ms``, ``31 s``, ``52 m``, ``3.2 h``."""
+    if ns is None:
+        return "an unknown time"
+    if ns < _SECOND:
+        return f"{ns / _MS:.3g} ms"
+    seconds = ns / _SECOND
+    if seconds < 180:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} m" if seconds < 10_800 else f"{seconds / 3600:.3g} h"
+
+
+def seqno(number: int | None) -> str:
+    """It writes a seqno; the largest is max, one that was not witnessed is a question mark."""
+    return "?" if number is None else "max" if number == NEVER else str(number)
+
+
+def status(value: int | None) -> str:
+    """It names a response's status."""
+    if value is None:
+        return "no answer"
+    return f"{STATUS.names.get(value, 'unknown status')} 0x{value:02x}"
+
+
+def reason(value: int | None) -> str:
+    """It names why a stream ended."""
+    return "unknown" if value is None else f"{STREAM_END_STATUS.names.get(value, 'unknown')} ({value})"
+
+
+def printable(text: str) -> str:
+    """It makes a text that came from the wire safe to show."""
+    return safe(text.encode("utf-8", "backslashreplace"))
+
+
+def whole_number(text: str) -> int | None:
+    """It reads a number of 64 bits at most; None where the text is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else None
+
+
+def times(count: int) -> str:
+    """It writes how often something happened."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

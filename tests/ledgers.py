@@ -1,0 +1,44 @@
+"""The ledger of a conversation, as tests ask for it."""
+
+from collections.abc import Iterable
+
+from dcpdump.columnar.block import blocks
+from dcpdump.net.packet import Packet
+from dcpdump.streams.feed import Feed, Watching
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.state import Stream
+from dcpdump.streams.verdict import Judge
+from tests.conversation import packets, said
+
+
+def ledger_of(captured: Iterable[Packet]) -> Ledger:
+    """It gives the ledger of captured packets, closed."""
+    dissection, ledger = Watching(), Ledger()
+    feed = Feed(dissection, ledger)
+    for block in blocks(captured):
+        for sight in feed.sights(dissection.feed_block(block)):
+            ledger.feed(sight)
+    for sight in feed.sights(dissection.close_blocks()):
+        ledger.feed(sight)
+    for sight in feed.rest():
+        ledger.feed(sight)
+    feed.close()
+    return ledger
+
+
+def ledger(text: str) -> Ledger:
+    """It gives the ledger of a conversation."""
+    return ledger_of(packets(said(text)))
+
+
+def verdicts(text: str) -> list[str]:
+    """It gives the verdicts on the streams of a conversation, in words."""
+    kept = ledger(text)
+    judge = Judge(kept)
+    return [judge.verdict(stream).text for stream in kept.streams]
+
+
+def only(kept: Ledger) -> Stream:
+    """It gives the only stream of a ledger."""
+    (stream,) = kept.streams
+    return stream

@@ -1,0 +1,97 @@
+"""Flow control: what counts, when a producer is blocked, and acknowledgements that do not add up."""
+
+from dcpdump.streams.leak import Leak, leak
+from dcpdump.streams.window import Blocked, Window
+from tests.conversation import opening, packets, said
+from tests.ledgers import ledger, ledger_of
+
+MARKER = 44
+BEGUN = (
+    opening(controls="connection_buffer_size=1000") + "STREAM vb=5\nRX snapshot-marker{start=0, end=100, flags=0x5}\n"
+)
+
+
+def window(conversation: str) -> Window:
+    """It gives the window of a conversation's only connection."""
+    (connection,) = ledger(conversation).connections.values()
+    return connection.window
+
+
+def acknowledged(count: int) -> str:
+    """An acknowledgement."""
+    return f"TX buffer-acknowledgement{{buffer-bytes={count}}}\n"
+
+
+def rounds(message: str, size: int, count: int = 9) -> str:
+    """Messages, each acknowledged with ``size`` bytes, the first with the marker."""
+    texts = (message.replace("SEQNO", str(n)) + acknowledged(size + MARKER * (n == 1)) for n in range(1, count + 1))
+    return "".join(texts)
+
+
+MUTATION = "RX mutation{seqno:SEQNO, key=aa, value=#00}\n"
+
+
+def test_the_books_balance_when_everything_is_acknowledged() -> None:
+    found = window(BEGUN + rounds(MUTATION, 58))
+    books = found.sent, found.acked, found.outstanding, found.peak, found.overacked, leak(found)
+    assert books == (566, 566, 0, MARKER + 58, 0, None)
+
+
+def test_a_prepare_counts_two_bytes_more_than_it_has() -> None:
+    prepare = "RX prepare{seqno:SEQNO, key=aa, value=#00}\n"
+    assert (window(BEGUN + rounds(prepare, 60)).outstanding, leak(window(BEGUN + rounds(prepare, 60)))) == (0, None)
+    text = "counts PREPARE as on the wire, without the 2 bytes more"
+    assert leak(window(BEGUN + rounds(prepare, 58))) == Leak(18, "DCP_PREPARE size", 9, text)
+
+
+def test_stream_ids_count_and_the_end_of_a_cache_transfer_counts_24() -> None:
+    begun = opening(collections=True, controls="connection_buffer_size=1000, enable_stream_id=true")
+    begun += 'STREAM vb=5, flags=0x100, value={"sid":2}\n'
+    assert window(begun + "RX cache-transfer-end{sid=2}\n").sent == 24
+    assert window(begun + "RX mutation{sid=2, seqno:1, key=aa, value=#00}\n").sent == 58 + 3
+
+
+def test_what_is_no_message_of_a_stream_does_not_count() -> None:
+    assert window(BEGUN + "RX noop{}\nTX noop-response{success}\n").sent == MARKER
+
+
+def test_a_kind_that_is_never_acknowledged_is_found() -> None:
+    both = "RX mutation{seqno:SEQNO, key=aa, value=#00}\nRX seqno-advanced{by-seqno=SEQNO}\n"
+    text = "DCP_SEQNO_ADVANCED x 39 not acknowledged"
+    assert leak(window(BEGUN + rounds(both, 58, 39))) == Leak(39 * 32, "DCP_SEQNO_ADVANCED", 39, text)
+
+
+def test_what_is_on_its_way_is_no_leak() -> None:
+    text = BEGUN + "".join(MUTATION.replace("SEQNO", str(n)) + acknowledged(58) for n in range(1, 20))
+    assert (window(text).outstanding, leak(window(text))) == (MARKER, None) or leak(window(text)) == Leak(
+        MARKER, "DCP_SNAPSHOT_MARKER", 1, "DCP_SNAPSHOT_MARKER x 1 not acknowledged"
+    )
+
+
+def test_acknowledged_noops_are_found() -> None:
+    text = BEGUN + "RX noop{}\nTX noop-response{success}\n" + MUTATION.replace("SEQNO", "1") + acknowledged(126)
+    found = window(text)
+    expected = Leak(-24, "DCP_NOOP", 1, "NOOPs acknowledged, which do not count")
+    assert (found.outstanding, found.overacked, leak(found)) == (0, 24, expected)
+
+
+def test_a_full_window_is_blocked_until_it_is_acknowledged() -> None:
+    burst = "".join(MUTATION.replace("SEQNO", str(n)) for n in range(1, 20))
+    found = window(BEGUN + burst + "WAIT 2\n" + acknowledged(1000))
+    (interval,) = found.blocked
+    assert interval == Blocked(interval.start_ns, interval.end_ns, 1146)
+    assert (found.blocked_ns(None), found.is_blocked, found.peak) == (2_003_000_000, False, 1146)
+    assert window(BEGUN + burst).is_blocked
+
+
+def test_a_size_of_zero_switches_it_off() -> None:
+    found = window(BEGUN + MUTATION.replace("SEQNO", "1") + "CONTROL connection_buffer_size=0\n")
+    assert (found.size, found.off, found.outstanding) == (None, True, 0)
+
+
+def test_after_lost_bytes_the_books_are_not_complete() -> None:
+    captured = packets(said(BEGUN + rounds(MUTATION, 58)))
+    assert ledger_of(captured).connections[0].window.complete
+    del captured[-4]
+    found = ledger_of(captured).connections[0].window
+    assert (found.complete, leak(found)) == (False, None)
