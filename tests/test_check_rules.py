@@ -66,7 +66,7 @@ SOUND = {**HEALTHY, **{id: case.spares for id, case in CASES.items() if not viol
 SEGMENTS = st.sampled_from([1 << 20, 100, 37, 11])
 
 
-@settings(max_examples=900, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(name=st.sampled_from(sorted(SOUND)), segment=SEGMENTS, data=st.data())
 def test_a_capture_of_healthy_traffic_that_was_cut_has_no_violation(
     name: str, segment: int, data: st.DataObject
@@ -77,7 +77,7 @@ def test_a_capture_of_healthy_traffic_that_was_cut_has_no_violation(
     assert violations(findings_of(captured[begin:end])) == []
 
 
-@settings(max_examples=900, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(name=st.sampled_from(sorted(SOUND)), segment=SEGMENTS, data=st.data())
 def test_a_capture_of_healthy_traffic_that_lost_packets_has_no_violation(
     name: str, segment: int, data: st.DataObject
@@ -87,7 +87,7 @@ def test_a_capture_of_healthy_traffic_that_lost_packets_has_no_violation(
     assert violations(findings_of([packet for at, packet in enumerate(captured) if at not in lost])) == []
 
 
-@settings(max_examples=900, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(name=st.sampled_from(sorted(SOUND)), reach=st.sampled_from([2, 5, 20]), seed=st.integers(0, 1 << 20))
 def test_a_capture_of_healthy_traffic_out_of_order_has_no_violation(name: str, reach: int, seed: int) -> None:
     captured = packets(said(SOUND[name]), 100)

@@ -79,7 +79,7 @@ class Dialogue:
         self.spoken = [0, 0]  #: frames of each direction
         self.ts_ns: int | None = None
         self.ended = False
-        self.from_start = False
+        self.client: int | None = None  #: the direction of the connection's very first frame, a HELLO or SASL
 
     # -- what was agreed --------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class Dialogue:
     @property
     def witnessed(self) -> bool:
         """Whether the connection was seen from its first frame on: that was the client's HELLO, or SASL."""
-        return self.from_start and not (self.lost[0] or self.lost[1])
+        return self.client is not None and not (self.lost[0] or self.lost[1])
 
     @property
     def is_open(self) -> bool:
@@ -241,7 +241,7 @@ class Dialogue:
         if key == b"enable_noop":
             self.enabled_noop_at = self.ts_ns
         if key == b"connection_buffer_size":
-            size = int(value) if value.isdigit() else 0
+            size = int(value) if value.isdigit() and len(value) < 20 else 0
             if not size:
                 self.wire = self.acked = self.prepared = self.uncounted = 0
                 self.overdrawn.clear()

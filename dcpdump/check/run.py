@@ -127,7 +127,7 @@ class Referee:
                 self._ask(SILENCE, sight, dialogue, self._nowhere[sight.connection])
             dialogue.last_ts[direction] = dialogue.ts_ns = ts
         if not spoken[direction] and not spoken[1 - direction] and sight.opcode in _FIRST and not sight.response:
-            dialogue.from_start = True
+            dialogue.client = direction
             dialogue.late = False
         spoken[direction] += 1
         if not sight.number % TICKS:

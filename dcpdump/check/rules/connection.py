@@ -88,6 +88,8 @@ def opened(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
         return f"DCP_OPEN, though frame {dialogue.accepted.number} opened the connection"
     if not MESSAGES[sight.opcode].dcp or dialogue.opened is not None or not dialogue.witnessed:
         return None
+    if sight.direction != dialogue.client:  # it may answer to an OPEN that was captured later
+        return None
     return f"{name(sight.opcode)} before DCP_OPEN"
 
 

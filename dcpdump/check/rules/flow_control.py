@@ -41,7 +41,7 @@ def window(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     Usual causes: a unit in the value ("20MB").
     """
     key, value = dialogue.controls_asked.get(sight.opaque, (b"", b""))
-    if sight.word or key != b"connection_buffer_size" or (value.isdigit() and int(value) < 1 << 32):
+    if sight.word or key != b"connection_buffer_size" or (value.isdigit() and len(value) < 20 and int(value) < 1 << 32):
         return None
     return f"connection_buffer_size accepted with {len(value)} bytes that are no number below 2^32"
 

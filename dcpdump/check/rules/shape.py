@@ -226,7 +226,7 @@ def collection_key(sight: Sight, dialogue: Dialogue, course: Course) -> str | No
         return None
     data, at = sight.data, sight.key_at
     length = sight.value_at - at
-    if not length:
+    if not length or sight.value_at > len(data):  # lengths that contradict each other are another rule's
         return None
     first = data[at]
     if (not first or 7 < first < 0x80) and length > 1:
