@@ -293,5 +293,10 @@ class Course:
         """It takes the response to a marker with the acknowledge flag."""
         if self.acks_due:
             self.acks_due.pop(0)
-        else:
+        elif len(self.acks_early) < MANY:
             self.acks_early.append(kept(sight))
+
+    def inherit_acknowledgements(self, nowhere: "Course") -> None:
+        """A stream that is granted takes those that were captured before the grant, under its opaque."""
+        self.acks_early = [each for each in nowhere.acks_early if each.opaque == self.opaque]
+        nowhere.acks_early = [each for each in nowhere.acks_early if each.opaque != self.opaque]

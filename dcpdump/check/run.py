@@ -404,6 +404,7 @@ class Referee:
             fresh = dialogue.learn_grant(sight)
             if fresh is not None:
                 fresh.last_number, fresh.last_ts = sight.number, sight.ts_ns
+                fresh.inherit_acknowledgements(self._nowhere[sight.connection])
                 self.streams += 1
         elif opcode == CONTROL:
             dialogue.learn_control_answer(sight)
