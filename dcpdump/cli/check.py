@@ -81,6 +81,8 @@ def check(
 class Checking(LedgerReading):
     """A reading that a referee watches."""
 
+    _bursts = False
+
     def __init__(
         self,
         captures: Sequence[Any],

@@ -58,6 +58,8 @@ WORKS: tuple[Work, ...] = (
         ("read", "{}", "-q", "--opcode", "mutation", "--vbucket", "77", "-f", "line"),
         ("-r", "{}", "-Y", "couchbase.opcode == 0x57 && couchbase.vbucket == 77"),
     ),
+    Work("streams", ("streams", "{}", "-q"), ("-r", "{}")),
+    Work("check", ("check", "{}", "-q"), ("-r", "{}")),
     Work("export", ("export", "{}", "-q", "-o", "{out}", "--force"), _told(_FIELDS)),
     Work("export, four fields", ("export", "{}", "-q", "-o", "{out}", "--force"), _told(_HEADER_FIELDS)),
 )
