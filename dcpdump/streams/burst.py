@@ -6,6 +6,19 @@ from typing import NamedTuple
 from dcpdump.streams.sight import Sight
 
 
+class Close(NamedTuple):
+    """A closer look at a burst of mutations: none is compressed, has xattrs, or anything in a reserved field."""
+
+    first: int  #: number of the first frame
+    first_ns: int
+    pause_ns: int  #: the longest time between two of them
+    rising: bool  #: each seqno is above the one before
+    sound: bool  #: each key starts with a collection id as it should be
+    seqnos: list[int]
+    keys: list[bytes]  #: as they are on the wire
+    texts: list[bytes]  #: the values that are marked JSON
+
+
 class Burst(NamedTuple):
     """Mutations, deletions and expirations, all whole, nothing lost before any of them, each with a time."""
 
@@ -22,3 +35,4 @@ class Burst(NamedTuple):
     high_seqno: int  #: the largest
     kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
     each: Callable[[], list[Sight]]  #: makes the sights of all frames
+    close: Close | None = None  #: where it was asked for

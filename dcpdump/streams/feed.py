@@ -12,13 +12,14 @@ from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.dissection import Dissection, Lost
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.part import YES, Part
-from dcpdump.columnar.plan import Array
+from dcpdump.columnar.plan import Array, Group
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
-from dcpdump.streams.burst import Burst
+from dcpdump.spec.names import JSON
+from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.order import Order
 from dcpdump.streams.sight import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of
@@ -26,7 +27,8 @@ from dcpdump.streams.window import COUNTED
 
 _NOTHING = Shape("", (), {}, -1)
 #: Messages that are nearly all of a capture: their fields are given only to who asks for them.
-_IN_ORDER = (0x57, 0x58, 0x59)
+_MARKER, _MUTATION = 0x56, 0x57
+_IN_ORDER = (_MUTATION, 0x58, 0x59)
 _DOCUMENTS = frozenset(_IN_ORDER)
 
 
@@ -105,15 +107,23 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
     return out
 
 
-def steps(part: Part) -> list[Sight | Burst]:
-    """It gives the sights of a part, documents of one stream that follow one another as bursts."""
+def steps(part: Part, *, closely: int = 0) -> list[Sight | Burst]:
+    """It gives the sights of a part, documents of one stream that follow one another as bursts.
+
+    ``closely``: only plain mutations, with a closer look at them; each frame whose number is a multiple of this
+    stands alone, as does the first of a snapshot.
+    """
     count, header = len(part), part.header
     document, seqno = np.zeros(count, bool), np.zeros(count, np.uint64)
     for group in part.groups:
-        if group.plan.message.opcode in _DOCUMENTS:
-            document[group.rows] = True
+        opcode = group.plan.message.opcode
+        if opcode in _DOCUMENTS:
+            document[group.rows] = _plain(group) if closely else True
             seqno[group.rows] = group.column("by_seqno")
     document &= (part.weak == 0) & (part.gap_before == 0) & (part.ts_ns != NO_TIME)
+    if closely:
+        opens = np.concatenate(([False], header.opcode[:-1] == _MARKER))
+        document &= (header.datatype <= JSON) & ~opens & ((np.arange(count) + part.first) % closely != 0)
     stream_id = _stream_ids(part)
     goes_on = document[1:] & document[:-1]
     for column in (part.place, header.word, header.opaque, stream_id):
@@ -121,7 +131,7 @@ def steps(part: Part) -> list[Sight | Burst]:
     begins = np.flatnonzero(np.concatenate(([True], ~goes_on))) if count else _NO_ROWS
     ends = np.append(begins[1:], count)
     burst = ends - begins > 1
-    alone = iter(sights(part, documents=False, rows=begins[~burst]))
+    alone = iter(sights(part, documents=bool(closely), rows=begins[~burst]))
     if not burst.any():
         return list(alone)
     kinds: list[Array] = []
@@ -144,18 +154,56 @@ def steps(part: Part) -> list[Sight | Burst]:
         np.maximum.reduceat(seqno, begins),
         *kinds,
     )
+    look = _closely(part, seqno, begins, ends) if closely else None
     out: list[Sight | Burst] = []
     for is_burst, begin, end, *facts in zip(*(column.tolist() for column in columns), strict=True):
         if is_burst:
             told = tuple(zip(_IN_ORDER, facts[-6::2], facts[-5::2], strict=True))
-            out.append(Burst._make((end - begin, *facts[:-6], told, partial(_each, part, begin, end))))
+            close = next(look) if look is not None else None
+            out.append(Burst._make((end - begin, *facts[:-6], told, partial(_each, part, begin, end), close)))
         else:
             out.append(next(alone))
     return out
 
 
+def _plain(group: Group) -> Array:
+    """It says which documents are mutations without anything in a reserved field, and without metadata."""
+    plain = np.full(len(group.rows), group.plan.message.opcode == _MUTATION)
+    for field in group.plan.fields:
+        if field.reserved or field.name == "nmeta":
+            plain &= group.column(field.name) == 0
+    return plain
+
+
+def _closely(part: Part, seqno: Array, begins: Array, ends: Array) -> Iterator[Close]:
+    """It looks closely at bursts, those between ``begins`` and ``ends`` of more than one frame."""
+    header = part.header
+    key_at = part.start + HEADER_LENGTH + header.framing + header.extras
+    value_at = key_at + header.key
+    texts_end = (value_at + np.where(header.datatype == JSON, header.value, 0)).tolist()
+    sound = prefixes(part.view, key_at, header.key).sound
+    falls = np.concatenate(([False], seqno[1:] <= seqno[:-1]))
+    pauses = np.diff(part.ts_ns, prepend=part.ts_ns[:1])
+    falls[begins], pauses[begins] = False, 0
+    columns = (
+        begins,
+        ends,
+        part.ts_ns[begins],
+        np.maximum.reduceat(pauses, begins),
+        ~np.logical_or.reduceat(falls, begins),
+        np.logical_and.reduceat(sound, begins),
+    )
+    keys_at, values_at, seqnos, data = key_at.tolist(), value_at.tolist(), seqno.tolist(), part.data
+    for begin, end, first_ns, pause_ns, rising, all_sound in zip(*(each.tolist() for each in columns), strict=True):
+        if end - begin > 1:
+            values = values_at[begin:end]
+            keys = [data[at:to] for at, to in zip(keys_at[begin:end], values, strict=True)]
+            texts = [data[at:to] for at, to in zip(values, texts_end[begin:end], strict=True) if to > at]
+            yield Close(part.first + begin, first_ns, pause_ns, rising, all_sound, seqnos[begin:end], keys, texts)
+
+
 def _each(part: Part, begin: int, end: int) -> list[Sight]:
-    return sights(part, documents=False, rows=np.arange(begin, end))
+    return sights(part, rows=np.arange(begin, end))
 
 
 def keys(part: Part) -> Iterator[tuple[int, bytes]]:
@@ -235,10 +283,10 @@ _ENDS = frozenset({"fin", "rst", "reused"})
 class Feed:
     """It feeds a ledger with what a dissection gives, part by part, losses and ends included."""
 
-    def __init__(self, dissection: Watching, ledger: Ledger, *, documents: bool = False) -> None:
+    def __init__(self, dissection: Watching, ledger: Ledger, *, closely: int = 0) -> None:
         self._dissection = dissection
         self._ledger = ledger
-        self._documents = documents
+        self._closely = closely  #: as ``steps`` has it; 0: documents are of no interest but for what they count
         self._lost: list[Lost] = []
         self._order = Order()
         self._latest = NO_TIME
@@ -252,7 +300,7 @@ class Feed:
         in_order = self._orderly(parts)
         if self._lost or self._order.holds or self._waits or not in_order:
             return list(self._sights(parts, in_order))
-        return [step for part in parts for step in steps(part)]
+        return [step for part in parts for step in steps(part, closely=self._closely)]
 
     def _orderly(self, parts: Sequence[Part]) -> bool:
         """It hears of parts, and says whether their times never go back."""
@@ -270,7 +318,7 @@ class Feed:
     def _sights(self, parts: Sequence[Part], in_order: bool) -> list[Sight]:
         found: list[Sight] = []
         for part in parts:
-            seen = sights(part, documents=self._documents)
+            seen = sights(part, documents=bool(self._closely))
             if self._lost:
                 self._lost = with_losses(part, seen, self._lost)
             found += seen
