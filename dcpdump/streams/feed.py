@@ -12,6 +12,7 @@ import numpy as np
 from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.dissection import Dissection, Lost
 from dcpdump.columnar.key import prefixes
+from dcpdump.columnar.later import Later
 from dcpdump.columnar.part import YES, Part
 from dcpdump.columnar.plan import Array, Group
 from dcpdump.net.connections import Delivery
@@ -107,7 +108,7 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
     )
     out: list[Sight] = list(map(Sight._make, columns))
     for row, record in part.records.items():
-        if at[row] >= 0:
+        if at[row] >= 0 and not isinstance(record, Later):
             out[at[row]] = sight_of(record)
     return out
 
