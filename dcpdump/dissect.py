@@ -99,6 +99,11 @@ class Dissector:
         """The memory that open frames and what is known of streams take. Asking costs a step for each connection."""
         return sum(conversation.held for conversation in self._conversations.values())
 
+    @property
+    def connections(self) -> Connections:
+        """The connections that the packets belong to."""
+        return self._connections
+
     def feed(self, packet: Packet) -> list[Record]:
         """It takes the next packet."""
         deliveries = self._connections.feed(packet)

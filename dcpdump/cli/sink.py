@@ -55,6 +55,11 @@ class Sink:
         """Whether people see the output as it comes."""
         return self._final is None and sys.stdout.isatty()
 
+    @property
+    def part(self) -> str | None:
+        """The path of the file that is to appear, meanwhile; None where nothing is to."""
+        return None if self._part is None else str(self._part)
+
     def write(self, text: str) -> None:
         """It takes text, to be written when there is enough of it, or at the next flush."""
         self._pending.append(text)
