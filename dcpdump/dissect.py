@@ -136,11 +136,13 @@ class Dissector:
             if isinstance(event, Bytes):
                 if splitter is None:
                     splitter = self._splitter(conversation, direction, late=event.joined_late)
+                    splitter.begin(event.offset)
                     conversation.protocol = conversation.protocol or _protocol(event.data)
                 cuts = splitter.feed(event.data, _where(event.seen))
             elif isinstance(event, Gap):
                 if splitter is None:
                     splitter = self._splitter(conversation, direction, late=True)
+                    splitter.begin(event.offset)
                 if any(conversation.framed):
                     self.tally.lost_bytes += event.length or 0
                 before = splitter.held
