@@ -199,7 +199,8 @@ def _facts(record: Record) -> Json:
         row.pop(name, None)
     if is_damaged(record.frame):  # nothing is sure but its header, and that is among the bytes
         return {name: row[name] for name in ("frame", "packet", "connection", "offset", "length", "gap_before")}
-    row["xattrs"] = [len(name) + len(text) for name, text in row.get("xattrs", {}).items()]
+    body = record.meaning.body
+    row["xattrs"] = [(len(name), len(text)) for name, text in (body.xattrs if body else None) or ()]
     row["problems"] = [(problem["offset"], problem["length"]) for problem in row.get("problems", [])]
     row["framing"] = [
         {name: value for name, value in info.items() if not isinstance(value, str) or name == "name"}
