@@ -51,13 +51,14 @@ class Transcript(Capture):
     def entries(self) -> Iterator[tuple[Packet, bytes]]:
         """Yield the packets, and the bytes from the end of the last one's record to the end of its own."""
         for packet in self:
-            yield packet, self._taken()
+            yield packet, self.taken()
 
     def _packets(self) -> Iterator[Packet]:
         yield from super()._packets()
-        self.rest = self._taken()
+        self.rest = self.taken()
 
-    def _taken(self) -> bytes:
+    def taken(self) -> bytes:
+        """Give the bytes from what was taken last to the end of the packet that was given last."""
         return self._tee.take(self._window.offset) if self._tee is not None and self._window is not None else b""
 
     def _open(self, path: str = "") -> None:

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
     "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
+    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
 }
 

@@ -93,8 +93,8 @@ class Places:
     def _locate(self, key: bytes, header: bytes, size: int, offsets: "array[int] | None") -> Carried:
         """It finds the place of a segment's payload, for now or for good."""
         flags, seq = header[_FLAGS], int.from_bytes(header[_SEQ : _SEQ + 4], "big")
-        found = self._connections.find(key) if size and not flags & RST else None
-        if found is None:
+        found = self._connections.find(key)
+        if found is None or (size and flags & RST):  # what a reset carries is not of the stream
             return Carried(NOWHERE, 0)
         connection, direction, stream = found
         number = stream_number(connection.number, direction)
@@ -103,7 +103,7 @@ class Places:
             waiting = self._unsettled.pop(number, None)
             if waiting:
                 _settle(waiting)
-        elif offsets is not None:
+        elif size and offsets is not None:
             self._unsettled.setdefault(number, []).append(_Unsettled(stream, offsets, len(offsets), seq))
         return Carried(number, stream.offset_of(seq))
 
