@@ -20,7 +20,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
 from dcpdump.pseudonym import Pseudonyms
-from dcpdump.record import Json, Record, as_json
+from dcpdump.record import Record
 from dcpdump.redact import is_damaged
 from dcpdump.share.address import Addresses
 from dcpdump.share.frame import Concealer
@@ -31,10 +31,6 @@ from dcpdump.share.spool import Spool
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.split import TORN_HEADER, Cut, FrameSplitter
-
-#: What of a row is concealed, or says only where it was read.
-_HIDDEN = ("file", "src", "dst", "key", "key_hex", "value", "value_json", "hints", "confidence")
-_HIDDEN_FIELDS = ("collection_name", "scope_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,27 +185,30 @@ def _records(dissector: Dissector, captures: Sequence[Capture]) -> Iterator[Reco
 
 def _fingerprint(record: Record, data: bytes) -> int:
     """It gives a number that differs where frames do: in any fact that is not concealed, or in any byte of ``data``."""
-    return hash((repr(_facts(record)), record.direction, data))
+    return hash((_facts(record), data))
 
 
-def _facts(record: Record) -> Json:
-    """It gives what is to be the same of a frame and of the concealed one."""
-    row = as_json(record, value_bytes=0)
-    for name in _HIDDEN:
-        row.pop(name, None)
-    if is_damaged(record.frame):  # nothing is sure but its header, and that is among the bytes
-        return {name: row[name] for name in ("frame", "packet", "connection", "offset", "length", "gap_before")}
-    body = record.meaning.body
-    row["xattrs"] = [(len(name), len(text)) for name, text in (body.xattrs if body else None) or ()]
-    row["problems"] = [(problem["offset"], problem["length"]) for problem in row.get("problems", [])]
-    row["framing"] = [
-        {name: value for name, value in info.items() if not isinstance(value, str) or name == "name"}
-        for info in row.get("framing", [])
-    ]
-    fields = row.get("fields", {})
-    for name in _HIDDEN_FIELDS:
-        fields.pop(name, None)
-    for item in fields.get("items", ()):
-        for name in ("key", "key_hex", "value", "value_hex"):
-            item.pop(name, None)
-    return row
+def _facts(record: Record) -> tuple[object, ...]:
+    """It gives what is to be the same of a frame and of the concealed one: every number, and how long texts are."""
+    frame, meaning, raw = record.frame, record.meaning, record.frame.raw
+    place = (record.number, record.connection, record.direction, raw.offset, raw.length, raw.gap_before, raw.holes)
+    where = (raw.where.packet, raw.where.ts_ns)
+    if is_damaged(frame):  # nothing is sure but its header, and that is among the bytes
+        return place, where
+    texts = meaning.body.xattrs if meaning.body is not None else None
+    return (
+        place,
+        where,
+        frame.header,
+        frame.layout.version,
+        frame.stream_id,
+        tuple(frame.lookup.items()),
+        tuple(
+            (field.start, field.end, field.value if isinstance(field.value, int) else None) for field in frame.fields
+        ),
+        tuple((problem.start, problem.end) for problem in record.problems),
+        record.vbucket,
+        record.request,
+        (meaning.collection, meaning.collection_inferred, tuple(item.collection for item in meaning.items)),
+        None if texts is None else tuple((len(name), len(text)) for name, text in texts),
+    )
