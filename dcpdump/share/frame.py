@@ -33,6 +33,7 @@ _NAMES = {
 }
 #: Parts of a structure that are neither numbers nor texts of anybody.
 _STRUCTURE = frozenset({"frame_info", "flatbuffers"})
+_MECHANISM = re.compile(rb"PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512)")
 _WORD = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 #: What controls are set to, but for names.
 _SETTING = re.compile(rb"[0-9.]+|true|false|high|medium|low|true_with_seqno_advanced|round-robin|sequential")
@@ -83,6 +84,9 @@ class Concealer:
             return None
         if name in _NAMES:
             return self._words.text(wire) if self._hides(_NAMES[name]) else None
+        if name == "frame_info_data":
+            size = _tag_size(frame, field, wire)
+            return wire[:size] + bytes(len(wire) - size)
         if field.section is Section.KEY:
             return self._key(frame, record.meaning, wire)
         if field.group == "items":
@@ -95,8 +99,9 @@ class Concealer:
 
     def _key(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes | None:
         message = frame.message
-        if message.secret or frame.header.opcode == _CONTROL:  # a mechanism; the name of a setting
-            return None if _WORD.fullmatch(wire) else self._words.text(wire)
+        if message.secret or frame.header.opcode == _CONTROL:
+            known = _MECHANISM if message.secret else _WORD
+            return None if known.fullmatch(wire) else self._words.text(wire)
         if frame.header.opcode == _STAT and not frame.magic.response and not self._hides(Holds.META):
             group, space, rest = wire.partition(b" ")  # "key user::1 5" asks for a document's
             return group + space + self._words.text(rest)
@@ -106,7 +111,7 @@ class Concealer:
         if name is not None:
             return self._preview(wire, len(name))
         size = len(wire) - len(meaning.key) if meaning.key is not None else 0
-        if not size and message.collection_key and meaning.collection_inferred:
+        if not size and message.collection_key and (meaning.collection_inferred or read_prefix(wire) is None):
             return self._unsure(wire)
         return wire[:size] + self._words.text(wire[size:])
 
@@ -137,8 +142,9 @@ class Concealer:
         """It conceals the key or the value of one record of a cache transfer."""
         if field.field.name == "key":  # it always begins with a collection's id
             prefix = read_prefix(wire)
-            size = prefix.size if prefix else 0
-            return wire[:size] + self._words.text(wire[size:])
+            if prefix is None:
+                return self._unsure(wire) if wire else wire
+            return wire[: prefix.size] + self._words.text(wire[prefix.size :])
         return conceal_value(self._words, wire, _datatype(frame, field))
 
     # -- values -------------------------------------------------------------------------------------------
@@ -178,6 +184,12 @@ def _known_bug(frame: Frame) -> bool:
         for problem in frame.problems
         if problem.needs is not None and problem.end > problem.start
     )
+
+
+def _tag_size(frame: Frame, field: FieldValue, wire: bytes) -> int:
+    """It gives the bytes of a frame info's tag that begin a field: of one that claims more bytes than there are."""
+    broken = any((problem.start, problem.end) == (field.start, field.end) for problem in frame.problems)
+    return min(len(wire), 1 + (wire[0] >> 4 == 15) + (wire[0] & 15 == 15)) if broken else 0
 
 
 def _end_of_numbers(frame: Frame) -> int:

@@ -195,7 +195,8 @@ def _facts(record: Record) -> tuple[object, ...]:
     where = (raw.where.packet, raw.where.ts_ns)
     if is_damaged(frame):  # nothing is sure but its header, and that is among the bytes
         return place, where
-    texts = meaning.body.xattrs if meaning.body is not None else None
+    body = meaning.body
+    texts = body.xattrs if body is not None and not body.faults else None  # with a fault, what was read up to it
     return (
         place,
         where,
