@@ -1,6 +1,6 @@
 """dcpdump carve: captures → the packets of chosen frames, as one pcapng."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,6 @@ from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT
 from dcpdump.share.carving import Carving
 
-_BLOCK = 1024 * 1024
-
 
 @click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
@@ -34,7 +32,8 @@ def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: 
 
     Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the
     requests of the frames' streams. Reading OUT with the same filter gives the same frames; their numbers, and
-    those of packets and connections, are other ones, and what lies between them counts as lost.
+    those of packets and connections, are other ones, and what lies between them counts as lost. The set-up has the
+    login: redact OUT before you share it.
     """
     chosen = selection(options)
     paths = expand(captures)
@@ -53,7 +52,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: 
             found = f"{carving.dissector.tally.frames:,} frames"
             raise CaptureError(f"no frame of the input matches; nothing was written ({found} were looked at)")
         carving.settle()
-        packets = _write(sink, carving, paths)
+        packets = sink.write_pieces(_pieces(carving, paths))
     for line in damage_lines(inputs):
         note(line)
     status = status_of(carving.dissector, inputs)
@@ -66,21 +65,16 @@ def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: 
     return status
 
 
-def _write(sink: Sink, carving: Carving, paths: Sequence[str]) -> int:
-    """It writes the packets, with what their captures say of them, and gives how many there are."""
+def _pieces(carving: Carving, paths: Sequence[str]) -> Iterator[bytes]:
+    """It gives the packets as they are written, with what their captures say of them."""
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
     transcripts = {path: Transcript(path) for path in paths}
     remarks = {path: Remarks() for path in paths}
-    pending, size, count = [writer.header()], 0, 0
+    begun = False
     for packet in timeline(list(transcripts.values())):
         said = remarks[packet.file].of(packet, transcripts[packet.file].taken())
         if choice.of(packet) is None:
             continue
-        count += 1
-        pending.append(writer.packet(packet, said.interface, said.comments))
-        size += len(pending[-1])
-        if size >= _BLOCK:
-            sink.write_encoded(b"".join(pending))
-            pending, size = [], 0
-    sink.write_encoded(b"".join(pending))
-    return count
+        piece = writer.packet(packet, said.interface, said.comments)
+        yield piece if begun else writer.header() + piece
+        begun = True

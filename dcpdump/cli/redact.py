@@ -4,7 +4,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +20,6 @@ from dcpdump.net.limits import DEFAULT
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.share.redaction import Flaw, Redaction
 from dcpdump.share.spool import Spool
-
-_BLOCK = 1024 * 1024
 
 
 @click.command()
@@ -76,7 +74,7 @@ def redact(
                 what, hint = nothing_found(redaction.dissector)
                 raise CaptureError(what, "", hint)
             for path, sink in zip(paths, sinks, strict=True):
-                _write(sink, redaction.write(path))
+                sink.write_pieces(redaction.write(path))
             parts = [sink.part or "" for sink in sinks]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
     for line in damage_lines(inputs):
@@ -144,17 +142,6 @@ class _Folder:
         except OSError as failed:
             shutil.rmtree(self._part)
             raise OutputError(f"cannot write: {(failed.strerror or '').lower()}", self._out) from failed
-
-
-def _write(sink: Sink, pieces: Iterable[bytes]) -> None:
-    pending, size = [], 0
-    for piece in pieces:
-        pending.append(piece)
-        size += len(piece)
-        if size >= _BLOCK:
-            sink.write_encoded(b"".join(pending))
-            pending, size = [], 0
-    sink.write_encoded(b"".join(pending))
 
 
 def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:

@@ -90,6 +90,20 @@ class Sink:
             where = str(self._final) if self._final else "standard output"
             raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where) from error
 
+    def write_pieces(self, pieces: Iterable[bytes]) -> int:
+        """It writes bytes that come in many small pieces, and gives how many there were."""
+        pending: list[bytes] = []
+        size = count = 0
+        for piece in pieces:
+            count += 1
+            pending.append(piece)
+            size += len(piece)
+            if size >= _BLOCK:
+                self.write_encoded(b"".join(pending))
+                pending, size = [], 0
+        self.write_encoded(b"".join(pending))
+        return count
+
     def __enter__(self) -> "Sink":
         return self
 

@@ -82,7 +82,7 @@ class Spool:
             return
         self._file.write(stream.data)
         self._file.flush()
-        if stream.ends and stream.ends[-1] == stream.start and stream.places[-1] + size_of(stream) == self._end:
+        if stream.ends and stream.ends[-1] == stream.start and stream.places[-1] + _last_run(stream) == self._end:
             stream.ends[-1] += size
         else:
             stream.starts.append(stream.start)
@@ -93,6 +93,6 @@ class Spool:
         stream.data = bytearray()
 
 
-def size_of(stream: _Stream) -> int:
+def _last_run(stream: _Stream) -> int:
     """It gives the bytes of a stream's last run."""
     return stream.ends[-1] - stream.starts[-1]
