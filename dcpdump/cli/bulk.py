@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dcpdump.cli.forks import Forks
@@ -54,13 +54,20 @@ class BulkReading(Reading):
         dissection = self._dissector
         if not isinstance(dissection, Dissection):
             raise TypeError("a reading in bulk dissects in bulk")
-        for block in blocks_of(self._captures):
+        for block in self._blocks():
+            if block is None:
+                self._put(self._forks.finish())
+                continue
             self._meet(block)
             if self._write(dissection.feed_block(block)):
                 break
         else:
             self._write(dissection.close_blocks())
         self._put(self._forks.finish())
+
+    def _blocks(self) -> Iterator[Block | None]:
+        """It gives the input; None says that nobody knows when more comes, so what there is has to be written."""
+        yield from blocks_of(self._captures)
 
     def _meet(self, block: Block) -> None:
         """It hears of a block before it is read; the first tells the selection when the capture begins."""

@@ -53,7 +53,13 @@ class Reading:
             # However it ends, what was done so far is told.
             if sys.exc_info()[0] is not PipeClosed:
                 self._sink.flush()
-                summarise(self._dissector, self._captures, self._shown, summary)
+                self._sum_up(summary)
+        return self._status()
+
+    def _sum_up(self, summary: str) -> None:
+        summarise(self._dissector, self._captures, self._shown, summary)
+
+    def _status(self) -> int:
         return status_of(self._dissector, self._captures)
 
     def _read(self) -> None:
