@@ -126,7 +126,7 @@ def _known(name: str) -> None:
 def _needs_linux(name: str) -> None:
     if not hasattr(socket, "AF_PACKET"):
         what = f"cannot capture on {sys.platform}: only Linux has the sockets that this needs"
-        raise LiveError(what, name, f"sudo tcpdump -i {name} -U -w - | dcpdump read -")
+        raise LiveError(what, name, f"sudo tcpdump -i {name} -U --immediate-mode -w - | dcpdump read -")
 
 
 def _opened(name: str) -> Any:

@@ -15,7 +15,7 @@ from dcpdump.columnar.part import Part
 from dcpdump.dissect import Dissector
 from dcpdump.filter.clauses import with_problems
 from dcpdump.net.limits import Limits
-from dcpdump.render.bulk import Bulk, wanted_rows
+from dcpdump.render.bulk import Bulk, record_of, wanted_rows
 
 #: Input of less than this is done in one process: starting others would take longer.
 FORK_BYTES = 24 * 1024 * 1024
@@ -95,8 +95,13 @@ class BulkReading(Reading):
             self._put(self._forks.put(self._maker(part, rows)))
 
     def _maker(self, part: Part, rows: Sequence[int]) -> Callable[[], bytes]:
-        bulk, sink = self._bulk, self._sink
-        return lambda: sink.encoded("".join(bulk.texts(part, rows)))
+        sink, texts = self._sink, self._texts
+        return lambda: sink.encoded("".join(texts(part, rows)))
+
+    def _texts(self, part: Part, rows: Sequence[int]) -> Iterable[str]:
+        if not self._redacts:
+            return self._bulk.texts(part, rows)
+        return (self._output.write(self._shown_as(record_of(part, row)), self._view) for row in rows)
 
     def _put(self, texts: Iterable[bytes]) -> None:
         for text in texts:

@@ -1,5 +1,6 @@
 """Reading live: the same reading, of what an interface brings until it is stopped; and its books."""
 
+import gc
 import json
 import signal
 from collections.abc import Callable, Iterator
@@ -26,14 +27,13 @@ class LiveReading(BulkReading):
         self._name = name
 
     @property
-    def books(self) -> Json:
-        """What became of all packets so far."""
-        return books(self._intake, self._dissector)
-
-    @property
     def told(self) -> str:
-        """The same, in words."""
-        return counted(self.books)
+        """What became of all packets so far, in words."""
+        return counted(books(self._intake, self._dissector))
+
+    def _read(self) -> None:
+        gc.freeze()  # what is there by now stays; what comes may go in circles, for days
+        self._read_blocks()
 
     def _blocks(self) -> Iterator[Block | None]:
         return live_blocks(self._intake, self._name)

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
     "flow": ("dcpdump.cli.flow:flow", "Keep the books of flow control: who blocked whom, and when."),
     "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
+    "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
 }

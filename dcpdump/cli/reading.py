@@ -31,6 +31,7 @@ class Reading:
         self._chosen = chosen
         self._sink = sink
         self._shown_as = shown.shown
+        self._redacts = shown.redactor is not None
         self._output = OUTPUTS.get(shown.format, OUTPUTS["table"])
         self._form = shown.format
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=len(captures) > 1)
