@@ -34,7 +34,7 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[Frame]:
         try:
             head = await reader.readexactly(24)
             yield decode(RawFrame.of(head + await reader.readexactly(int.from_bytes(head[8:12], "big"))))
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             return
 
 

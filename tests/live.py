@@ -55,8 +55,10 @@ class Network:
         command = (sys.executable, "-m", "dcpdump", "sniff", *words)
         with ended(self.start(*command, **options)) as process:
             assert process.stderr is not None
-            begun = process.stderr.readline()
-            assert begun.startswith("capturing on "), begun + process.stderr.read()
+            told = [process.stderr.readline()]
+            while not told[-1].startswith("capturing on "):
+                assert told[-1], "".join(told)
+                told.append(process.stderr.readline())
             yield process
 
 

@@ -55,8 +55,10 @@ class Seen:
         with (
             net.producer("--documents", str(DOCUMENTS)),
             net.sniff("-i", "lo", "-f", "ndjson", "--summary", "json", "-w", str(self.file)) as sniff,
+            net.sniff("-i", "lo", "-f", "table", "--redact", "--value-bytes", "all") as hiding,
         ):
             take(net)
+            self.hidden = stopped(hiding, signal.SIGINT)[1]
             self.code, out, err = stopped(sniff, signal.SIGINT)
         self.frames, self.books = rows(out), books(err)
 
@@ -93,6 +95,12 @@ def test_the_packets_written_hold_the_same_frames(seen: Seen) -> None:
     assert read.code == 0
     assert {frame["file"] for frame in seen.frames} == {"lo"}
     assert seen.file.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_to_be_hidden_is_hidden(seen: Seen) -> None:
+    assert seen.hidden.count("DCP_MUTATION command") == VBUCKETS * DOCUMENTS
+    assert "user" not in seen.hidden
+    assert "travel" not in seen.hidden
 
 
 def test_the_sample_conversation_breaks_no_rule(seen: Seen) -> None:

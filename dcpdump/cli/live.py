@@ -84,7 +84,7 @@ def sum_up(intake: Intake, dissector: Dissector, shown: int, form: str) -> None:
 
 def counted(counts: Json) -> str:
     """It writes the books in one line."""
-    words = [f"received {counts['received']:,} packets"]
+    words = [f"received {counts['received']:,} packet{'' if counts['received'] == 1 else 's'}"]
     came = counts["received"] + counts["dropped_by_kernel"]
     for who in ("kernel", "dcpdump"):
         lost = counts[f"dropped_by_{who}"]

@@ -42,9 +42,11 @@ class Screen:
     """A terminal on which lines are replaced by the next ones, as long as it is open."""
 
     def __init__(self, colour: bool) -> None:
+        from rich.cells import cell_len
         from rich.console import Console
         from rich.live import Live
 
+        cell_len("…")  # loads the widths of characters now: later the files may be out of reach
         self._console = Console(no_color=not colour, highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
 
