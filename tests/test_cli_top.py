@@ -1,6 +1,9 @@
 """dcpdump top: what it shows of captures that are complete, of pipes and of an interface."""
 
+import contextlib
 import json
+import os
+import pty
 import signal
 import sys
 from collections.abc import Iterator
@@ -118,6 +121,28 @@ def test_a_pace_is_what_came_since_the_oldest_look_that_is_kept() -> None:
 def _net() -> Iterator[Network]:
     with network() as inside:
         yield inside
+
+
+def test_a_terminal_is_drawn_on_again_and_again(net: Network) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "20"}
+    command = (sys.executable, "-m", "dcpdump", "top", "-i", "lo", "--interval", "0.1")
+    with (
+        net.producer("--rate", "500"),
+        ended(net.talk("client", "--follow", "--vbuckets", "3")),
+        ended(net.start(*command, stdout=theirs, env=environment)) as top,
+    ):
+        os.close(theirs)
+        drawn = b""
+        while drawn.count(b"3 streams, 3 open and flowing") < 3:
+            drawn += os.read(ours, 4096)
+        top.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while os.read(ours, 4096):
+                pass
+        assert top.wait(PATIENCE) == 0
+    os.close(ours)
+    assert b"\x1b[1A" in drawn  # back up, over what was drawn before
 
 
 def test_an_interface_is_shown_once_or_again_and_again(net: Network) -> None:

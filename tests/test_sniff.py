@@ -111,13 +111,16 @@ def test_the_sample_conversation_breaks_no_rule(seen: Seen) -> None:
 # -- how it begins and ends ---------------------------------------------------------------------------------
 
 
-def test_a_frame_is_shown_at_once_and_the_summary_at_the_end(net: Network) -> None:
+def test_a_frame_is_shown_at_once_the_books_when_asked_for_and_at_the_end(net: Network) -> None:
     with net.producer(), net.sniff("-i", "lo", "-f", "line") as sniff:
         assert sniff.stdout is not None
         client = net.talk("client", "--follow")
         with ended(client):
             # Nothing else is said on the connection until the client has its answer and goes on.
             assert " TX hello{" in sniff.stdout.readline()
+        sniff.send_signal(signal.SIGUSR1)
+        assert sniff.stderr is not None
+        assert sniff.stderr.readline().startswith("received ")
         code, _, err = stopped(sniff, signal.SIGTERM)
     assert code == 0
     assert "dropped by the kernel 0 · dropped by dcpdump 0 · decoded " in err
@@ -303,7 +306,7 @@ def _folder() -> Iterator[Path]:
 
 _WITHOUT_RIGHTS = """
 import os, sys
-import dcpdump.cli.sniff, scapy.arch, scapy.layers.l2
+import dcpdump.cli.sniff, scapy.arch, scapy.packet
 from dcpdump.cli.main import run
 os.setresuid(65534, 65534, 65534)
 run(sys.argv[1:])
@@ -321,7 +324,7 @@ def test_without_the_right_the_ways_out_are_told() -> None:
         "dcpdump: error: no right to capture here (CAP_NET_RAW) (lo)\n"
         "hint: sudo dcpdump sniff -i lo  (rights are dropped once the interface is open)\n"
         "hint: dumpcap -i lo -w - | dcpdump read -  (for members of the group wireshark)\n"
-        "hint: ssh root@NODE tcpdump -i lo -U --immediate-mode -w - port 11210 | dcpdump read -\n"
+        "hint: ssh root@NODE tcpdump -i lo -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -\n"
     )
 
 
@@ -362,7 +365,7 @@ def test_interfaces_are_listed(net: Network) -> None:
 
 def test_a_pipe_from_tcpdump_is_read_while_it_runs(net: Network) -> None:
     needs("tcpdump")
-    command = f"tcpdump -i lo -U --immediate-mode -w - | {sys.executable} -u -m dcpdump read - -f line"
+    command = f"tcpdump -i lo -U --immediate-mode -B 65536 -w - | {sys.executable} -u -m dcpdump read - -f line"
     with net.producer("--documents", str(DOCUMENTS)), ended(net.start("sh", "-c", command)) as pipe:
         assert pipe.stderr is not None
         assert pipe.stdout is not None

@@ -126,16 +126,17 @@ def _known(name: str) -> None:
 def _needs_linux(name: str) -> None:
     if not hasattr(socket, "AF_PACKET"):
         what = f"cannot capture on {sys.platform}: only Linux has the sockets that this needs"
-        raise LiveError(what, name, f"sudo tcpdump -i {name} -U --immediate-mode -w - | dcpdump read -")
+        raise LiveError(what, name, f"sudo tcpdump -i {name} -U --immediate-mode -B 65536 -w - | dcpdump read -")
 
 
 def _opened(name: str) -> Any:
     """Let scapy open the socket. All interfaces at once it does not know: that takes another bind, later."""
     _known(name)
-    # It warns of routes that it cannot read, and of links that it has no class for; neither is needed here.
+    # It warns of links that it has no class for. Those would come with its layers, which read all routes first:
+    # of a router that takes minutes.
     logging.getLogger("scapy").setLevel(logging.CRITICAL)
     import scapy.arch  # here: it takes a fifth of a second
-    import scapy.layers.l2  # noqa: F401 - so that it knows the kinds of links
+    import scapy.packet  # noqa: F401 - what it takes the packets of such links for
     from scapy.config import conf
     from scapy.error import Scapy_Exception
 
@@ -164,7 +165,7 @@ def _ways(name: str) -> str:
     return (
         f"sudo dcpdump sniff -i {name}  (rights are dropped once the interface is open)\n"
         f"dumpcap -i {name} -w - | dcpdump read -  (for members of the group wireshark)\n"
-        f"ssh root@NODE tcpdump -i {name} -U --immediate-mode -w - port 11210 | dcpdump read -"
+        f"ssh root@NODE tcpdump -i {name} -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -"
     )
 
 

@@ -33,12 +33,14 @@ def interface_options(command: Any) -> Any:
     """It adds the options that say what to capture."""
     for option in (
         click.option(
-            "--buffer", type=Size(), default="256M", show_default=True, help="Most packets that wait, in bytes."
+            "--buffer", type=Size(), default="256M", show_default=True, help="Most bytes of packets that wait."
         ),
         click.option("--bpf", metavar="FILTER", help="A filter as tcpdump takes it; needs libpcap."),
-        click.option("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop then."),
+        click.option(
+            "--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop after so long."
+        ),
         click.option("-D", "--list-interfaces", is_flag=True, help="List the interfaces, and do no more."),
-        click.option("-i", "--interface", metavar="IFACE", help="Where to capture; 'any' is everywhere."),
+        click.option("-i", "--interface", metavar="IFACE", help="Where to capture; the default: any."),
     ):
         command = option(command)
     return command
@@ -75,10 +77,20 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
 @interface_options
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
 @click.option(
-    "-C", "megabytes", type=click.FloatRange(min=0, min_open=True), metavar="MB", help="Begin another file then."
+    "-C",
+    "megabytes",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MB",
+    help="Begin another file after so many million bytes.",
 )
-@click.option("-G", "seconds", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Or then.")
-@click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep so many, the newest.")
+@click.option(
+    "-G",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Begin another file after so long.",
+)
+@click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep only so many, the newest.")
 @display_options()
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work; the default: the cores."
