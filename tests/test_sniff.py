@@ -231,6 +231,19 @@ link.send(bytes.fromhex("020000000002 020000000001 8100 6005 0800") + b"tagged".
 """
 
 
+def test_an_interface_that_goes_down_ends_the_capture_and_is_told(net: Network) -> None:
+    net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
+    try:
+        net.run("ip", "link", "set", "left", "up")
+        with net.sniff("-i", "left") as sniff:
+            net.run("ip", "link", "set", "left", "down")
+            _, err = sniff.communicate(timeout=PATIENCE)
+    finally:
+        net.run("ip", "link", "del", "left")
+    assert sniff.returncode == 6
+    assert err.splitlines()[-1] == "dcpdump: error: the interface went down (left)"
+
+
 # -- what is written ----------------------------------------------------------------------------------------
 
 

@@ -53,12 +53,6 @@ class Intake:
         """Packets that the kernel had no room for."""
         return self._live.ring.dropped
 
-    @property
-    def waiting(self) -> int:
-        """Packets that came and were not given away yet."""
-        with self._changed:
-            return sum(taken.packets for taken in self._waiting)
-
     def stop(self) -> None:
         """Take no more. What has come is still given away."""
         self._stopped.set()
