@@ -20,8 +20,8 @@ from dcpdump.errors import OutputError
 _SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
 _APPLICATION, _NAME, _RESOLUTION, _RECEIVED, _DROPPED = 4, 2, 9, 4, 5
 _PACKET_HEAD = Struct("<7I")
-#: What a packet takes beside its bytes, and what comes at the end of a file.
-_AROUND = 32 + 3 + 52
+#: What a packet may take beside its bytes: its own header, its interface's, and what comes at the end of a file.
+_AROUND = 32 + 3 + 56 + 52
 _TAG_AT = 12  #: behind the Ethernet addresses
 
 
@@ -125,10 +125,12 @@ class Save:
             raise OutputError("the output exists already", str(path), "--force replaces it") from error
         except OSError as error:
             raise OutputError(f"cannot write: {(error.strerror or '').lower()}", str(path)) from error
-        self.size, self._packets, self._begun_ns = 0, 0, ts_ns
+        self._packets, self._begun_ns = 0, ts_ns
         self._interfaces = {}
         application = _option(_APPLICATION, f"dcpdump {__version__}".encode())
-        self._put([_block(_SECTION, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + application + bytes(4))])
+        section = _block(_SECTION, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + application + bytes(4))
+        self.size = len(section)
+        self._put([section])
 
     def _describe(self, interface: int, link: int, pieces: list[bytes]) -> int:
         """Describe an interface before its first packet, and give it its number in the file."""
