@@ -18,6 +18,10 @@ class CaptureError(DcpdumpError):
     """A capture cannot be used at all: missing, unreadable, or not a capture."""
 
 
+class LiveError(DcpdumpError):
+    """An interface cannot be captured on: no right, no such interface."""
+
+
 class PasteError(DcpdumpError):
     """Pasted text cannot be read without guessing."""
 

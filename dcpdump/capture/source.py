@@ -50,7 +50,11 @@ class StandardInput:
         if sys.stdin is None:
             raise CaptureError("standard input is closed", "-", "name a capture file")
         if sys.stdin.isatty():
-            raise CaptureError("standard input is a terminal", "-", "tcpdump -U -w - 'tcp port 11210' | dcpdump read -")
+            raise CaptureError(
+                "standard input is a terminal",
+                "-",
+                "tcpdump -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
+            )
         # read1 gives what is there; what stands in for standard input in a test may not have it
         self._read: Callable[[int], bytes] = getattr(sys.stdin.buffer, "read1", sys.stdin.buffer.read)
 

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dcpdump.cli.forks import Forks
@@ -15,7 +15,7 @@ from dcpdump.columnar.part import Part
 from dcpdump.dissect import Dissector
 from dcpdump.filter.clauses import with_problems
 from dcpdump.net.limits import Limits
-from dcpdump.render.bulk import Bulk, wanted_rows
+from dcpdump.render.bulk import Bulk, record_of, wanted_rows
 
 #: Input of less than this is done in one process: starting others would take longer.
 FORK_BYTES = 24 * 1024 * 1024
@@ -54,13 +54,20 @@ class BulkReading(Reading):
         dissection = self._dissector
         if not isinstance(dissection, Dissection):
             raise TypeError("a reading in bulk dissects in bulk")
-        for block in blocks_of(self._captures):
+        for block in self._blocks():
+            if block is None:
+                self._put(self._forks.finish())
+                continue
             self._meet(block)
             if self._write(dissection.feed_block(block)):
                 break
         else:
             self._write(dissection.close_blocks())
         self._put(self._forks.finish())
+
+    def _blocks(self) -> Iterator[Block | None]:
+        """It gives the input; None says that nobody knows when more comes, so what there is has to be written."""
+        yield from blocks_of(self._captures)
 
     def _meet(self, block: Block) -> None:
         """It hears of a block before it is read; the first tells the selection when the capture begins."""
@@ -88,8 +95,13 @@ class BulkReading(Reading):
             self._put(self._forks.put(self._maker(part, rows)))
 
     def _maker(self, part: Part, rows: Sequence[int]) -> Callable[[], bytes]:
-        bulk, sink = self._bulk, self._sink
-        return lambda: sink.encoded("".join(bulk.texts(part, rows)))
+        sink, texts = self._sink, self._texts
+        return lambda: sink.encoded("".join(texts(part, rows)))
+
+    def _texts(self, part: Part, rows: Sequence[int]) -> Iterable[str]:
+        if not self._redacts:
+            return self._bulk.texts(part, rows)
+        return (self._output.write(self._shown_as(record_of(part, row)), self._view) for row in rows)
 
     def _put(self, texts: Iterable[bytes]) -> None:
         for text in texts:

@@ -235,12 +235,13 @@ def hide(ledger: Ledger, redactor: Redactor) -> None:
                 control.value = redactor.text(control.value, Holds.META)
         for named in (*connection.collections.values(), *connection.scopes.values()):
             named.name = redactor.text(named.name, Holds.META)
-        connection.src, connection.dst = (_end(end, redactor) for end in (connection.src, connection.dst))
+        connection.src, connection.dst = (hidden_end(end, redactor) for end in (connection.src, connection.dst))
         for stream in connection.streams:
             for request in stream.requests:
                 request.context = ""
 
 
-def _end(end: str, redactor: Redactor) -> str:
+def hidden_end(end: str, redactor: Redactor) -> str:
+    """It hashes an address and a port."""
     host, _, port = end.rpartition(":")
     return f"{redactor.text(host, Holds.SYSTEM)}:{redactor.text(port, Holds.SYSTEM)}" if end else ""

@@ -16,11 +16,12 @@ import click
 from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli.sink import PipeClosed
-from dcpdump.errors import CaptureError, DcpdumpError, OutputError
+from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
 
 #: name → (module:function, help in one line)
 COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
+    "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
     "stats": ("dcpdump.cli.stats:stats", "Count frames: messages, vbuckets, sizes, latencies, rates."),
     "spec": ("dcpdump.cli.spec:spec", "Print the layouts of messages, as the decoder has them."),
@@ -29,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
     "flow": ("dcpdump.cli.flow:flow", "Keep the books of flow control: who blocked whom, and when."),
     "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
+    "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
     "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
@@ -146,6 +148,8 @@ def outcome(words: list[str]) -> int:
 def _code_of(error: DcpdumpError) -> int:
     if isinstance(error, CaptureError):
         return code.UNUSABLE
+    if isinstance(error, LiveError):
+        return code.NO_CAPTURE
     return code.UNWRITABLE if isinstance(error, OutputError) else code.USAGE
 
 
@@ -159,8 +163,8 @@ def _usage_hint(error: click.UsageError) -> str:
 
 
 def _complain(what: str, hint: str, status: int) -> int:
-    """It prints an error in two lines: what went wrong, and what to try."""
-    text = f"dcpdump: error: {what}\n" + (f"hint: {hint}\n" if hint else "")
+    """It prints an error: what went wrong, and on a line each what to try."""
+    text = f"dcpdump: error: {what}\n" + "".join(f"hint: {line}\n" for line in hint.splitlines())
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

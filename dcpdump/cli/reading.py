@@ -31,6 +31,7 @@ class Reading:
         self._chosen = chosen
         self._sink = sink
         self._shown_as = shown.shown
+        self._redacts = shown.redactor is not None
         self._output = OUTPUTS.get(shown.format, OUTPUTS["table"])
         self._form = shown.format
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=len(captures) > 1)
@@ -53,7 +54,13 @@ class Reading:
             # However it ends, what was done so far is told.
             if sys.exc_info()[0] is not PipeClosed:
                 self._sink.flush()
-                summarise(self._dissector, self._captures, self._shown, summary)
+                self._sum_up(summary)
+        return self._status()
+
+    def _sum_up(self, summary: str) -> None:
+        summarise(self._dissector, self._captures, self._shown, summary)
+
+    def _status(self) -> int:
         return status_of(self._dissector, self._captures)
 
     def _read(self) -> None:

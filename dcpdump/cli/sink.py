@@ -81,7 +81,10 @@ class Sink:
         if self._pending:
             self.flush()
         try:
-            self._file.write(data)
+            left = memoryview(data)
+            while left:
+                # Where Python was told not to buffer, a signal may end a write in the middle.
+                left = left[self._file.write(left) :]
             self._file.flush()
         except BrokenPipeError as error:
             raise PipeClosed from error

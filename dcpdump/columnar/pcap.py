@@ -4,16 +4,15 @@ Only what every well-made file has is read here: at anything else it stops, and 
 the capture's own reader goes on from there, and reports what is wrong.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from struct import Struct
-from typing import overload
 
 import numpy as np
 
 from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, Header
 from dcpdump.columnar.block import BLOCK_BYTES, Block, facts
 from dcpdump.columnar.plan import Array, overlapping
-from dcpdump.net.packet import Packet
+from dcpdump.columnar.records import Records
 
 _SIZE = 16  #: bytes of a record's header
 
@@ -77,7 +76,8 @@ class PlainPcap:
         starts = places[:count] + _SIZE
         ends = starts + length[:count]
         numbers = np.arange(self.packets + 1, self.packets + count + 1)
-        records = _Records(self._path, data, header.link_type, numbers, ts_ns, starts, ends, wire[:count])
+        links = np.full(count, header.link_type)
+        records = Records(data, numbers, ts_ns, links, starts, ends, wire[:count], self._path)
         block = Block(
             records,
             data,
@@ -85,43 +85,9 @@ class PlainPcap:
             ts_ns,
             np.zeros(count, np.int64),
             [self._path],
-            facts(view, starts, ends, np.full(count, header.link_type)),
+            facts(view, starts, ends, links),
         )
         return block, int(places[count]), None if len(bad) else int(seconds[-1])
-
-
-class _Records(Sequence[Packet]):
-    """The packets of a block, made when they are looked at."""
-
-    def __init__(
-        self,
-        path: str,
-        data: memoryview,
-        link_type: int,
-        numbers: Array,
-        ts_ns: Array,
-        starts: Array,
-        ends: Array,
-        wire: Array,
-    ) -> None:
-        self._path, self._data, self._link_type = path, data, link_type
-        self._numbers, self._ts_ns, self._starts, self._ends, self._wire = numbers, ts_ns, starts, ends, wire
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, index: int) -> Packet: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Packet]: ...
-
-    def __getitem__(self, index: int | slice) -> Packet | Sequence[Packet]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        data = bytes(self._data[self._starts[index] : self._ends[index]])
-        number, ts_ns, wire = int(self._numbers[index]), int(self._ts_ns[index]), int(self._wire[index])
-        return Packet(number, ts_ns, self._link_type, data, wire, self._path)
 
 
 def _hop(data: memoryview, length: Struct) -> Array:

@@ -1,5 +1,8 @@
 """Colour, put on whole lines last, and only where it was decided that there is to be any."""
 
+from collections.abc import Sequence
+from types import TracebackType
+
 from dcpdump.render.lines import Kind, Line
 
 _STYLES = {
@@ -33,3 +36,40 @@ class Palette:
         """It gives the line's text, in its kind's colour."""
         before, after = self._codes.get(line.kind, ("", ""))
         return f"{before}{line.text}{after}" if line.text else ""
+
+
+class Screen:
+    """A terminal on which lines are replaced by the next ones, as long as it is open."""
+
+    def __init__(self, colour: bool) -> None:
+        from rich.cells import cell_len
+        from rich.console import Console
+        from rich.live import Live
+
+        cell_len("…")  # loads the widths of characters now: later the files may be out of reach
+        self._console = Console(no_color=not colour, highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+
+    @property
+    def height(self) -> int:
+        """The lines that there is room for."""
+        return self._console.height - 1
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """It replaces what is there; what is too wide is cut."""
+        from rich.text import Text
+
+        text = Text(no_wrap=True, overflow="crop", end="")
+        for line in lines[: self.height]:
+            text.append(f"{line.text}\n", _STYLES.get(line.kind))
+        text.rstrip()
+        self._live.update(text, refresh=True)
+
+    def __enter__(self) -> "Screen":
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()

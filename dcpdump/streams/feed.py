@@ -355,6 +355,13 @@ class Feed:
         """What was lost and no frame followed."""
         return [*self._lost, *self._dissection.gaps]
 
+    def pause(self, now_ns: int) -> None:
+        """It tells the ledger who has left and what time it is, so that it can be judged before it is closed."""
+        for ended in self._dissection.ended:
+            self._ledger.end(*ended)
+        self._dissection.ended.clear()
+        self._ledger.close(now_ns)
+
     def close(self, until_ns: int | None = None, last_ns: int | None = None) -> None:
         """It tells the ledger of losses that no frame followed and of ends, up to a time, and closes it.
 

@@ -90,11 +90,11 @@ def _packets(segment: int, frames: int, count: int) -> Iterator[bytes]:
     spent = 0
     for talk, mine in zip(talks, vbuckets, strict=True):
         yield from talk.opened()
-        for asked, answered in _opening(mine):
+        for asked, answered in opening(mine):
             spent += 2
             yield from talk.sent(0, asked)
             yield from talk.sent(1, answered)
-    sources = [_documents(random.Random(number), mine) for number, mine in enumerate(vbuckets)]
+    sources = [documents(random.Random(number), mine) for number, mine in enumerate(vbuckets)]
     unread = [0] * CONNECTIONS
     while spent < frames:
         for number, (talk, source) in enumerate(zip(talks, sources, strict=True)):
@@ -112,7 +112,7 @@ def _packets(segment: int, frames: int, count: int) -> Iterator[bytes]:
                 unread[number] = 0
 
 
-def _opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
+def opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
     """It gives requests and their responses, up to the last stream's."""
     features = {"features": [0x06, 0x12, 0x0A, 0x0B]}
     yield encode("HELLO", features, key=b"bench", opaque=1), encode("HELLO", features, response=True, opaque=1)
@@ -128,7 +128,7 @@ def _opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
         yield asked, encode("DCP_STREAM_REQ", log, response=True, opaque=opaque)
 
 
-def _documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
+def documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
     """It gives snapshot after snapshot: a marker, then the documents that it announces."""
     seqnos = dict.fromkeys(vbuckets, 0)
     prefixes = [encode_prefix(collection) for collection in (0, 8, 9, 300)]

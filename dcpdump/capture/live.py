@@ -1,0 +1,175 @@
+"""Live: an interface, open for capture. scapy opens the socket; a ring and a filter of ours are put on it.
+
+Knows what may stand in the way (no right, no such interface, not Linux), and the ways out. Once it is open
+no right is needed any more.
+"""
+
+import ctypes
+import errno
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from difflib import get_close_matches
+from struct import pack
+from typing import Any, NamedTuple
+
+from dcpdump.capture import bpf
+from dcpdump.capture.ring import PATIENCE_MS, RING_SIZE, Ring, Taken
+from dcpdump.errors import LiveError
+from dcpdump.filter.error import FilterError
+from dcpdump.filter.ranges import Ranges
+
+#: The name that stands for all interfaces.
+ANY = "any"
+_ALL_PROTOCOLS = 3
+_IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
+
+#: kind of hardware → LINKTYPE_ of what its packets begin with
+LINKTYPES = {
+    1: 1,  # Ethernet
+    bpf.LOOPBACK: 1,
+    519: 101,  # raw IP, of modems
+    65534: 101,  # of tunnels
+    801: 105,
+    802: 119,
+    803: 127,
+}
+
+
+class Live:
+    """An interface from which packets are taken."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        ports: Ranges | None = None,
+        expression: str = "",
+        size: int = RING_SIZE,
+    ) -> None:
+        self.name = name
+        program = _program(name, ports, expression)
+        self._scapy = _opened(name)
+        self._socket: socket.socket = self._scapy.ins
+        try:
+            # Nothing may come before all is set, or the kernel's count is not ours.
+            bpf.attach(self._socket, bpf.NOTHING)
+            self.ring = Ring(self._socket, size)
+            if name == ANY:
+                _widen(self._socket)
+            bpf.attach(self._socket, program)
+        except OSError as error:
+            self._scapy.close()
+            raise LiveError(f"cannot capture: {(error.strerror or str(error)).lower()}", name, _ways(name)) from error
+
+    def take(self, patience_ms: int) -> list[Taken]:
+        """Take the packets that came; wait for the first so long."""
+        return self.ring.take(patience_ms)
+
+    def last(self) -> Iterator[Taken]:
+        """Let nothing more come, and give what did."""
+        bpf.attach(self._socket, bpf.NOTHING)
+        time.sleep(4 * PATIENCE_MS / 1000)
+        while taken := self.ring.take(2 * PATIENCE_MS):
+            yield from taken
+
+    def close(self) -> None:
+        """Let go of the interface."""
+        self.ring.close()
+        self._scapy.close()
+
+
+class Interface(NamedTuple):
+    """What can be captured on."""
+
+    name: str
+    addresses: tuple[str, ...]
+    up: bool
+
+
+def interfaces() -> list[Interface]:
+    """List what can be captured on: all at once, then one by one."""
+    _needs_linux(ANY)
+    import scapy.arch  # noqa: F401 - it fills what it is asked for
+    from scapy.config import conf
+
+    found = [
+        Interface(each.name, tuple(ip for ips in each.ips.values() for ip in ips), bool(each.flags & 1))
+        for each in sorted(conf.ifaces.values(), key=lambda each: each.index)
+    ]
+    return [Interface(ANY, (), True), *found]
+
+
+def _program(name: str, ports: Ranges | None, expression: str) -> list[bpf.Instruction]:
+    """Make the program that narrows a capture as far as the kernel can."""
+    if not expression:
+        return [*bpf.once(), *bpf.by_port(ports)]
+    if name == ANY:
+        what = "--bpf needs to know the kind of link, and 'any' has several"
+        raise FilterError(what, hint="-i with one interface (dcpdump sniff -D lists them), or --port")
+    _known(name)
+    return [*bpf.once(), *bpf.compiled(expression, name)]
+
+
+def _known(name: str) -> None:
+    _needs_linux(name)
+    names = [ANY, *(each for _, each in socket.if_nameindex())]
+    if name not in names:
+        near = get_close_matches(name, names, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names)}"
+        raise LiveError("there is no such interface", name, hint)
+
+
+def _needs_linux(name: str) -> None:
+    if not hasattr(socket, "AF_PACKET"):
+        what = f"cannot capture on {sys.platform}: only Linux has the sockets that this needs"
+        raise LiveError(what, name, f"sudo tcpdump -i {name} -U --immediate-mode -B 65536 -w - | dcpdump read -")
+
+
+def _opened(name: str) -> Any:
+    """Let scapy open the socket. All interfaces at once it does not know: that takes another bind, later."""
+    _known(name)
+    # It warns of links that it has no class for. Those would come with its layers, which read all routes first:
+    # of a router that takes minutes.
+    logging.getLogger("scapy").setLevel(logging.CRITICAL)
+    import scapy.arch  # here: it takes a fifth of a second
+    import scapy.packet  # noqa: F401 - what it takes the packets of such links for
+    from scapy.config import conf
+    from scapy.error import Scapy_Exception
+
+    try:
+        every = name == ANY
+        return conf.L2listen(iface="lo" if every else name, promisc=False if every else None)
+    except PermissionError as error:
+        raise LiveError("no right to capture here (CAP_NET_RAW)", name, _ways(name)) from error
+    except (OSError, Scapy_Exception) as error:
+        if getattr(error, "errno", 0) in (errno.ENODEV, errno.ENXIO):
+            raise LiveError("there is no such interface", name, "dcpdump sniff -D lists them") from error
+        what = getattr(error, "strerror", "") or str(error)
+        raise LiveError(f"cannot capture: {what.lower()}", name, _ways(name)) from error
+
+
+def _widen(sock: socket.socket) -> None:
+    """Bind a socket to all interfaces. Python's own bind wants the name of one."""
+    address = pack("=H2s16x", socket.AF_PACKET, _ALL_PROTOCOLS.to_bytes(2, "big"))
+    if ctypes.CDLL(None, use_errno=True).bind(sock.fileno(), address, len(address)):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _ways(name: str) -> str:
+    """Give the ways to capture, for who may not."""
+    return (
+        f"sudo dcpdump sniff -i {name}  (rights are dropped once the interface is open)\n"
+        f"dumpcap -i {name} -w - | dcpdump read -  (for members of the group wireshark)\n"
+        f"ssh root@NODE tcpdump -i {name} -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -"
+    )
+
+
+def link_of(hardware: int, ethertype: bytes) -> tuple[int, bool]:
+    """Give the LINKTYPE_ of a packet, and whether it begins at its network header instead of its link header."""
+    known = LINKTYPES.get(hardware)
+    return (known, False) if known is not None else (101 if ethertype in (_IPV4, _IPV6) else 147, True)

@@ -1,0 +1,78 @@
+"""Rights: given up once the interface is open, since what reads other people's bytes should have none.
+
+Knows who called sudo, and how a process makes sure that it never has a right again. Files that are written
+afterwards belong to that person; where root called without sudo, they have to be root's.
+"""
+
+import ctypes
+import os
+import pwd
+from struct import pack
+
+from dcpdump.errors import LiveError
+
+_NO_NEW_PRIVILEGES = 38
+_CAPABILITIES_3 = 0x20080522
+
+
+def drop(*, writes: bool) -> str:
+    """Give up all rights, for good, and say as whom the process goes on.
+
+    Root becomes whoever called sudo, or nobody. If root has files to write, it stays root by name (who else may
+    write where root wants them?), but without any capability.
+    """
+    if not hasattr(os, "geteuid"):
+        return ""
+    user = _caller() or (None if writes else _nobody()) if os.geteuid() == 0 else None
+    try:
+        if user is not None:
+            if user.pw_name:
+                os.initgroups(user.pw_name, user.pw_gid)
+            else:
+                os.setgroups([])
+            os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+            os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+        _renounce()
+    except OSError as error:
+        what = f"the rights to capture could not be given up: {(error.strerror or str(error)).lower()}"
+        raise LiveError(what, "", "dumpcap -w - | dcpdump read -") from error
+    if user is None:
+        return "root without capabilities" if os.geteuid() == 0 else ""
+    return user.pw_name or f"uid {user.pw_uid}"
+
+
+def _caller() -> pwd.struct_passwd | None:
+    """Find who called sudo; None where nobody did, or root."""
+    try:
+        uid, gid = int(os.environ.get("SUDO_UID", "0")), int(os.environ.get("SUDO_GID", "0"))
+    except ValueError:
+        return None
+    if uid <= 0:
+        return None
+    return _of_uid(uid, gid)
+
+
+def _nobody() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam("nobody")
+    except KeyError:
+        return _of_uid(65534, 65534)
+
+
+def _of_uid(uid: int, gid: int) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:  # no name is known here, as in a container
+        return pwd.struct_passwd(("", "", uid, gid, "", "", ""))
+
+
+def _renounce() -> None:
+    """Leave no capability, and no way to one: not by a program that has some either."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for done in (
+        libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0),
+        libc.capset(pack("=Ii", _CAPABILITIES_3, 0), bytes(24)),
+    ):
+        if done:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))

@@ -1,0 +1,165 @@
+"""Save: packets as they come → pcapng files, one after the other, each whole as far as it was written.
+
+Knows when a file is full or old enough for the next one, and how many are kept. Looks into no packet but to
+put a VLAN tag back where it was on the wire.
+"""
+
+import os
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from socket import if_indextoname
+from struct import Struct, pack
+
+from dcpdump import __version__
+from dcpdump.capture.live import link_of
+from dcpdump.capture.ring import Raw, packets_of
+from dcpdump.errors import OutputError
+
+_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
+_APPLICATION, _NAME, _RESOLUTION, _RECEIVED, _DROPPED = 4, 2, 9, 4, 5
+_PACKET_HEAD = Struct("<7I")
+#: What a packet may take beside its bytes: its own header, its interface's, and what comes at the end of a file.
+_AROUND = 32 + 3 + 56 + 52
+_TAG_AT = 12  #: behind the Ethernet addresses
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """When the next file begins: after so many bytes, so many seconds; and how many are kept. 0: never, all."""
+
+    size: int = 0
+    seconds: float = 0
+    files: int = 0
+
+    @property
+    def rotates(self) -> bool:
+        """Whether there is more than one file."""
+        return bool(self.size or self.seconds)
+
+
+class Save:
+    """It writes ring blocks to a file, or to a series of them. Raises OutputError."""
+
+    def __init__(self, path: str, rotation: Rotation | None = None, *, force: bool = False) -> None:
+        self.path = Path(path)
+        self._rotation = rotation or Rotation()
+        self._force = force
+        self._kept: deque[Path] = deque()
+        self._fd = -1
+        self.files = 0  #: begun
+        self.size = 0  #: bytes of the file that is open
+        self._begun_ns = 0
+        self._packets = 0
+        self._drops = 0  #: told when the file began
+        self._interfaces: dict[tuple[int, int], int] = {}
+        if self._rotation.rotates:
+            if not self.path.parent.is_dir():
+                raise OutputError("there is no such folder", str(self.path.parent))
+        else:
+            self._begin(0)
+
+    def write(self, block: bytes, drops: int) -> None:
+        """Write the packets of a block; ``drops``: how many the kernel has dropped so far."""
+        pieces: list[bytes] = []
+        for packet in packets_of(block):
+            length = packet.end - packet.start + len(packet.tag)
+            if self._is_full(packet, _AROUND + length):
+                self._put(pieces)
+                pieces = []
+                self.close(drops)
+                self._begin(packet.ts_ns)
+            link, bare = link_of(packet.hardware, packet.ethertype)
+            number = self._interfaces.get((packet.interface, link))
+            if number is None:
+                number = self._describe(packet.interface, link, pieces)
+            start = packet.network if bare else packet.start
+            data = block[start : packet.end]
+            if packet.tag and link == 1:
+                data = data[:_TAG_AT] + packet.tag + data[_TAG_AT:]
+            pad = -len(data) % 4
+            total = 32 + len(data) + pad
+            wire = max(packet.wire_length - (start - packet.start) + len(packet.tag), len(data))
+            high, low = packet.ts_ns >> 32, packet.ts_ns & 0xFFFFFFFF
+            pieces.append(_PACKET_HEAD.pack(_PACKET, total, number, high, low, len(data), wire))
+            pieces.append(data)
+            pieces.append(bytes(pad) + total.to_bytes(4, "little"))
+            self.size += total
+            self._packets += 1
+        self._put(pieces)
+
+    def close(self, drops: int) -> None:
+        """End the file that is open, with what was dropped meanwhile."""
+        if self._fd < 0:
+            return
+        if self._interfaces:
+            lost = drops - self._drops
+            counts = _option(_RECEIVED, pack("<Q", self._packets + lost)) + _option(_DROPPED, pack("<Q", lost))
+            self._put([_block(_STATISTICS, pack("<III", 0, 0, 0) + counts + bytes(4))])
+        os.close(self._fd)
+        self._fd, self._drops = -1, drops
+
+    def _is_full(self, packet: Raw, more: int) -> bool:
+        if self._fd < 0:
+            return True
+        size, seconds = self._rotation.size, self._rotation.seconds
+        if size and self._packets and self.size + more > size:
+            return True
+        return bool(seconds) and packet.ts_ns >= self._begun_ns + seconds * 1e9
+
+    def _begin(self, ts_ns: int) -> None:
+        """Begin the next file, and let go of the oldest if there are too many."""
+        self.files += 1
+        path = self.path
+        if self._rotation.rotates:
+            when = datetime.fromtimestamp(ts_ns // 1_000_000_000, timezone.utc)
+            path = path.with_name(f"{path.stem}_{self.files:05}_{when:%Y%m%d%H%M%S}{path.suffix}")
+            self._kept.append(path)
+            if self._rotation.files and len(self._kept) > self._rotation.files:
+                self._kept.popleft().unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if self._force else os.O_EXCL)
+        try:
+            self._fd = os.open(path, flags, 0o600)
+        except FileExistsError as error:
+            raise OutputError("the output exists already", str(path), "--force replaces it") from error
+        except OSError as error:
+            raise OutputError(f"cannot write: {(error.strerror or '').lower()}", str(path)) from error
+        self._packets, self._begun_ns = 0, ts_ns
+        self._interfaces = {}
+        application = _option(_APPLICATION, f"dcpdump {__version__}".encode())
+        section = _block(_SECTION, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + application + bytes(4))
+        self.size = len(section)
+        self._put([section])
+
+    def _describe(self, interface: int, link: int, pieces: list[bytes]) -> int:
+        """Describe an interface before its first packet, and give it its number in the file."""
+        number = self._interfaces[interface, link] = len(self._interfaces)
+        options = _option(_NAME, _name_of(interface).encode()) + _option(_RESOLUTION, b"\x09") + bytes(4)
+        pieces.append(_block(_INTERFACE, pack("<HHI", link, 0, 0) + options))
+        self.size += len(pieces[-1])
+        return number
+
+    def _put(self, pieces: list[bytes]) -> None:
+        left = memoryview(b"".join(pieces))
+        try:
+            while left:
+                left = left[os.write(self._fd, left) :]
+        except OSError as error:
+            raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", str(self.path)) from error
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    total = 12 + len(body)
+    return pack("<II", kind, total) + body + pack("<I", total)
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def _name_of(interface: int) -> str:
+    try:
+        return if_indextoname(interface)
+    except OSError:  # it has gone
+        return f"interface {interface}"

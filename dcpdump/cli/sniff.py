@@ -1,0 +1,165 @@
+"""dcpdump sniff: an interface → frames, chosen and shown as they pass."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from dcpdump.capture import rights
+from dcpdump.capture.intake import ROOM, Intake
+from dcpdump.capture.live import ANY, Live, interfaces
+from dcpdump.capture.save import Rotation, Save
+from dcpdump.cli import exit as code
+from dcpdump.cli.live import LiveReading, until_stopped
+from dcpdump.cli.options import (
+    Display,
+    Size,
+    display,
+    display_options,
+    note,
+    selection,
+    selection_options,
+)
+from dcpdump.cli.sink import Sink
+from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.render.style import Palette
+from dcpdump.wire import snappy
+
+_MILLION = 1_000_000
+
+
+def interface_options(command: Any) -> Any:
+    """It adds the options that say what to capture."""
+    for option in (
+        click.option(
+            "--buffer", type=Size(), default="256M", show_default=True, help="Most bytes of packets that wait."
+        ),
+        click.option("--bpf", metavar="FILTER", help="A filter as tcpdump takes it; needs libpcap."),
+        click.option(
+            "--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop after so long."
+        ),
+        click.option("-D", "--list-interfaces", is_flag=True, help="List the interfaces, and do no more."),
+        click.option("-i", "--interface", metavar="IFACE", help="Where to capture; the default: any."),
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """What to capture."""
+
+    interface: str
+    ports: Ranges | None
+    bpf: str
+    duration: float | None
+    room: int = ROOM
+
+    def open(self) -> Live:
+        """It opens the interface. Raises LiveError."""
+        return Live(self.interface, ports=self.ports, expression=self.bpf)
+
+
+def tap(options: dict[str, Any], port: str | None) -> Tap:
+    """It takes the options that say what to capture out of ``options``. Raises FilterError."""
+    return Tap(
+        options.pop("interface") or ANY,
+        None if port is None else parse_ranges("--port", port, 0xFFFF),
+        options.pop("bpf") or "",
+        options.pop("duration"),
+        options.pop("buffer"),
+    )
+
+
+@click.command()
+@selection_options(captures=True)
+@interface_options
+@click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
+@click.option(
+    "-C",
+    "megabytes",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MB",
+    help="Begin another file after so many million bytes.",
+)
+@click.option(
+    "-G",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Begin another file after so long.",
+)
+@click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep only so many, the newest.")
+@display_options()
+@click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work; the default: the cores."
+)
+@click.option(
+    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="What came of all packets."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
+def sniff(
+    list_interfaces: bool,
+    write: str | None,
+    megabytes: float | None,
+    seconds: float | None,
+    files: int | None,
+    jobs: int | None,
+    summary: str,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Print the DCP frames of an interface as they pass, until Ctrl-C, --count or --duration.
+
+    DCP is found by its content, on any port; --port spares the kernel all other packets. The rights that this
+    needs are given up as soon as the interface is open. Where there are none, 'dumpcap -w - | dcpdump read -'
+    does the same.
+    """
+    if list_interfaces:
+        return show_interfaces()
+    chosen, shown = selection(options), display(options)
+    wanted = tap(options, chosen.texts.get("port"))
+    rotation = _rotation(write, megabytes, seconds, files)
+    live = wanted.open()
+    user = give_up_rights(shown, write)
+    with Sink(shown.path, force=shown.force) as sink:
+        save = Save(write, rotation, force=shown.force) if write else None
+        with Intake(live, room=wanted.room, save=save, seconds=wanted.duration) as intake:
+            reading = LiveReading(intake, live.name, chosen, shown, sink, jobs=jobs or os.cpu_count() or 1)
+            with until_stopped(intake, lambda: reading.told):
+                if not quiet:
+                    note(begun(live, user))
+                return reading.run("none" if quiet else summary)
+
+
+def show_interfaces() -> int:
+    """It lists the interfaces."""
+    for each in interfaces():
+        words = [each.name, "" if each.up else "(down)", *each.addresses]
+        click.echo("  ".join(word for word in words if word))
+    return code.DONE
+
+
+def give_up_rights(shown: Display, write: str | None = None) -> str:
+    """It gives up all rights, and says as whom the process goes on."""
+    # Afterwards our own files may be out of reach: what is loaded when it is first needed is loaded now.
+    Palette(shown.coloured(terminal=True))
+    snappy.decompress(b"\1\0.")
+    return rights.drop(writes=bool(write or shown.path))
+
+
+def begun(live: Live, user: str) -> str:
+    """It says that the capture has begun, for people who wait for it."""
+    words = [f"capturing on {live.name}", f"ring {live.ring.size >> 20} MiB"]
+    if user:
+        words.append(f"rights dropped, now {user}")
+    return " · ".join((*words, "Ctrl-C stops"))
+
+
+def _rotation(write: str | None, megabytes: float | None, seconds: float | None, files: int | None) -> Rotation:
+    if write is None and (megabytes or seconds or files):
+        raise click.UsageError("-C, -G and -W say when -w begins another file: -w FILE is missing")
+    if files and not (megabytes or seconds):
+        raise click.UsageError("-W keeps the newest files of -C or -G; neither is given")
+    return Rotation(round((megabytes or 0) * _MILLION), seconds or 0, files or 0)

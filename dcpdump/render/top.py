@@ -1,0 +1,197 @@
+"""Top: connections and streams as they are just now, as tables for people and as one object."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dcpdump.record import Json, iso_time
+from dcpdump.render.columns import aligned, number
+from dcpdump.render.lines import Kind, Line
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.pace import Pace
+from dcpdump.streams.spoken import clock
+from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.verdict import Verdict
+
+_CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
+_STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
+_RIGHT = ("streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "vb", "sid", "last seqno", "lag")
+
+
+class Peer(NamedTuple):
+    """A connection, as it is; names and addresses as they may be shown."""
+
+    connection: Connection
+    pace: Pace
+    client: str
+    server: str
+    src: str
+    dst: str
+    name: str | None
+
+
+class Row(NamedTuple):
+    """A stream, as it is."""
+
+    stream: Stream
+    client: str
+    verdict: Verdict
+    pace: Pace
+    lag: int | None  #: seqnos that it is behind; None where nothing tells
+
+
+class Look(NamedTuple):
+    """Everything, as it is. ``books`` accounts for the packets of an interface."""
+
+    source: str
+    now_ns: int | None
+    frames: int
+    connections: Sequence[Peer]
+    streams: Sequence[Row]
+    books: Json
+
+
+def lag(ledger: Ledger, stream: Stream) -> int | None:
+    """It tells how many seqnos a stream is behind what the server said it has, or else what its snapshot announced."""
+    if stream.high_seqno is None:
+        return None
+    connection = stream.connection
+    told = ledger.high.get((connection.server_host, connection.bucket, stream.vbucket))
+    if told is not None and (stream.last_item_ns is None or told[1] is None or told[1] >= stream.last_item_ns):
+        return max(0, told[0] - stream.high_seqno)
+    return None if stream.snapshot is None else max(0, stream.snapshot.end - stream.high_seqno)
+
+
+def lines(look: Look, most: int | None = None) -> list[Line]:
+    """It writes tables. ``most``: rows of them, of which those are left out that matter least."""
+    out = [Line(Kind.TITLE, _title(look))]
+    connections = sorted(look.connections, key=lambda peer: (bool(peer.connection.end_reason), -peer.pace.bytes))
+    streams = sorted(look.streams, key=_rank)
+    room = None if most is None else max(2, min(len(connections), most // 3))
+    shown = connections[:room]
+    out += aligned(_CONNECTION_HEADS, [_connection(peer) for peer in shown], _RIGHT)
+    if len(connections) > len(shown):
+        out.append(Line(Kind.PLAIN, f"… {len(connections) - len(shown):,} more connections, with less traffic"))
+    if streams:
+        out.append(Line(Kind.PLAIN, ""))
+    rows = streams if most is None else streams[: max(1, most - len(shown))]
+    table = aligned(_STREAM_HEADS, [_stream(row) for row in rows], _RIGHT)
+    out += table[:1]
+    for row, line in zip(rows, table[1:], strict=True):
+        out.append(Line(Kind.PROBLEM if row.verdict.trouble else Kind.PLAIN, line.text))
+    if len(streams) > len(rows):
+        out.append(Line(Kind.PLAIN, f"… {len(streams) - len(rows):,} more streams, slower and without trouble"))
+    return out
+
+
+def as_object(look: Look) -> Json:
+    """It gives all of it as one object. What was not witnessed is left out."""
+    out: Json = {"time": None if look.now_ns is None else iso_time(look.now_ns), "frames": look.frames, **look.books}
+    out["connections"] = [_connection_object(peer) for peer in look.connections]
+    out["streams"] = [_stream_object(row) for row in look.streams]
+    return out
+
+
+def _rank(row: Row) -> tuple[bool, int, int, int, int]:
+    """Trouble first, then what is fast, roughly: rows that change places all the time cannot be read."""
+    stream = row.stream
+    fast = int(row.pace.frames).bit_length()
+    return not row.verdict.trouble, -fast, stream.connection.number, stream.vbucket, stream.number
+
+
+def _title(look: Look) -> str:
+    words = [look.source]
+    if look.now_ns is not None:
+        words.append(clock(look.now_ns))
+    words.append(_counted(len(look.connections), "connection"))
+    kinds = Counter(row.verdict.kind.value for row in look.streams).most_common()
+    words.append(_counted(len(look.streams), "stream") + "".join(f", {count:,} {kind}" for kind, count in kinds))
+    words.append(f"{look.frames:,} frames")
+    for name, what in (("dropped_by_kernel", "the kernel"), ("dropped_by_dcpdump", "dcpdump")):
+        if name in look.books:
+            words.append(f"dropped by {what} {look.books[name]:,}")
+    return " · ".join(words)
+
+
+def _connection(peer: Peer) -> tuple[str, ...]:
+    each, pace, window = peer.connection, peer.pace, peer.connection.window
+    known = window.complete and window.size is not None
+    return (
+        str(each.number),
+        peer.client,
+        peer.server,
+        number(sum(stream.alive for stream in each.streams)),
+        _rate(pace.frames),
+        _rate(pace.bytes / 1000),
+        number(window.outstanding) if known else "",
+        number(window.size),
+        f"{100 * window.outstanding // window.size} %" if known and window.size else "",
+        number(sum(each.lost_bytes)) if each.lossy else "",
+        _ending(each) or ("BLOCKED" if window.is_blocked and known else ""),
+    )
+
+
+def _stream(row: Row) -> tuple[str, ...]:
+    stream = row.stream
+    return (
+        str(stream.connection.number),
+        row.client,
+        str(stream.vbucket),
+        str(stream.stream_id or ""),
+        _rate(row.pace.frames),
+        _rate(row.pace.bytes / 1000),
+        number(stream.high_seqno),
+        number(row.lag),
+        number(stream.lost_bytes or None),
+        row.verdict.text,
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _ending(each: Connection) -> str:
+    return f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else ""
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
+
+
+def _connection_object(peer: Peer) -> Json:
+    each, pace, window = peer.connection, peer.pace, peer.connection.window
+    out: Json = {
+        "connection": each.number,
+        "src": peer.src,
+        "dst": peer.dst,
+        "name": peer.name,
+        "streams": sum(stream.alive for stream in each.streams),
+        "frames_per_second": round(pace.frames, 1),
+        "bytes_per_second": round(pace.bytes),
+        "buffer_bytes": window.size,
+        "unacknowledged_bytes": window.outstanding if window.complete and window.size is not None else None,
+        "blocked": window.is_blocked if window.complete and window.size is not None else None,
+        "lost_bytes": sum(each.lost_bytes),
+        "end": each.end_reason or None,
+        "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
+    }
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _stream_object(row: Row) -> Json:
+    stream = row.stream
+    out: Json = {
+        "connection": stream.connection.number,
+        "vbucket": stream.vbucket,
+        "stream_id": stream.stream_id or None,
+        "frames_per_second": round(row.pace.frames, 1),
+        "bytes_per_second": round(row.pace.bytes),
+        "last_seqno": stream.high_seqno,
+        "lag": row.lag,
+        "lost_bytes": stream.lost_bytes,
+        "state": row.verdict.kind.value,
+        "why": row.verdict.why,
+        "trouble": row.verdict.trouble,
+    }
+    return {name: value for name, value in out.items() if value is not None}
