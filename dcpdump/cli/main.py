@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
+    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
 }
 
 

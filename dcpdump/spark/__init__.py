@@ -1,0 +1,1 @@
+"""dcpdump on Spark: archives of captures become tables."""
