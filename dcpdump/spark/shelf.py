@@ -165,6 +165,7 @@ class Shelf:
         self._root = place(path)
         self._capture = f"capture_id={capture_id}"
         self._run = f".{capture_id}.{uuid.uuid4().hex[:12]}.part"
+        self._made = self._root.local and not os.path.exists(self._root.path)
         try:
             if self._root.local:
                 os.makedirs(self._root.path, mode=0o700, exist_ok=True)
@@ -207,6 +208,8 @@ class Shelf:
         run = self._root / self._run
         if run.local:
             shutil.rmtree(run.path, ignore_errors=True)
+            if self._made and not os.listdir(self._root.path):
+                os.rmdir(self._root.path)
             return
         self._remove(run)
 
