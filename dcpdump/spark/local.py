@@ -22,7 +22,6 @@ from dcpdump.streams.feed import Feed, Watching
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.sight import UNKNOWN_LOSS
-from dcpdump.streams.verdict import Judge
 
 
 def run(paths: Sequence[str], choice: Choice, folder: str, tables: Iterable[str]) -> Outcome:
@@ -121,7 +120,5 @@ class _Engine:
         self._feed.close(None, None if self._last_ns == NO_TIME else self._last_ns)
         if self._choice.redactor is not None:
             hide(self._ledger, self._choice.redactor)
-        judge = Judge(self._ledger)
-        judged = [(stream, judge.verdict(stream)) for stream in self._ledger.streams]
-        self._parts.feed("streams", verdicts.stream_rows(judged))
+        self._parts.feed("streams", verdicts.stream_rows(self._ledger))
         self._parts.feed("findings", verdicts.finding_rows(self._fold.findings()))

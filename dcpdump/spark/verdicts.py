@@ -5,7 +5,7 @@ left out: where many machines read one capture nobody counts its frames.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -15,8 +15,10 @@ from dcpdump.check.finding import Finding
 from dcpdump.columnar.schema import MOMENT, WORDS
 from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
-from dcpdump.streams.state import Request, Stream
-from dcpdump.streams.verdict import Verdict
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.rollback import explain
+from dcpdump.streams.state import ROLLBACK, Request, Stream
+from dcpdump.streams.verdict import Judge
 
 STREAMS = "dcpdump.streams/1"
 FINDINGS = "dcpdump.findings/1"
@@ -38,6 +40,8 @@ _REQUEST = pa.struct(
         pa.field("status", pa.uint32()),
         pa.field("status_name", pa.string()),
         pa.field("rollback_seqno", _U64),
+        pa.field("clause", pa.string()),  # of a rollback: which of the protocol's explains it
+        pa.field("why", pa.string()),
         pa.field("latency_us", _COUNT),
     ]
 )
@@ -104,9 +108,10 @@ def findings() -> pa.Schema:
     return _schema(FINDINGS, fields)
 
 
-def stream_rows(judged: Iterable[tuple[Stream, Verdict]]) -> pa.RecordBatch:
-    """It gives the rows of ``streams``."""
-    return pa.RecordBatch.from_pylist([_stream(*each) for each in judged], streams())
+def stream_rows(ledger: Ledger) -> pa.RecordBatch:
+    """It gives the rows of ``streams``, of a ledger that is closed."""
+    judge = Judge(ledger)
+    return pa.RecordBatch.from_pylist([_stream(each, judge) for each in ledger.streams], streams())
 
 
 def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
@@ -117,9 +122,10 @@ def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, findings())
 
 
-def _stream(stream: Stream, verdict: Verdict) -> dict[str, Any]:
-    row = as_object(stream, verdict)
-    row["requests"] = [_request(*each) for each in zip(stream.requests, row["requests"], strict=True)]
+def _stream(stream: Stream, judge: Judge) -> dict[str, Any]:
+    row = as_object(stream, judge.verdict(stream))
+    asked = zip(stream.requests, row["requests"], strict=True)
+    row["requests"] = [_request(request, told, stream, judge.ledger) for request, told in asked]
     row["failover_log"] = [{**each, "vbucket_uuid": _number(each)} for each in row.get("failover_log", ())] or None
     row["opened_at"] = _moment(stream.granted_ns)
     row["ended_at"] = _moment(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
@@ -127,8 +133,12 @@ def _stream(stream: Stream, verdict: Verdict) -> dict[str, Any]:
     return row
 
 
-def _request(request: Request, row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "ts": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
+def _request(request: Request, told: dict[str, Any], stream: Stream, ledger: Ledger) -> dict[str, Any]:
+    row = {**told, "ts": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
+    if request.status == ROLLBACK:
+        explanation = explain(request, stream, ledger)
+        row |= {"clause": explanation.clause, "why": explanation.text}
+    return row
 
 
 def _number(row: dict[str, Any]) -> int:
