@@ -21,6 +21,8 @@ class Outcome:
     files: list[dict[str, Any]] = field(default_factory=list)  #: the rows of the table
     foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: other protocols, by port
 
+    moved: int = 0  #: bytes that went between tasks, beside rows
+
     @property
     def whole(self) -> bool:
         """Whether nothing is missing and nothing damaged."""

@@ -32,6 +32,7 @@ class Rounds:
         self._folder = folder
         self._progress = progress
         self._count = 0
+        self.moved = 0  #: bytes that went to tasks and came from them
 
     def run(self, name: str, task: Callable[[Piece], Result], works: Sequence[Piece]) -> list[Result]:
         """It has each piece of work done by a task of its own, and gives their results in order."""
@@ -56,6 +57,7 @@ class Rounds:
                 rows = numbers.mapInArrow(do, "number bigint, done binary").collect()
             except Exception as error:
                 raise _told(error) from error
+        self.moved += sum(size for _, size in places) + sum(len(row["done"]) for row in rows)
         found = {row["number"]: pickle.loads(bytes(row["done"])) for row in rows}
         return [found[number] for number in range(len(works))]
 

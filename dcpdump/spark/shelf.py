@@ -201,6 +201,24 @@ class Shelf:
         except OSError as error:
             raise _unwritable(error, self._name) from error
 
+    def add(self, written: Iterable[Written], tables: Iterable[str], beginning: str) -> None:
+        """It adds files to the tables, in place of those whose names begin like them."""
+        wanted = [each for each in written if each.table in set(tables)]
+        try:
+            for name in (name for name in TABLES if name in set(tables)):
+                final = self._root / name / self._capture
+                for old in _files_below(final):
+                    if os.path.basename(old).startswith(beginning):
+                        final.system.delete_file(old)
+                for each in wanted:
+                    if each.table == name:
+                        made = self._root / self._run / each.path
+                        target = final / each.path.removeprefix(f"{name}/")
+                        target.system.create_dir(os.path.dirname(target.path), recursive=True)
+                        target.system.move(made.path, target.path)
+        except OSError as error:
+            raise _unwritable(error, self._name) from error
+
     def __enter__(self) -> "Shelf":
         return self
 
@@ -235,6 +253,11 @@ class Shelf:
     def _remove(self, where: Place) -> None:
         if where.system.get_file_info(where.path).type is not fs.FileType.NotFound:
             where.system.delete_dir(where.path)
+
+
+def _files_below(where: Place) -> list[str]:
+    found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True, recursive=True))
+    return [each.path for each in found if each.type is fs.FileType.File]
 
 
 def _sorted(table: pa.Table) -> pa.Table:

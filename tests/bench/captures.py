@@ -39,7 +39,7 @@ def capture(folder: Path, kind: str, frames: int, vbuckets: int = 1024) -> Path:
     return path
 
 
-class _Talk:
+class Talk:
     """One TCP connection: bytes of either side become records of a pcap."""
 
     def __init__(self, number: int, segment: int) -> None:
@@ -80,12 +80,12 @@ def _records(kind: str, frames: int, vbuckets: int) -> Iterator[bytes]:
 
 
 def _packets(segment: int, frames: int, count: int) -> Iterator[bytes]:
-    talks = [_Talk(number, segment) for number in range(CONNECTIONS)]
+    talks = [Talk(number, segment) for number in range(CONNECTIONS)]
     vbuckets = [range(number, count, CONNECTIONS) for number in range(CONNECTIONS)]
     spent = 0
     for talk, mine in zip(talks, vbuckets, strict=True):
         yield from talk.opened()
-        for asked, answered in _opening(mine):
+        for asked, answered in opening(mine):
             spent += 2
             yield from talk.sent(0, asked)
             yield from talk.sent(1, answered)
@@ -107,7 +107,7 @@ def _packets(segment: int, frames: int, count: int) -> Iterator[bytes]:
                 unread[number] = 0
 
 
-def _opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
+def opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
     """It gives requests and their responses, up to the last stream's."""
     features = {"features": [0x06, 0x12, 0x0A, 0x0B]}
     yield encode("HELLO", features, key=b"bench", opaque=1), encode("HELLO", features, response=True, opaque=1)
