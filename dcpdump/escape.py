@@ -11,12 +11,25 @@ from unicodedata import category
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
+class _Shown(dict[int, int | str]):
+    """What a character is shown as, by its number. It is found out once, for as many as a text usually has."""
+
+    def __missing__(self, code: int) -> int | str:
+        char = chr(code)
+        shown = code if category(char) not in _UNSAFE else _escaped(char)
+        if len(self) < _REMEMBERED:
+            self[code] = shown
+        return shown
+
+
+_SHOWN = _Shown()
+_REMEMBERED = 4096
+
+
 def safe(wire: bytes | str) -> str:
     """It gives text that shows as itself: UTF-8 decoded, everything unprintable as ``\\xNN`` of its bytes."""
     text = wire if isinstance(wire, str) else wire.decode("utf-8", "surrogateescape")
-    if text.isprintable():
-        return text
-    return "".join(char if category(char) not in _UNSAFE else _escaped(char) for char in text)
+    return text if text.isprintable() else text.translate(_SHOWN)
 
 
 def safe_json(text: str) -> str:

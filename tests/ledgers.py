@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 from dcpdump.columnar.block import blocks
+from dcpdump.columnar.part import Part
 from dcpdump.net.packet import Packet
+from dcpdump.streams.burst import Burst
 from dcpdump.streams.feed import Feed, Watching
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import Stream
@@ -11,15 +13,22 @@ from dcpdump.streams.verdict import Judge
 from tests.conversation import packets, said
 
 
-def ledger_of(captured: Iterable[Packet]) -> Ledger:
-    """It gives the ledger of captured packets, closed."""
+def ledger_of(captured: Iterable[Packet], *, bursts: bool = False) -> Ledger:
+    """It gives the ledger of captured packets, closed; told with bursts, or frame by frame."""
     dissection, ledger = Watching(), Ledger()
     feed = Feed(dissection, ledger)
+    tell = feed.steps if bursts else feed.sights
+
+    def take(parts: list[Part]) -> None:
+        for step in tell(parts):
+            if isinstance(step, Burst):
+                ledger.feed_burst(step)
+            else:
+                ledger.feed(step)
+
     for block in blocks(captured):
-        for sight in feed.sights(dissection.feed_block(block)):
-            ledger.feed(sight)
-    for sight in feed.sights(dissection.close_blocks()):
-        ledger.feed(sight)
+        take(dissection.feed_block(block))
+    take(dissection.close_blocks())
     for sight in feed.rest():
         ledger.feed(sight)
     feed.close()

@@ -81,7 +81,7 @@ def _items(draw: DrawFn, repeat: Repeat) -> Item:
 @st.composite
 def _part(draw: DrawFn, part: Part) -> Values:
     if isinstance(part, Repeat):
-        return {part.name: draw(st.lists(_items(part), max_size=4))}
+        return {part.name: draw(st.lists(_items(part), min_size=part.least, max_size=4))}
     if isinstance(part, FlatTable):
         return {slot.field.name: draw(_scalars(slot.field)) for slot in part.slots if draw(st.booleans())}
     return {part.name: draw(_scalars(part))}
@@ -99,7 +99,7 @@ def _framing(draw: DrawFn, kinds: dict[int, FrameInfo]) -> bytes:
     for kind in draw(st.lists(st.sampled_from(list(kinds.values())), max_size=3)):
         if kind.id == 2 and kinds is REQUEST_INFOS:
             continue  # a stream id is drawn on its own, since decoding gives it a place of its own
-        size = draw(st.sampled_from(kind.lengths) if kind.lengths else st.integers(0, 14))
+        size = draw(st.sampled_from(kind.lengths) if kind.lengths else st.integers(kind.least, 14))
         body = draw(st.binary(min_size=size, max_size=size))
         if kind.name == "DurabilityRequirement":
             body = b"\1" + body[1:]

@@ -412,6 +412,16 @@ def changed(data: bytes, at: int, new: str) -> bytes:
             id="a record that promises more than there is",
         ),
         pytest.param(
+            bytes.fromhex("806600000000000100000000000010000000000000000000"),
+            ["items: there are none, at least 1 must be there"],
+            id="a transfer of nothing",
+        ),
+        pytest.param(
+            encode("DCP_STREAM_END", {"status": 0xFFFF_FFFF}),
+            ["flag 0xffffffff has no name"],
+            id="a reason that is no status of an application",
+        ),
+        pytest.param(
             encode("DCP_SYSTEM_EVENT", {"event": 0, "version": 1}, layout="1", value=b"??"),
             ["2 bytes of value are left over"],
             id="a value longer than its fields",
@@ -518,6 +528,7 @@ def test_a_responses_frame_infos_mean_something_else() -> None:
     ("data", "problems"),
     [
         ("2100", ["DcpStreamId has 1 bytes, needs 2"]),
+        ("40", ["Impersonate has 0 bytes, needs 1 or more"]),
         ("1200ff", ["DurabilityRequirement has 2 bytes, needs 1 or 3"]),
         ("8101", ["frame info id 8 is not known"]),
         ("f00001", ["frame info id 15 is not known", "frame info 0 needs 1 bytes, 0 are left"]),

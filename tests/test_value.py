@@ -338,6 +338,22 @@ def test_an_errors_context_is_parsed_where_the_datatype_says_json() -> None:
     assert interpret(decode(RawFrame.of(compressed)), collections=True).document == {"a": 1}
 
 
+@pytest.mark.parametrize("status", [0x07, 0x00])
+def test_a_compressed_map_in_a_response_is_shown_as_it_is_meant(status: int) -> None:
+    name = "DCP_STREAM_REQ" if status else "GET_CLUSTER_CONFIG"
+    told = encode(name, response=True, status=status, value=snappy(b'{"rev":12}'), datatype=3)
+    meaning = interpret(decode(RawFrame.of(told)), collections=True)
+    assert (meaning.body, meaning.document, meaning.problems) == (Body(b'{"rev":12}'), {"rev": 12}, ())
+    broken = encode(name, response=True, status=status, value=b"\xff" * 12, datatype=3)
+    assert len(interpret(decode(RawFrame.of(broken)), collections=True).problems) == 1
+
+
+def test_a_compressed_map_that_a_server_pushes_is_shown_as_it_is_meant() -> None:
+    push = bytes.fromhex("8201000710030000") + (23 + len(snappy(b"{}"))).to_bytes(4, "big") + bytes(12 + 16)
+    meaning = interpret(decode(RawFrame.of(push + b"default" + snappy(b"{}"))), collections=True)
+    assert (meaning.body, meaning.problems) == (Body(b"{}"), ())
+
+
 # -- cache transfer -------------------------------------------------------------------------------------------
 
 

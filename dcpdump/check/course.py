@@ -6,6 +6,7 @@ is no verdict, until the next snapshot marker brings new ground.
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Shape, Sight
 
 if TYPE_CHECKING:
@@ -240,6 +241,29 @@ class Course:
                 self.acks_early.pop()
             else:
                 self.acks_due.append(kept(sight))
+
+    def goes_on(self, burst: Burst) -> bool:
+        """It says whether mutations are simply the next of a snapshot: neither its first nor anything to settle."""
+        marker = self.marker
+        return (
+            self.calm
+            and (self.vbucket, self.sid) == (burst.word, burst.stream_id)
+            and self.data_since_marker > 0
+            and not self.oso
+            and not self.prepares
+            and marker is not None
+            and not marker.flags & ACKNOWLEDGE
+        )
+
+    def burst(self, burst: Burst, close: Close) -> None:
+        """It takes mutations that are simply the next of a snapshot, and rising."""
+        self.last_number, self.last_ts = close.first + burst.frames - 1, burst.last_ns
+        self.last = burst.last_seqno
+        self.high = max(self.high, burst.high_seqno)
+        self.items += burst.frames
+        self.data_since_marker += burst.frames
+        if self.marker is not None and not self.marker.flags & DUPLICATES:
+            self.keys.update(zip(close.keys, close.seqnos, strict=True))
 
     def out_of_order(self, begins: bool) -> None:
         """It takes the start or the end of an out-of-order snapshot."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from dcpdump.check.course import Course
 from dcpdump.check.dialogue import Dialogue
+from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
 
 
@@ -66,6 +67,8 @@ class Remark(NamedTuple):
 
 Answer = str | Remark | Sequence[Remark] | None
 Judge = Callable[[Sight, Dialogue, Course], Answer]
+#: Says that no frame of a burst can trip a rule. It need not find out: when in doubt it says no.
+Spares = Callable[[Burst, Close, Dialogue, Course], bool]
 
 #: What suspends a rule, by the letters of ``Rule.off``.
 SUSPENSIONS = {
@@ -94,6 +97,7 @@ class Rule:
     scope: Scope
     status: str  #: what a conforming peer answers to such a frame
     judge: Judge
+    spares: Spares | None = None  #: None: the rule wants to see every frame
 
     @property
     def page(self) -> str:
@@ -112,8 +116,9 @@ def rule(
     off: str = "",
     scope: Scope = Scope.STREAM,
     status: str = "",
+    spares: Spares | None = None,
 ) -> Callable[[Judge], Rule]:
     """It makes a rule of the function below it."""
     if not {"m", "g"} & set(off):
         scope = Scope.FRAME
-    return lambda judge: Rule(code, id, title, severity, source, off, on, scope, status, judge)
+    return lambda judge: Rule(code, id, title, severity, source, off, on, scope, status, judge, spares)

@@ -21,6 +21,7 @@ from dcpdump.check.dialogue import (
     HELLO,
     MANY_REQUESTS,
     MARKER,
+    MUTATION,
     NOOP,
     OPEN,
     OSO,
@@ -67,6 +68,7 @@ from dcpdump.check.rules import RULES
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
+from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
 
 #: Frames between two looks at what waits on the connection at hand.
@@ -93,6 +95,7 @@ class Referee:
                 asked[event].append(rule)
         #: by event, the rules and their functions
         self._on = [tuple((rule, rule.judge) for rule in asked[event]) for event in range(EVENTS)]
+        self._many = [tuple(rule.spares for rule in asked[event]) for event in range(EVENTS)]
         self._dialogues: dict[int, Dialogue] = {}
         self._nowhere: dict[int, Course] = {}
         self._found: list[Finding] = []
@@ -145,14 +148,45 @@ class Referee:
                 dialogue.marker = marker_of(sight)
             for rule, judge in self._on[opcode]:
                 answer = judge(sight, dialogue, course)
-                if answer is not None:
+                if answer:
                     self._hear(rule, answer, sight, dialogue, course)
             if dialogue.window is not None:
-                self._ask(COUNTED, sight, dialogue, course)
+                for rule, judge in self._on[COUNTED]:
+                    answer = judge(sight, dialogue, course)
+                    if answer:
+                        self._hear(rule, answer, sight, dialogue, course)
             self._learn(sight, dialogue, course)
         else:
             self._request(sight, dialogue)
         return self._taken() if self._found else []
+
+    def feed_burst(self, burst: Burst) -> list[Finding]:
+        """It takes mutations of one stream. Unless they are clearly its next and healthy, it takes them one by one."""
+        dialogue, close = self._dialogues.get(burst.connection), burst.close
+        course = None if dialogue is None else dialogue.courses.get(burst.opaque)
+        if dialogue is None or course is None or close is None or not self._spares(burst, close, dialogue, course):
+            return [finding for sight in burst.each() for finding in self.feed(sight)]
+        if self._probation:
+            self._found += self._probation.pop((dialogue.number, burst.direction), ())
+        dialogue.last_ts[burst.direction] = dialogue.ts_ns = dialogue.counted_at = burst.last_ns
+        dialogue.spoken[burst.direction] += burst.frames
+        dialogue.wire += burst.size
+        course.burst(burst, close)
+        return self._taken() if self._found else []
+
+    def _spares(self, burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+        """It says whether a burst is just what its stream goes on with, and trips no rule."""
+        before = dialogue.last_ts[burst.direction]
+        if before is None or close.first_ns - before > SILENT or close.pause_ns > SILENT:
+            return False
+        if burst.direction != dialogue.source or not course.goes_on(burst):
+            return False
+        events = (MUTATION, MARKED) if dialogue.window is None else (MUTATION, MARKED, COUNTED)
+        for event in events:
+            for spares in self._many[event]:
+                if spares is None or not spares(burst, close, dialogue, course):
+                    return False
+        return True
 
     def lose(self, connection: int, direction: int, length: int) -> None:
         """It hears of bytes that were lost and that no frame followed."""
@@ -194,7 +228,7 @@ class Referee:
     def _ask(self, event: int, sight: Sight, dialogue: Dialogue, course: Course) -> None:
         for rule, judge in self._on[event]:
             answer = judge(sight, dialogue, course)
-            if answer is not None:
+            if answer:
                 self._hear(rule, answer, sight, dialogue, course)
 
     def _hear(self, rule: Rule, answer: object, sight: Sight, dialogue: Dialogue, course: Course) -> None:
@@ -284,7 +318,6 @@ class Referee:
         return course
 
     def _learn(self, sight: Sight, dialogue: Dialogue, course: Course) -> None:
-        opcode = sight.opcode
         course.last_number, course.last_ts = sight.number, sight.ts_ns
         dialogue.wire += sight.length
         seqno = sight.seqno
@@ -322,7 +355,7 @@ class Referee:
         if bits:
             for rule, judge in self._on[MARKED]:
                 answer = judge(sight, dialogue, course)
-                if answer is not None:
+                if answer:
                     self._hear(rule, answer, sight, dialogue, course)
             if bits != JSON:
                 self._ask(PACKED, sight, dialogue, course)

@@ -12,7 +12,7 @@ from dcpdump.check.finding import Finding
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
-from dcpdump.check.run import Referee
+from dcpdump.check.run import TICKS, Referee
 from dcpdump.cli import exit as code
 from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
@@ -22,6 +22,7 @@ from dcpdump.record import Record
 from dcpdump.render import findings as report
 from dcpdump.render import ndjson
 from dcpdump.render.style import Palette
+from dcpdump.streams.burst import Burst
 from dcpdump.streams.feed import Feed, Watching
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 from dcpdump.wire.value import Meaning
@@ -93,7 +94,7 @@ class Checking(LedgerReading):
         super().__init__(captures, chosen, shown, sink)
         if not isinstance(self._dissector, Watching):
             raise TypeError("a check needs a dissection that watches")
-        self._feed = Feed(self._dissector, self.ledger, documents=True)
+        self._feed = Feed(self._dissector, self.ledger, closely=TICKS)
         self._rules = rules
         self._referee = Referee(rules)
         self._fold = Fold(None if everything else SHOWN)
@@ -106,6 +107,18 @@ class Checking(LedgerReading):
         feed = self._referee.feed
         for sight in seen:
             found = feed(sight)
+            if found:
+                self._keep(found)
+
+    def _take(self, steps: list[Sight | Burst]) -> None:
+        referee = self._referee
+        for step in steps:
+            if isinstance(step, Burst):
+                self._shown += step.frames
+                found = referee.feed_burst(step)
+            else:
+                self._shown += 1
+                found = referee.feed(step)
             if found:
                 self._keep(found)
 

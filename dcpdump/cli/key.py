@@ -55,6 +55,8 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
 class Tracing(LedgerReading):
     """A reading that keeps what it meets of some keys."""
 
+    _bursts = False
+
     def __init__(
         self, captures: Sequence[Capture], chosen: Chosen, shown: Display, sink: Sink, *, matches: Clause
     ) -> None:

@@ -22,6 +22,7 @@ from dcpdump.net.limits import Limits
 from dcpdump.record import Json, Record
 from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
+from dcpdump.streams.burst import Burst
 from dcpdump.streams.feed import Feed, Rates, Watching
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
@@ -105,6 +106,9 @@ def choosing(options: dict[str, Any]) -> Chosen:
 class LedgerReading(BulkReading):
     """A reading that keeps a ledger of all frames."""
 
+    #: Whether documents may be told in bursts: not where something is to be learnt of each.
+    _bursts = True
+
     def __init__(
         self, captures: Sequence[Capture], chosen: Chosen, shown: Display, sink: Sink, *, rates: bool = False
     ) -> None:
@@ -170,7 +174,10 @@ class LedgerReading(BulkReading):
             if self.rates is not None:
                 self.rates.feed(part)
             self._look(part)
-        self._see(self._feed.sights(parts))
+        if self._bursts and self._until is None:
+            self._take(self._feed.steps(parts))
+        else:
+            self._see(self._feed.sights(parts))
         return False
 
     def _meet(self, block: Block) -> None:
@@ -179,6 +186,17 @@ class LedgerReading(BulkReading):
 
     def _look(self, part: Part) -> None:
         """It sees a part before the ledger does."""
+
+    def _take(self, steps: list[Sight | Burst]) -> None:
+        """It feeds the ledger with sights and with bursts."""
+        ledger = self.ledger
+        for step in steps:
+            if isinstance(step, Burst):
+                self._shown += step.frames
+                ledger.feed_burst(step)
+            else:
+                self._shown += 1
+                ledger.feed(step)
 
     def _see(self, seen: list[Sight]) -> None:
         until = self._until

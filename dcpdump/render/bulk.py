@@ -19,9 +19,7 @@ from dcpdump.render.templates import TEMPLATES, Columns
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.decode import decode
-from dcpdump.wire.value import interpret, json_fault
-
-_REMOVED = SNAPPY | XATTR
+from dcpdump.wire.value import interpret, json_fault, open_value
 
 
 class Bulk:
@@ -56,7 +54,7 @@ class Bulk:
             good &= group.column(plan.layout.tail) == 0
         if chosen is not None:
             good &= [row in chosen for row in rows.tolist()]
-        good[good] = _plain(plan, part, rows[good])
+        good[good], opened = _plain(plan, part, rows[good])
         if not good.any():
             return None
         rows = rows[good]
@@ -74,6 +72,11 @@ class Bulk:
         shown = length if self._view.value_bytes is None else length.clip(max=self._view.value_bytes)
         if plan.value is not None:
             shown = shown * 0
+        values = _cut(part.data, key_end, key_end + shown)
+        plain_length = length.tolist()
+        for place, row in enumerate(rows.tolist() if opened else ()):
+            if row in opened:
+                values[place], plain_length[place] = opened[row][: self._view.value_bytes], len(opened[row])
         files = [safe(file) for file in part.files]
         return Columns(
             row=rows.tolist(),
@@ -97,26 +100,38 @@ class Bulk:
             wire_key=_cut(part.data, key_at, key_end),
             collection=collection,
             inferred=part.inferred[rows].tolist(),
-            value=_safe(_cut(part.data, key_end, key_end + shown)),
+            value=_safe(values),
+            plain_length=plain_length,
             value_length=length.tolist(),
         )
 
 
-def _plain(plan: Plan, part: Part, rows: Array) -> Array:
-    """It says which frames have a key and a value that mean just what they say."""
+def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes]]:
+    """It says which frames have a key and a value that mean just what they say, but for being compressed.
+
+    With it, by row, the values that were: the decompressed ones.
+    """
     header = part.header
     good = header.magic[rows] >= 0
+    opened: dict[int, bytes] = {}
     key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
     if plan.message.collection_key:
         good &= (part.collections[rows] != states.YES) | prefixes(part.view, key_at, header.key[rows]).sound
     if plan.message.document:
         datatype, length = header.datatype[rows], header.value[rows]
-        good &= (length == 0) | (datatype & _REMOVED == 0)
+        good &= (length == 0) | (datatype & XATTR == 0)
+        packed = (datatype & SNAPPY != 0) & (length > 0)
+        start = key_at + header.key[rows]
+        for place in (good & packed).nonzero()[0].tolist():
+            body = open_value(part.data[start[place] : start[place] + length[place]], int(datatype[place]))
+            if body.faults:
+                good[place] = False
+            else:
+                opened[int(rows[place])] = body.value
         json = (good & (datatype == JSON) & (length > 0)).nonzero()[0]
-        start = (key_at + header.key[rows])[json]
-        faulty = [bool(json_fault(value)) for value in _cut(part.data, start, start + length[json])]
+        faulty = [bool(json_fault(value)) for value in _cut(part.data, start[json], (start + length)[json])]
         good[json[faulty]] = False
-    return good
+    return good, opened
 
 
 def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:
@@ -125,12 +140,11 @@ def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:
 
 def _safe(texts: list[bytes]) -> list[str]:
     """It makes texts safe to show; where all of them are plain, which is seen at once, nothing need be done."""
-    try:
-        if b"".join(texts).decode("ascii").isprintable():
-            return [text.decode("ascii") for text in texts]
-    except UnicodeDecodeError:
-        pass
-    return [safe(text) for text in texts]
+    joined = b"".join(texts)
+    if joined.isascii() and joined.decode("ascii").isprintable():
+        return [text.decode("ascii") for text in texts]
+    decoded = [text.decode("utf-8", "surrogateescape") for text in texts]
+    return [text if text.isprintable() else safe(text) for text in decoded]
 
 
 def _times(times: list[int]) -> list[str]:

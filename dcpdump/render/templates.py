@@ -16,7 +16,7 @@ from dcpdump.record import columns as csv_columns
 from dcpdump.render import View, line, table
 from dcpdump.spec.field import Bits, Choice, Field, u8, u16
 from dcpdump.spec.header import MAGICS, header_fields
-from dcpdump.spec.names import DATATYPE
+from dcpdump.spec.names import DATATYPE, SNAPPY
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Columns:
     wire_key: list[bytes]
     collection: list[int]  #: -1: none
     inferred: list[bool]
-    value: list[str]  #: safe to show, as much of it as is wanted
+    value: list[str]  #: safe to show, as much of it as is wanted, decompressed
+    plain_length: list[int]  #: of the whole value, decompressed
     value_length: list[int]
 
 
@@ -81,7 +82,7 @@ def _table(plan: Plan, framed: bool, columns: Columns, view: View) -> list[str]:
     json = [f" ({name})" if name else "" for name in _DATATYPES] if plan.message.document else [""] * 8
     key_label, value_label, limit = f"{'Key':<{label}} ", f"{'Value':<{label}} ", view.value_bytes
     out: list[str] = []
-    for place, head, width, key_place, value_place, key, collection, inferred, value, length, datatype in zip(
+    for place, head, width, key_place, value_place, key, collection, inferred, value, plain, length, datatype in zip(
         _places(columns, view),
         heads,
         widths,
@@ -91,6 +92,7 @@ def _table(plan: Plan, framed: bool, columns: Columns, view: View) -> list[str]:
         columns.collection,
         columns.inferred,
         columns.value,
+        columns.plain_length,
         values,
         columns.datatype.tolist(),
         strict=True,
@@ -101,9 +103,12 @@ def _table(plan: Plan, framed: bool, columns: Columns, view: View) -> list[str]:
                 key += f" (collection 0x{collection:x}{', inferred' if inferred else ''})"
             text += f"{key_label}{key_place.ljust(width)}: {key}".rstrip() + "\n"
         if length:
-            if limit is not None and length > limit:
-                value += f"… +{length - limit:,} B"
-            value = value + json[datatype] if value else json[datatype][1:]
+            if limit is not None and plain > limit:
+                value += f"… +{plain - limit:,} B"
+            meant = json[datatype]
+            if datatype & SNAPPY and meant:
+                meant = f"{meant[:-1]}, {length:,} bytes on the wire)"
+            value = value + meant if value else meant[1:]
             text += f"{value_label}{value_place.ljust(width)}: {value}".rstrip() + "\n"
         out.append(text + "\n")
     return out

@@ -7,7 +7,7 @@ from typing import Any
 
 from dcpdump.capture import Capture, open_capture
 from dcpdump.check.fold import Fold
-from dcpdump.check.run import Referee
+from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.part import Part, joined
@@ -18,10 +18,11 @@ from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.shelf import Parts, table_of
+from dcpdump.streams.burst import Burst
 from dcpdump.streams.feed import Feed, Watching
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import UNKNOWN_LOSS
+from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 
 
 def run(paths: Sequence[str], choice: Choice, folder: str, tables: Iterable[str]) -> Outcome:
@@ -60,7 +61,7 @@ class _Engine:
         self._table = choice.table()
         self._files = Files()
         self._ledger = Ledger()
-        self._feed = Feed(self._dissection, self._ledger, documents=True)
+        self._feed = Feed(self._dissection, self._ledger, closely=TICKS)
         self._referee = Referee()
         self._fold = Fold()
         self._last_ns: int | None = None
@@ -100,12 +101,17 @@ class _Engine:
         return not self._tables.isdisjoint(("streams", "findings"))
 
     def _see(self, parts: list[Part]) -> None:
-        for sight in self._feed.sights(parts):
-            self._learn(sight)
+        for step in self._feed.steps(parts):
+            self._learn(step)
 
-    def _learn(self, sight: Any) -> None:
-        self._ledger.feed(sight)
-        for finding in self._referee.feed(sight):
+    def _learn(self, step: Sight | Burst) -> None:
+        if isinstance(step, Burst):
+            self._ledger.feed_burst(step)
+            found = self._referee.feed_burst(step)
+        else:
+            self._ledger.feed(step)
+            found = self._referee.feed(step)
+        for finding in found:
             self._fold.add(finding)
 
     def _judge(self) -> None:

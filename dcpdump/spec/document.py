@@ -308,6 +308,7 @@ CACHED_ITEM = Repeat(
         Blob("key", "key", size="key_length"),
         Blob("value", "value", size="value_length"),
     ),
+    least=1,
 )
 
 CACHE_TRANSFER = Message(

@@ -147,6 +147,7 @@ class Repeat:
 
     name: str
     fields: tuple[Field | Blob, ...]
+    least: int = 0  #: items that there must be
 
     @property
     def width(self) -> int:

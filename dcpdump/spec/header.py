@@ -67,13 +67,14 @@ def header_fields(magic: Magic) -> tuple[Field, ...]:
 class FrameInfo:
     """One kind of object in the framing extras.
 
-    ``parts`` lie end to end in its data. ``lengths`` are the legal sizes of that data, empty for any.
+    ``parts`` lie end to end in its data. ``lengths`` are the legal sizes of that data; empty: any from ``least`` on.
     """
 
     id: int
     name: str
     parts: tuple[Field | Blob, ...] = ()
     lengths: tuple[int, ...] = ()
+    least: int = 0
 
 
 _DURATION = u16("server_duration", "server duration", ServerDuration())
@@ -91,9 +92,9 @@ REQUEST_INFOS: dict[int, FrameInfo] = {
         ),
         FrameInfo(2, "DcpStreamId", (u16("stream_id", "stream id"),), (2,)),
         FrameInfo(3, "OpenTracing", (Blob("tracing", "tracing context"),)),
-        FrameInfo(4, "Impersonate", (Blob("user", "user"),)),
+        FrameInfo(4, "Impersonate", (Blob("user", "user"),), least=1),
         FrameInfo(5, "PreserveTtl", (), (0,)),
-        FrameInfo(6, "ImpersonateExtraPrivilege", (Blob("privilege", "privilege"),)),
+        FrameInfo(6, "ImpersonateExtraPrivilege", (Blob("privilege", "privilege"),), least=1),
         FrameInfo(7, "ImpersonateWithTokenAuthDataId", (u16("token_id", "token id"),), (2,)),
     )
 }

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from dcpdump.spec import find
+from dcpdump.streams.burst import Burst
 from dcpdump.streams.facts import Complaint, Entry, Waiting
 from dcpdump.streams.messages import LEARN
 from dcpdump.streams.requests import answered, asked, closed, closing
@@ -104,6 +105,40 @@ class Ledger:
             learn(stream, sight)
         connection.window.sends(opcode, length, sight.stream_id, ts_ns)
         return stream
+
+    def feed_burst(self, burst: Burst) -> None:
+        """It takes documents of one stream. Where that is not simply its next, it takes them one by one."""
+        connection, direction = self.connections.get(burst.connection), burst.direction
+        stream = None if connection is None else connection.current.get(burst.word << 16 | burst.stream_id)
+        if (
+            connection is None
+            or connection.first_ns is None
+            or connection.feeder is None
+            or stream is None
+            or stream.opaque != burst.opaque
+            or stream.end_frame is not None
+            or not stream.alive
+            or stream.losses != connection.losses[direction]
+            or connection.window.would_fill(burst.size)
+        ):
+            for sight in burst.each():
+                self.feed(sight)
+            return
+        self.frames += burst.frames
+        connection.frames[direction] += burst.frames
+        connection.bytes[direction] += burst.size
+        connection.last_ns = self.last_ns = stream.last_ns = stream.last_item_ns = burst.last_ns
+        for opcode, frames, _ in burst.kinds:
+            stream.counts[opcode - FIRST] += frames
+        stream.size += burst.size
+        stream.last_seqno = burst.last_seqno
+        if stream.high_seqno is None:
+            stream.first_seqno, stream.high_seqno = burst.first_seqno, burst.high_seqno
+        elif burst.high_seqno > stream.high_seqno:
+            stream.high_seqno = burst.high_seqno
+        if stream.snapshot is not None:
+            stream.snapshot.items += burst.frames
+        connection.window.sends_burst(burst.kinds, burst.frames if burst.stream_id else 0)
 
     def lose(self, number: int, direction: int, length: int | None, ts_ns: int | None) -> None:
         """It hears of bytes that were lost, and that no frame followed."""

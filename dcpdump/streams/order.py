@@ -23,6 +23,11 @@ class Order:
         self._held: list[tuple[int, Sight]] = []
         self._latest: dict[tuple[int, int], int] = {}  # by direction of a connection
 
+    @property
+    def holds(self) -> bool:
+        """Whether sights wait."""
+        return bool(self._held)
+
     def feed(self, seen: list[Sight], *, waiting: bool, in_order: bool) -> list[Sight]:
         """It takes the next sights. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
         if not self._held and not waiting and in_order:

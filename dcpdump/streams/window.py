@@ -4,6 +4,7 @@ The size that counts is the frame's own but for two kinds: a PREPARE counts two 
 wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and acknowledgements do not count.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -90,6 +91,20 @@ class Window:
             self.peak = outstanding
         if self.size is not None and outstanding >= self.size and not self.is_blocked:
             self.is_blocked, self.blocked_since = True, ts_ns
+
+    def would_fill(self, size: int) -> bool:
+        """It says whether so many more bytes would fill it."""
+        return self.size is not None and not self.is_blocked and self.outstanding + size >= self.size
+
+    def sends_burst(self, kinds: Iterable[tuple[int, int, int]], with_ids: int) -> None:
+        """It counts documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
+        for opcode, frames, size in kinds:
+            self.bytes[opcode - FIRST] += size
+            self.frames[opcode - FIRST] += frames
+            self.sent += size
+            self.outstanding += size
+        self.with_ids += with_ids
+        self.peak = max(self.peak, self.outstanding)
 
     def acknowledges(self, count: int, ts_ns: int | None) -> None:
         """It counts an acknowledgement."""

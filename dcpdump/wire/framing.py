@@ -40,6 +40,9 @@ def frame_infos(
             problems.append(
                 Problem(f"{name} has {length} bytes, needs {needs}", at, body + length, kind.lengths[0], length)
             )
+        elif length < kind.least:
+            text = f"{name} has {length} bytes, needs {kind.least} or more"
+            problems.append(Problem(text, at, body + length, kind.least, length))
         fields.extend(_parts(data, body, body + length, kind, number))
         at, number = body + length, number + 1
     return fields, problems

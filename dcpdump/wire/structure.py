@@ -18,6 +18,9 @@ def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, prom
             at = _flat(tiles, part, at, end)
         elif isinstance(part, Field):
             at = tiles.fixed((part,), at, end, Section.VALUE)
+        if isinstance(part, Repeat) and part.least and not promised:
+            text = f"{part.name}: there are none, at least {part.least} must be there"
+            tiles.problems.append(Problem(text, start, start, part.least * part.width, 0))
     fixed = sum(part.width for part in parts if isinstance(part, Field))
     if all(isinstance(part, Field) for part in parts) and promised < fixed:
         tiles.problems.append(Problem(f"value has {promised} bytes, needs {fixed}", start, end, fixed, promised))

@@ -1,7 +1,7 @@
 """Tiles: the fields of one frame as they are laid over its bytes, and what does not fit. Knows no layout."""
 
 from dcpdump.spec.field import Blob, Field
-from dcpdump.spec.names import APPLICATION_STATUS
+from dcpdump.spec.names import APPLICATION_STATUS, STATUS
 from dcpdump.wire.frame import FieldValue, Problem, RawFrame, Section
 
 VALUE = Blob("value", "Value")
@@ -49,7 +49,8 @@ class Tiles:
         if field.names is None:
             return
         odd = field.names.unknown(number)
-        if odd >= 0 and not (field.name == "status" and number >= APPLICATION_STATUS):
+        free = field.names is STATUS and number >= APPLICATION_STATUS
+        if odd >= 0 and not free:
             self.problems.append(
                 Problem(f"{field.label} 0x{odd:0{2 * field.width}x} has no name", at, at + field.width)
             )

@@ -84,6 +84,8 @@ def interpret(
             guess = collections is None or inferred
     if header.datatype & (SNAPPY | XATTR | JSON) and message.document and not frame.magic.response:
         body = _document(frame, header.datatype, underlying_datatype, problems, hints)
+    elif frame.value and header.datatype & SNAPPY and (frame.magic.response or frame.magic.server):
+        body = _answered(frame, frame.value, problems)
     elif frame.value is not None:
         body = Body(frame.value)
     else:
@@ -110,6 +112,14 @@ def _document(frame: Frame, datatype: int, underlying: bool, problems: list[Prob
         return Body(frame.value)
     start = _start(frame, Section.VALUE)
     problems += [Problem(fault, start, start + len(frame.value)) for fault in body.faults]
+    return body
+
+
+def _answered(frame: Frame, value: bytes, problems: list[Problem]) -> Body:
+    """It opens a compressed value of a response or of a server's push: cluster maps are sent so."""
+    body = open_value(value, SNAPPY)
+    if not _is_control_json(frame):  # there it is found wrong below
+        problems += [Problem(fault, *_span(frame, Section.VALUE)) for fault in body.faults]
     return body
 
 

@@ -9,6 +9,7 @@ times as long, to see that memory does not grow. Without tshark only dcpdump is 
 """
 
 import argparse
+import compileall
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import dcpdump
 from tests.bench.captures import SEGMENTS, capture
 
 FRAMES = 400_000
@@ -56,6 +58,8 @@ WORKS: tuple[Work, ...] = (
         ("read", "{}", "-q", "--opcode", "mutation", "--vbucket", "77", "-f", "line"),
         ("-r", "{}", "-Y", "couchbase.opcode == 0x57 && couchbase.vbucket == 77"),
     ),
+    Work("streams", ("streams", "{}", "-q"), ("-r", "{}")),
+    Work("check", ("check", "{}", "-q"), ("-r", "{}")),
     Work("export", ("export", "{}", "-q", "-o", "{out}", "--force"), _told(_FIELDS)),
     Work("export, four fields", ("export", "{}", "-q", "-o", "{out}", "--force"), _told(_HEADER_FIELDS)),
 )
@@ -129,6 +133,8 @@ def main() -> None:
     frames = SMALL if given.small else FRAMES
     runs = [(kind, frames) for kind in SEGMENTS] + ([("wire", 10 * frames)] if given.large else [])
     tshark = shutil.which("tshark")
+    # What pip does when it installs; a checkout whose Python keeps no bytecode would be compiled in every run.
+    compileall.compile_dir(Path(dcpdump.__file__).parent, quiet=1)
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors, tshark: {tshark or 'not installed'}")
     print(
         f"{'work':20} {'capture':9} {'seconds':>8} {'frames/s':>11} {'MB/s':>7} {'peak MB':>7} "

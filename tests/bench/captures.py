@@ -17,13 +17,18 @@ from dcpdump.wire.value import encode_prefix
 
 SEGMENTS = {"wire": 1448, "loopback": 32 * 1024}
 #: Raised when what is written changes, so that an old file is not taken for a new one.
-VERSION = 1
+VERSION = 2
 
 CONNECTIONS = 4
 BURST = 64 * 1024  #: what one connection sends before the next has its turn
 START_NS = 1_763_640_131_000_000_000
 STEP_NS = 11_000
 MAX = (1 << 64) - 1
+_CONTROLS = (
+    (b"connection_buffer_size", b"20971520"),
+    (b"enable_noop", b"true"),
+    (b"set_noop_interval", b"120"),
+)
 FIN, SYN, PSH, ACK = 0x01, 0x02, 0x08, 0x10
 JSON, SNAPPY = 0x01, 0x02
 
@@ -111,8 +116,11 @@ def opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
     """It gives requests and their responses, up to the last stream's."""
     features = {"features": [0x06, 0x12, 0x0A, 0x0B]}
     yield encode("HELLO", features, key=b"bench", opaque=1), encode("HELLO", features, response=True, opaque=1)
-    opening = encode("DCP_OPEN", {"flags": 5}, key=b"replication:bench", opaque=2)
+    opening = encode("DCP_OPEN", {"flags": 5}, key=b"replication:bench-%d" % vbuckets.start, opaque=2)
     yield opening, encode("DCP_OPEN", response=True, opaque=2)
+    for opaque, (name, value) in enumerate(_CONTROLS, 3):
+        asked = encode("DCP_CONTROL", key=name, value=value, opaque=opaque)
+        yield asked, encode("DCP_CONTROL", response=True, opaque=opaque)
     for vbucket in vbuckets:
         opaque = 0x1000 + vbucket
         asked = encode("DCP_STREAM_REQ", {"end_seqno": MAX}, vbucket=vbucket, opaque=opaque)

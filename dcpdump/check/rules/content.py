@@ -13,9 +13,17 @@ from dcpdump.check.dialogue import (
 )
 from dcpdump.check.rule import DISORDERED, INFO, SUSPICIOUS, TICK, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
+from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
 
 _GRACE = 64  #: frames in which the two directions may be captured out of order
+
+
+def _all_once(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+    marker, seen, keys = course.marker, course.keys, close.keys
+    if marker is None or marker.flags & DUPLICATES:
+        return True
+    return len(seen) + len(keys) <= MANY and len(set(keys)) == len(keys) and seen.keys().isdisjoint(keys)
 
 
 @rule(
@@ -27,6 +35,7 @@ _GRACE = 64  #: frames in which the two directions may be captured out of order
     off="hrmgo",
     on=(*DOCUMENTS, COMMIT, PREPARE, ABORT),
     scope=Scope.SNAPSHOT,
+    spares=_all_once,
 )
 def twice(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     """It sees a key for the second time in a snapshot: among documents and commits, or among prepares and aborts.

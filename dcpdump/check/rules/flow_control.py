@@ -15,6 +15,7 @@ from dcpdump.check.rule import (
     Scope,
     rule,
 )
+from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
 
 _GRACE = 64  #: frames of a connection in which the two directions may be captured out of order
@@ -71,6 +72,11 @@ def measure(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     return f"acknowledges wire bytes: {dialogue.counted - dialogue.wire} bytes of {dialogue.prepared} prepares stay"
 
 
+def _all_in_window(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+    room = dialogue.window is not None and dialogue.counted + burst.size - dialogue.acked < dialogue.window
+    return room and not dialogue.overrun
+
+
 @rule(
     "DCP503",
     "B3",
@@ -80,6 +86,7 @@ def measure(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="mg",
     on=(COUNTED,),
     scope=Scope.CONNECTION,
+    spares=_all_in_window,
 )
 def overrun(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     """It sees stream messages although as many bytes as the window holds wait for their acknowledgement. (One

@@ -13,9 +13,15 @@ from dcpdump.check.dialogue import (
 )
 from dcpdump.check.rule import INFO, RESPONSE, STREAM_DONE, SUSPICIOUS, TICK, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
+from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
 
 _GRACE = 64  #: frames of a connection in which the two directions may be captured out of order
+
+
+def _all_in_snapshot(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+    marker = course.marker
+    return marker is None or (close.rising and marker.start <= burst.first_seqno and burst.last_seqno <= marker.end)
 
 
 @rule(
@@ -28,6 +34,7 @@ _GRACE = 64  #: frames of a connection in which the two directions may be captur
     on=SEQUENCED,
     scope=Scope.SNAPSHOT,
     status="Erange",
+    spares=_all_in_snapshot,
 )
 def in_snapshot(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     """It sees items whose seqno is not in the range of the marker before them.
@@ -42,6 +49,10 @@ def in_snapshot(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     return f"{name(sight.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
 
 
+def _all_rising(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+    return close.rising and not course.stale and course.last is not None and burst.first_seqno > course.last
+
+
 @rule(
     "DCP402",
     "S12",
@@ -52,6 +63,7 @@ def in_snapshot(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=SEQUENCED,
     scope=Scope.SNAPSHOT,
     status="Erange",
+    spares=_all_rising,
 )
 def rising(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     """It sees seqnos that are not above the last one of the stream, or not above the requested start.

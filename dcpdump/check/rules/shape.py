@@ -31,6 +31,7 @@ from dcpdump.check.dialogue import (
 from dcpdump.check.rule import DECODED, FIRST, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
+from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
 from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
 
@@ -123,6 +124,10 @@ def datatype(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
     return None
 
 
+def _all_json(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+    return not any(map(json_fault, close.texts))
+
+
 @rule(
     "DCP105",
     "F5",
@@ -131,6 +136,7 @@ def datatype(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
     source="daemon/mcbp_validators.cc, dcp/passive_stream.cc",
     on=(MARKED,),
     status="Einval",
+    spares=_all_json,
 )
 def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
     """It sees values marked Snappy that do not decompress, xattr blocks whose lengths do not add up (a server
@@ -177,6 +183,10 @@ _RESERVED: dict[int, dict[str, tuple[tuple[int, str], ...]]] = {
 _WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, CACHED_END)
 
 
+def _all_clear(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+    return True  # what has something in a reserved field is in no burst that is looked at closely
+
+
 @rule(
     "DCP109",
     "F9",
@@ -184,6 +194,7 @@ _WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, C
     severity=INFO,
     source="memcached/protocol_binary.h",
     on=(*_RESERVED, *_WITHOUT_CAS),
+    spares=_all_clear,
 )
 def reserved(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     """It sees values in fields that are reserved: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
@@ -205,6 +216,10 @@ def reserved(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     return None
 
 
+def _all_sound(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+    return close.sound or not dialogue.collections
+
+
 @rule(
     "DCP110",
     "F10",
@@ -213,6 +228,7 @@ def reserved(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="daemon/mcbp_validators.cc, dockey",
     on=_KEYED,
     status="Einval",
+    spares=_all_sound,
 )
 def collection_key(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     """It sees keys, on connections with collections, whose LEB128 prefix does not end, is not in its shortest form,

@@ -1,0 +1,38 @@
+"""Burst: documents of one stream that follow one another, told at once. They may be told one by one as well."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dcpdump.streams.sight import Sight
+
+
+class Close(NamedTuple):
+    """A closer look at a burst of mutations: none is compressed, has xattrs, or anything in a reserved field."""
+
+    first: int  #: number of the first frame
+    first_ns: int
+    pause_ns: int  #: the longest time between two of them
+    rising: bool  #: each seqno is above the one before
+    sound: bool  #: each key starts with a collection id as it should be
+    seqnos: list[int]
+    keys: list[bytes]  #: as they are on the wire
+    texts: list[bytes]  #: the values that are marked JSON
+
+
+class Burst(NamedTuple):
+    """Mutations, deletions and expirations, all whole, nothing lost before any of them, each with a time."""
+
+    frames: int
+    connection: int
+    direction: int
+    word: int  #: the vbucket
+    opaque: int
+    stream_id: int  #: 0: none
+    size: int  #: bytes of all frames
+    last_ns: int
+    first_seqno: int
+    last_seqno: int
+    high_seqno: int  #: the largest
+    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
+    each: Callable[[], list[Sight]]  #: makes the sights of all frames
+    close: Close | None = None  #: where it was asked for
