@@ -2,8 +2,9 @@
 
 import os
 import re
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,9 @@ class Job:
     conf: dict[str, str]
     split_bytes: int
     quiet: bool
+    watch: bool
+    idle: float
+    duration: float | None
 
 
 @click.command()
@@ -96,6 +100,16 @@ class Job:
 @click.option("--tables", type=TableNames(), default=",".join(_TABLES), show_default=True, help="Which to write.")
 @click.option("--capture-id", type=CaptureId(), help="The name of this input in the tables; a second run replaces it.")
 @click.option("--split", type=Size(), default="64M", show_default=True, help="Bytes of captures that are one task.")
+@click.option("--watch", is_flag=True, help="Go on: captures are decoded as they are closed, frames, gaps and files.")
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: a capture that did not grow for so long is closed.",
+)
+@click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
 @click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
 @click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
 @selection_options(captures=True)
@@ -112,6 +126,9 @@ def pipeline(
     salvage: bool,
     memory: int,
     quiet: bool,
+    watch: bool,
+    idle: float,
+    duration: float | None,
     **options: Any,
 ) -> int:
     """Write archives of captures as tables: frames, gaps, streams, findings, files.
@@ -136,8 +153,11 @@ def pipeline(
         dict(conf),
         split,
         quiet,
+        watch,
+        idle,
+        duration,
     )
-    return run(job, engine)
+    return follow(job) if watch else run(job, engine)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -155,7 +175,8 @@ def run(job: Job, engine: str) -> int:
     found = inputs(job.inputs)
     size = sum(each.size for each in found)
     if engine == "auto":
-        engine = "spark" if size >= SMALL_BYTES or job.master is not None else "local"
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        engine = "spark" if size >= SMALL_BYTES or job.master is not None or submitted else "local"
         if engine == "local" and not job.quiet:
             note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which takes longer to start")
     with Shelf(job.output, job.capture_id) as shelf:
@@ -181,7 +202,59 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
     with session(job.master, job.conf) as spark:
         from dcpdump.spark.job import run as run_on_spark
 
-        return run_on_spark(spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes)
+        progress = _progress if sys.stderr.isatty() and not job.quiet else None
+        if not job.quiet:
+            size = _size(sum(each.size for each in found))
+            note(f"{size} in {_many(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
+        return run_on_spark(
+            spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=progress
+        )
+
+
+def _progress(what: str, done: int, tasks: int) -> None:
+    """It tells how far a round is, on one line of the terminal."""
+    sys.stderr.write(f"\r{what}: {done:,} of {_many(tasks, 'task')}" + ("\n" if done == tasks else ""))
+    sys.stderr.flush()
+
+
+def follow(job: Job) -> int:
+    """It decodes captures as they are closed, until it is interrupted."""
+    from dcpdump.spark.launch import session
+
+    hurt = False
+    with session(job.master, job.conf) as spark:
+        from dcpdump.spark.watch import TABLES, Watch, Watched
+
+        def tell(done: Watched) -> None:
+            nonlocal hurt
+            hurt |= not done.outcome.whole
+            if not job.quiet:
+                _complain(done.outcome)
+                note(f"batch {done.number}: {_summary(job, done.outcome)}")
+
+        tables = tuple(name for name in job.tables if name in TABLES)
+        job = replace(job, tables=tables)
+        if not job.quiet:
+            note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
+        watch = Watch(
+            spark,
+            job.inputs,
+            job.output,
+            job.capture_id,
+            job.choice,
+            tables,
+            idle=job.idle,
+            split_bytes=job.split_bytes,
+            told=tell,
+        )
+        watch.run(job.duration)
+        if not job.quiet:
+            for path in watch.arrivals.open():
+                note(f"dcpdump: note: {safe(path)}: it may still grow, and was not read")
+        for path in watch.arrivals.grown():
+            hurt = True
+            note(f"dcpdump: warning: {safe(path)}: it grew after it was read: a larger --idle waits longer")
+    return code.DAMAGED if hurt else code.DONE
 
 
 def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Choice":
@@ -232,7 +305,7 @@ def _summary(job: Job, outcome: "Outcome") -> str:
 
 
 def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"
+    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count:,} B"
 
 
 def _many(count: int, noun: str) -> str:
