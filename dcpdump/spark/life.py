@@ -112,6 +112,7 @@ def stream_of(slots: Slots, limits: Limits, balance: Balance) -> ByteStream:
     for name in _STREAM:
         if name not in _ELSEWHERE:
             setattr(stream, name, slots[name])
+    balance.pending_bytes += stream._aside
     return stream
 
 
