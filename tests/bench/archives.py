@@ -34,7 +34,7 @@ def archive(folder: Path, size: int, files: int, connections: int) -> list[Path]
 def _make(folder: Path, size: int, files: int, connections: int) -> None:
     number, room = 0, size // files
     file = None
-    for at, packet in enumerate(_packets(connections)):
+    for at, packet in enumerate(packets(connections)):
         if file is None:
             if number == files:
                 return
@@ -48,7 +48,7 @@ def _make(folder: Path, size: int, files: int, connections: int) -> None:
             file = None
 
 
-def _packets(connections: int) -> Iterator[bytes]:
+def packets(connections: int) -> Iterator[bytes]:
     chance = random.Random(11)
     talks = [Talk(number, 1448) for number in range(connections)]
     for talk in talks:
