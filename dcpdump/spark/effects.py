@@ -87,5 +87,3 @@ class WatchedSession(RunSession):
         if header.opcode == _CONTROL and not header.word:
             self._granted.add(header.opaque)
         return understood
-
-

@@ -139,8 +139,11 @@ def _stream(end: Beginning, limits: Limits) -> ByteStream:
 class _Unknown:
     """The streams of a connection of which nothing is known."""
 
-    streams: dict[int, int] = {}
     complete = False
+
+    @property
+    def streams(self) -> dict[int, int]:
+        return {}
 
     def last_seqno(self, opaque: int) -> int | None:
         return None

@@ -40,7 +40,7 @@ class Plan(NamedTuple):
 
         def read(groups: Sequence[Group]) -> list[Surveyed]:
             fresh = [
-                Work(number, group, guess=guess or number > 0)
+                Work(number, group, {}, guess=guess or number > 0)
                 for number, group in enumerate(groups)
                 if (group, guess or number > 0) not in known
             ]
@@ -49,13 +49,13 @@ class Plan(NamedTuple):
             found = [known[group, guess or number > 0] for number, group in enumerate(groups)]
             return [each._replace(ordinal=number) for number, each in enumerate(found)]
 
-        plan, groups = self, [(split,) for split in self.splits]
+        plan, groups = self, _apart(self.splits)
         glued: set[int] = set()
         while True:
             surveyed = read(groups)
             better = plan._replace(sources=learnt(plan.sources, [each.read for each in surveyed]))
             if not glued and better.splits != plan.splits:
-                plan, groups = better, [(split,) for split in better.splits]
+                plan, groups = better, _apart(better.splits)
                 continue
             plan = better
             straight = straightened(groups, [each.read for each in surveyed])
@@ -80,9 +80,13 @@ def plan_splits(files: Iterable[tuple[str, int]], open_file: Opener, target: int
         try:
             sources.append(look_at(path, size, open_file))
         except (CaptureError, OSError) as error:
-            text = error.strerror or str(error) if isinstance(error, OSError) else error.message
+            text = error.strerror or str(error) if isinstance(error, OSError) else error.what
             unusable.append((path, size, text))
     return Plan(tuple(sources), target, tuple(unusable))
+
+
+def _apart(splits: Sequence[Split]) -> list[Group]:
+    return [(split,) for split in splits]
 
 
 def _begins(group: Group) -> list[int]:

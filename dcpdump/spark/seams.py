@@ -14,7 +14,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.life import Life, number_of, renumbered
 from dcpdump.spark.plan import Group, Plan
 from dcpdump.spark.stitch import counted, stitched
-from dcpdump.spark.work import Exit, Pair, Seam, State, Surveyed, Work
+from dcpdump.spark.work import BEGINNING, Exit, Pair, Seam, State, Surveyed, Work
 
 #: Connections that began in a split are numbered from here on, until all splits before it are known.
 _TOKENS = 1 << 40
@@ -30,7 +30,7 @@ def settle(
 
     ``begin``: an earlier input left off there; ``end``: nothing comes behind it, and the last work ends it.
     """
-    seams = Seams(limits, begin or State())
+    seams = Seams(limits, begin or BEGINNING)
     seams.begin(*plan.settle(survey, guess=seams.guess))
     while works := seams.advance():
         for each in survey(works):
@@ -153,9 +153,7 @@ class Seams:
         for first, stop in self._gluing():
             entries: dict[Pair, bytes | None] = {}
             for number in reversed(range(first, stop)):
-                entries |= {
-                    pair: own(life) for pair, (left, life) in self._entries[number].items() if left < first
-                }
+                entries |= {pair: own(life) for pair, (left, life) in self._entries[number].items() if left < first}
             splits = tuple(split for group in self._groups[first:stop] for split in group)
             works.append(Work(len(works), splits, entries, first=bases[first]))
         self._promise(works, lasting)
@@ -191,7 +189,7 @@ class Seams:
             met[work.ordinal] = seen | set(work.entries)
         for at in reversed(range(len(works))):
             work = works[at]
-            promised = {pair: coming[pair] for pair in sorted(met[work.ordinal]) if pair in coming}
+            promised = tuple((pair, coming[pair]) for pair in sorted(met[work.ordinal]) if pair in coming)
             works[at] = work._replace(promised=promised)
             for pair in met[work.ordinal]:
                 coming.pop(pair, None)
@@ -213,7 +211,7 @@ def verify(works: Sequence[Work], decode: Decoding, *, begin: State | None = Non
     held = {work.ordinal: work for work in works}
     exits: dict[int, Exit] = {}
     todo = list(works)
-    chain = _Chain(begin or State())
+    chain = _Chain(begin or BEGINNING)
     while todo:
         for left in decode(todo):
             exits[left.ordinal] = left

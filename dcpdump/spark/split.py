@@ -12,6 +12,7 @@ Opener = Callable[[str], BinaryIO]
 
 #: Bytes of a task.
 TARGET = 96 * 1024 * 1024
+_LEAST = 4096  #: bytes of a piece
 
 
 class Source(NamedTuple):
@@ -109,7 +110,7 @@ def _begin(source: Source) -> tuple[int, str]:
 
 def _pieces(source: Source, target: int) -> list[Piece]:
     """It cuts a file by its bytes."""
-    count = max(1, round(source.size / target))
+    count = max(1, min(round(source.size / target), source.size // _LEAST))
     edges = [source.size * number // count for number in range(1, count)]
     ends: list[int | None] = [*edges, None]
     return [Piece(source.path, start, stop) for start, stop in zip([0, *edges], ends, strict=True)]

@@ -45,7 +45,9 @@ def stitched(before: Life | None, seam: Seam, limits: Limits) -> Life | None:
 def _turned(life: Life) -> Life:
     """It exchanges the two directions of a life."""
     ended = (life.ended >> 1) | (life.ended & 1) << 1
-    return life._replace(streams=life.streams[::-1], splitters=life.splitters[::-1], framed=life.framed[::-1], ended=ended)
+    return life._replace(
+        streams=life.streams[::-1], splitters=life.splitters[::-1], framed=life.framed[::-1], ended=ended
+    )
 
 
 def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam) -> Life | None:
@@ -198,7 +200,9 @@ def _moved_stream(old: Slots, new: Slots) -> Slots:
         "_acked": max(acked) if acked else None,
         "_top": max(old["_top"], new["_top"] + base),
         "_fin": None if new["_fin"] is None else new["_fin"]._replace(offset=new["_fin"].offset + base),
-        "waiting": [(start + base, order, data, cut + base, *rest) for start, order, data, cut, *rest in new["waiting"]],
+        "waiting": [
+            (start + base, order, data, cut + base, *rest) for start, order, data, cut, *rest in new["waiting"]
+        ],
         "at": {start + base: held for start, held in new["at"].items()},
     }
 
@@ -209,5 +213,3 @@ def _moved_splitter(new: Slots, base: int) -> Slots:
         "_offset": new["_offset"] + base,
         "_marks": [(end + base, where) for end, where in new["_marks"]],
     }
-
-

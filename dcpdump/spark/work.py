@@ -23,12 +23,12 @@ class Work(NamedTuple):
 
     ordinal: int
     splits: tuple[Split, ...]
-    entries: dict[Pair, bytes | None] = {}
+    entries: dict[Pair, bytes | None]
     guess: bool = False
     first: int = 0  #: what the next new connection is numbered
     end: Seen | None = None  #: it is the end of the input, and this was the last packet: all that is open ends
     whole: bool = False  #: lives are to be told whole, however much is under way in them
-    promised: dict[Pair, bytes] = {}  #: digests of the lives that later works go on with
+    promised: tuple[tuple[Pair, bytes], ...] = ()  #: digests of the lives that later works go on with
 
 
 class Seam(NamedTuple):
@@ -81,14 +81,14 @@ class Exit(NamedTuple):
 
     def agrees(self, work: Work) -> bool:
         """It says whether it left what later works were told: asked of every work, the answer is as good as a proof."""
-        return all(self.digests.get(pair) == digest for pair, digest in work.promised.items())
+        return all(self.digests.get(pair) == digest for pair, digest in work.promised)
 
 
 class State(NamedTuple):
     """Where an input stands, that goes on later."""
 
-    lives: dict[Pair, bytes] = {}
-    opened: int = 0
+    lives: dict[Pair, bytes]
+    opened: int = 0  #: connections so far
     last: Seen = Seen(0, None)
 
     def packed(self) -> bytes:
@@ -99,3 +99,7 @@ class State(NamedTuple):
     def unpacked(cls, data: bytes) -> "State":
         """It reads what ``packed`` wrote."""
         return cls(*pickle.loads(zlib.decompress(data)))
+
+
+#: Where an input stands of which nothing was read.
+BEGINNING = State({})
