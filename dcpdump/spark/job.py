@@ -14,7 +14,7 @@ from dcpdump.spark import verdicts
 from dcpdump.spark.choice import Choice
 from dcpdump.spark.decode import decode_split
 from dcpdump.spark.input import Input
-from dcpdump.spark.outcome import DAMAGED, OK, UNUSABLE, Outcome
+from dcpdump.spark.outcome import DAMAGED, LATE, OK, UNUSABLE, Outcome
 from dcpdump.spark.place import open_binary
 from dcpdump.spark.plan import Plan, plan_splits
 from dcpdump.spark.rounds import Progress, Rounds
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES = 64 * 1024 * 1024
 _JUDGED = ("streams", "findings")
+_LATE = "it came late: packets behind its own were decoded before, so what it alone has may be missing"
 
 
 class Decoded(NamedTuple):
@@ -102,10 +103,12 @@ def run(
     begin: State | None = None,
     end: bool = True,
     tag: str = "",
+    since_ns: int | None = None,
 ) -> Outcome:
     """It reads captures as one timeline, and has the parts of their tables written to a folder.
 
-    ``begin``: the timeline goes on from there; not ``end``: it will go on, from what the outcome says.
+    ``begin``: the timeline goes on from there, and from ``since_ns`` on; not ``end``: it will go on, from what the
+    outcome says.
     """
     plan = plan_splits(found, open_binary, split_bytes)
     if plan.first_ns is not None:
@@ -124,6 +127,7 @@ def run(
     outcome = _outcome([done[ordinal] for ordinal in sorted(done)])
     outcome.after = after
     outcome.files = _file_rows(found, [done[ordinal].exit for ordinal in sorted(done)], plan)
+    _mark_late(outcome.files, since_ns)
     parts = Parts(folder, f"{tag}files")
     parts.feed("files", table_of(outcome.files, "files"))
     outcome.written += parts.close()
@@ -167,3 +171,11 @@ def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: Plan) -> lis
             problems = "; ".join(dict.fromkeys([*filter(None, [row["problem"]]), *read.problems]))
             row |= {"status": DAMAGED, "problem": problems}
     return [rows[path] for path in sorted(rows)]
+
+
+def _mark_late(rows: Iterable[dict[str, Any]], since_ns: int | None) -> None:
+    """It marks captures that begin before others ended which were decoded before them."""
+    for row in rows:
+        first = row.get("first_time_ns")
+        if since_ns is not None and first is not None and first < since_ns and row["status"] == OK:
+            row |= {"status": LATE, "problem": _LATE}

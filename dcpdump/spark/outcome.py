@@ -7,7 +7,7 @@ from typing import Any
 from dcpdump.spark.shelf import Written
 from dcpdump.spark.work import State
 
-OK, DAMAGED, UNUSABLE = "ok", "damaged", "unusable"
+OK, DAMAGED, LATE, UNUSABLE = "ok", "damaged", "late", "unusable"
 
 
 @dataclass(slots=True)
