@@ -21,7 +21,7 @@ from dcpdump.spark.job import run
 from dcpdump.spark.outcome import Outcome
 from dcpdump.spark.place import place
 from dcpdump.spark.shelf import Shelf
-from dcpdump.spark.work import State
+from dcpdump.spark.work import BEGINNING, State
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -160,7 +160,7 @@ class Watch:
             shelf.add(outcome.written, self._tables, f"part-b{number:09d}-")
         lasts = [row["last_time_ns"] for row in outcome.files if row.get("last_time_ns") is not None]
         until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
-        self._keep(last + 1, outcome.after or State(), until_ns)
+        self._keep(last + 1, outcome.after or BEGINNING, until_ns)
         self._told(Watched(number, len(found), outcome))
         self._came += len(found)
 
