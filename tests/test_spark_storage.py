@@ -109,6 +109,16 @@ def test_captures_and_tables_may_be_in_object_storage(archive: str, bucket: str,
     )
 
 
+def test_tasks_of_spark_read_and_write_object_storage(archive: str, bucket: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
+    words = ["pipeline", archive, "-o", f"s3://{bucket}/spark", "--capture-id", "x", "--split", "8k"]
+    words += ["--engine", "spark", "--master", "local[2]", "-q"]
+    done = subprocess.run([sys.executable, "-m", "dcpdump", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (4, "", "")
+    assert stored(f"{bucket}/spark", "frames") == named(exported(expected(tmp_path), "frames"), archive)
+    assert len(stored(f"{bucket}/spark", "streams")) == 3
+
+
 def test_a_second_run_leaves_only_its_own_rows_and_nothing_beside(archive: str, bucket: str) -> None:
     from pyarrow import fs
 
