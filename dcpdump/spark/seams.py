@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.life import Life, number_of, renumbered
 from dcpdump.spark.plan import Group, Plan
-from dcpdump.spark.stitch import counted, stitched
+from dcpdump.spark.stitch import recounted, stitched
 from dcpdump.spark.work import BEGINNING, Exit, Pair, Seam, State, Surveyed, Work
 
 #: Connections that began in a split are numbered from here on, until all splits before it are known.
@@ -127,7 +127,7 @@ class Seams:
             return None
         seam = Seam.unpacked(packed)
         if self._packets[number]:
-            seam = seam._replace(life=counted(seam.life, self._packets[number]))
+            seam = recounted(seam, self._packets[number])
         told = pair in self._given[number] or (number == 0 and not self.guess)
         after = seam.life if told else stitched(life, seam, self._limits)
         if after is not None and seam.born:

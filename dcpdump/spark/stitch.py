@@ -11,6 +11,7 @@ from dcpdump.net.limits import Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.spark.life import Life, Slots, session_of, session_slots, stream_of
 from dcpdump.spark.look import Beginning
+from dcpdump.spark.tail import LEFT, Tail
 from dcpdump.spark.work import Seam
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.decode import decode
@@ -55,6 +56,7 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
     splitters: list[Slots | None] = []
     straddling: list[tuple[int, RawFrame]] = []
     loud = [_loud(slots) for slots in after.streams]
+    turned = before.key != (seam.guessed or ends)[0].key
     for way in (0, 1):
         old, new, end = before.streams[way], after.streams[way], ends[way]
         if not loud[way]:
@@ -68,6 +70,12 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
         if not _even(old, end) or cut is None or before.ended:
             return None
         streams.append(_moved_stream(old, new))
+        if cut["state"] == "_search" and end.foreign:
+            searched = _searched(cut, new["offset"], (seam.ends[::-1] if turned else seam.ends)[way])
+            if searched is None or after.framed[way]:
+                return None
+            splitters.append(searched)
+            continue
         if cut["foreign"] or end.foreign:
             if not (cut["foreign"] and end.foreign):
                 return None
@@ -89,7 +97,6 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
         )
     if before.session is None:
         return None
-    turned = before.key != (seam.guessed or ends)[0].key
     effects = seam.effects.turned() if turned else seam.effects
     session = effects.upon(_heard(before.session, straddling))
     return before._replace(
@@ -102,14 +109,13 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
     )
 
 
-def counted(life: Life, packets: dict[str, int]) -> Life:
+def recounted(seam: Seam, packets: dict[str, int]) -> Seam:
     """It corrects the numbers of packets, of which some files have had more before than were counted."""
-    if not packets:
-        return life
 
     def seen(where: Any) -> Any:
         return where._replace(**{where._fields[0]: where[0] + packets.get(where.file, 0)})
 
+    life = seam.life
     streams = [
         {**slots, "waiting": [(*rest, seen(where)) for *rest, where in slots["waiting"]]} for slots in life.streams
     ]
@@ -117,7 +123,12 @@ def counted(life: Life, packets: dict[str, int]) -> Life:
         None if slots is None else {**slots, "_marks": [(end, seen(where)) for end, where in slots["_marks"]]}
         for slots in life.splitters
     ]
-    return life._replace(streams=(streams[0], streams[1]), splitters=(splitters[0], splitters[1]))
+    ends = [
+        None if tail is None else tail._replace(marks=tuple((size, seen(where)) for size, where in tail.marks))
+        for tail in seam.ends
+    ]
+    life = life._replace(streams=(streams[0], streams[1]), splitters=(splitters[0], splitters[1]))
+    return seam._replace(life=life, ends=(ends[0], ends[1]))
 
 
 def _loud(slots: Slots) -> bool:
@@ -146,6 +157,27 @@ def _even(old: Slots, end: Beginning) -> bool:
         and (old["_acked"] or 0) <= old["offset"]
         and (old["last_ack"] == _NEVER or distance(old["_ready"], old["last_ack"]) <= 0)
     )
+
+
+def _searched(cut: Slots, size: int, tail: Tail | None) -> Slots | None:
+    """It goes on with a search that finds nothing in ``size`` bytes: all but the last few are passed by."""
+    if tail is None or len(tail.data) < LEFT or size <= LEFT or len(cut["_data"]) > LEFT or cut["_doubtful"]:
+        return None
+    end = cut["_offset"] + len(cut["_data"]) + size
+    marks: list[tuple[int, Any]] = []
+    at = end
+    for length, where in reversed(tail.marks):
+        marks.insert(0, (at, where))
+        at -= length
+    return {
+        **cut,
+        "_data": tail.data,
+        "_offset": end - LEFT,
+        "_marks": marks,
+        "_lost": cut["_lost"] + len(cut["_data"]) + size - LEFT,
+        "_need": LEFT + 1,
+        "_segment": False,
+    }
 
 
 def _in_step(cut: Slots) -> bool:

@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from dcpdump.columnar.block import Block
+from dcpdump.net.flow import reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.effects import WatchedSession
 from dcpdump.spark.life import Life, pair_of
@@ -11,6 +12,7 @@ from dcpdump.spark.look import Beginning, Lookout, guess
 from dcpdump.spark.reading import SplitReading
 from dcpdump.spark.resumed import Resumed
 from dcpdump.spark.split import Opener, Read
+from dcpdump.spark.tail import Tails
 from dcpdump.spark.work import Pair, Seam, Surveyed, Work
 
 #: Connections that no entry has are numbered from here on.
@@ -36,6 +38,8 @@ class Survey:
         self._limits = limits
         self._dissection = Resumed(limits)
         self._guesses: dict[Pair, tuple[int, Beginning, Beginning]] = {}
+        self._foreign: set[bytes] = set()
+        self._tails = Tails()
         self._syns: dict[Pair, tuple[bytes, int]] = {}
         self._dissection.resume(Life.unpacked(life) for life in work.entries.values() if life is not None)
         self._dissection.balance.connections = _NEW
@@ -47,6 +51,8 @@ class Survey:
             blocks = Lookout(self._work.entries, self._meet).blocks(blocks)
         for block in blocks:
             dissection.feed_block(block)
+            if self._foreign:
+                self._tails.feed(block, self._foreign)
             dissection.gaps.clear()
             dissection.ended.clear()
 
@@ -64,7 +70,8 @@ class Survey:
             guessed = None if begun is None else begun[1:]
             if life.number >= _NEW and (begun is None or begun[0] != life.number):
                 born[life.pair] = life.number - _NEW - bisect_left(guesses, life.number)
-            seam = Seam(self._syns.get(life.pair), guessed, effects, life.pair in born, life)
+            first, second = (self._tails.of.get(key) for key in (life.key, reverse_key(life.key)))
+            seam = Seam(self._syns.get(life.pair), guessed, effects, (first, second), life.pair in born, life)
             seams[life.pair] = seam.packed()
         opened = dissection.opened - _NEW - len(guesses)
         return Surveyed(
@@ -87,4 +94,5 @@ class Survey:
         number = self._dissection.opened
         self._dissection.balance.connections += 1
         self._guesses[pair] = number, here, there
+        self._foreign |= {end.key for end in (here, there) if end.foreign}
         self._dissection.resume([guess(number, here, there, self._limits)], WatchedSession)

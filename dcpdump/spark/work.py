@@ -11,6 +11,7 @@ from dcpdump.spark.effects import Effects
 from dcpdump.spark.life import Life
 from dcpdump.spark.look import Beginning
 from dcpdump.spark.split import Read, Split
+from dcpdump.spark.tail import Tail
 
 Pair = bytes
 
@@ -37,6 +38,7 @@ class Seam(NamedTuple):
     syn: tuple[bytes, int] | None  #: key and number of the SYN that it began with
     guessed: tuple[Beginning, Beginning] | None  #: what its past was taken for
     effects: Effects | None
+    ends: tuple[Tail | None, Tail | None]  #: of guessed directions that are no memcached: their last bytes
     born: bool  #: whether the last connection between them began here
     life: Life  #: of the last connection between them
 
