@@ -161,10 +161,9 @@ def test_pieces_of_a_datagram_in_two_splits_are_found(tmp_path: Path) -> None:
     noop = encode("DCP_NOOP", opaque=77)
     segment = tcp(way, talk.seq(0), noop, flags=PSH | ACK, ack=talk.seq(1))
     last = talk.packets[-1]
-    here, there = (
-        [*talk.packets, last._replace(data=ethernet(ipv4(way, segment[:24], more=True)))],
-        [last._replace(data=ethernet(ipv4(way, segment[24:], fragment=24)))],
-    )
+    pieces = [ethernet(ipv4(way, segment[:24], more=True)), ethernet(ipv4(way, segment[24:], fragment=24))]
+    first, second = (last._replace(data=piece, wire_length=len(piece)) for piece in pieces)
+    here, there = [*talk.packets, first], [second]
     paths = [
         written(tmp_path / "1.pcap", pcap(records(here), nano=True)),
         written(tmp_path / "2.pcap", pcap([Record(each.ts_ns, each.data) for each in records(there)], nano=True)),

@@ -133,6 +133,7 @@ def _stream(end: Beginning, limits: Limits) -> ByteStream:
     stream = ByteStream(limits, Balance())
     stream._start(end.seq)
     stream._ready = end.seq
+    stream.last_ack = end.seq  # as it nearly always is: all that was said has been acknowledged
     return stream
 
 

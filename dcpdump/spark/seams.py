@@ -6,7 +6,7 @@ too, of which the first is nearly always the last: each split goes on from lives
 what the splits before it left. That alone is what the rows rest on.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
@@ -54,6 +54,7 @@ class Seams:
             pair: (-1, Life.unpacked(life)) for pair, life in begin.lives.items()
         }
         self._pending: set[Pair] = set(begin.lives)
+        self._rank: dict[int, dict[Pair, int]] = {}  # of each split, the connections in the order of their last use
         self._tokens: list[tuple[int, Pair]] = []  # of connections without a number
 
     @property
@@ -148,14 +149,19 @@ class Seams:
             token = number_of(life) - _TOKENS
             return life if token < 0 else renumbered(life, numbers[token])
 
-        lasting = {pair: own(life.packed()) for pair, (_, life) in sorted(self._stand.items()) if life is not None}
+        lasting = {
+            pair: own(life.packed())
+            for pair, (_, life) in sorted(self._stand.items(), key=lambda item: self._used(item[0], len(self._groups)))
+            if life is not None
+        }
         works: list[Work] = []
         for first, stop in self._gluing():
             entries: dict[Pair, bytes | None] = {}
             for number in reversed(range(first, stop)):
                 entries |= {pair: own(life) for pair, (left, life) in self._entries[number].items() if left < first}
             splits = tuple(split for group in self._groups[first:stop] for split in group)
-            works.append(Work(len(works), splits, entries, first=bases[first]))
+            used = {pair: entries[pair] for pair in sorted(entries, key=lambda pair: self._used(pair, first))}
+            works.append(Work(len(works), splits, used, first=bases[first]))
         self._promise(works, lasting)
         if end:
             last = self._begin.last
@@ -167,6 +173,20 @@ class Seams:
         elif works:
             works[-1] = works[-1]._replace(whole=True)
         return works
+
+    def _used(self, pair: Pair, before: int) -> tuple[int, int]:
+        """It says when a connection was last used before a split: in which one, and after how many others there."""
+        places = self._places[pair]
+        at = bisect_left(places, before) - 1
+        if at < 0:
+            return -1, self._ranks(-1)[pair]
+        return places[at], self._ranks(places[at])[pair]
+
+    def _ranks(self, number: int) -> dict[Pair, int]:
+        if number not in self._rank:
+            pairs = self._begin.lives if number < 0 else self._surveyed[number].seams
+            self._rank[number] = {pair: rank for rank, pair in enumerate(pairs)}
+        return self._rank[number]
 
     def _gluing(self) -> list[tuple[int, int]]:
         """It says which splits are to be decoded as one: those across which a frame lies that no life has whole."""
@@ -242,7 +262,7 @@ class _Chain:
             met |= {pair for pair, time in deadlines.items() if left.last_ns is not None and left.last_ns >= time}
             wrong = any(left.entered.get(pair) != (stand[pair][1] if pair in stand else None) for pair in met)
             if wrong or first != work.first:
-                entries = {pair: stand[pair][2] for pair in sorted(met) if pair in stand}
+                entries = {pair: life for pair, (_, _, life) in stand.items() if pair in met}
                 again[number] = work._replace(entries=dict(entries), first=first)
                 lows = [stand[pair][0] for pair, life in entries.items() if is_thin(life)]
                 if lows and min(lows) >= 0:
@@ -250,11 +270,13 @@ class _Chain:
             first = left.opened
             last = left.last if left.last.number else last
             for pair, digest in left.digests.items():
+                if pair in stand and stand[pair][1] != digest:  # it was used, so others were before it
+                    del stand[pair]
                 stand[pair] = number, digest, left.lives[pair]
                 deadlines.pop(pair, None)
                 if pair in left.deadlines:
                     deadlines[pair] = left.deadlines[pair]
-        self.state = State({pair: life for pair, (_, _, life) in sorted(stand.items())}, first, last)
+        self.state = State({pair: life for pair, (_, _, life) in stand.items()}, first, last)
         return [again[number] for number in sorted(again)]
 
 

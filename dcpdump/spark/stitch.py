@@ -60,7 +60,7 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
     for way in (0, 1):
         old, new, end = before.streams[way], after.streams[way], ends[way]
         if not loud[way]:
-            stream = _listened(old, new)
+            stream = _listened(old, _heard_of(old, new, end, ends[1 - way]))
             if stream is None:
                 return None
             streams.append(stream)
@@ -69,7 +69,7 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
         cut = before.splitters[way]
         if not _even(old, end) or cut is None or before.ended:
             return None
-        streams.append(_moved_stream(old, new))
+        streams.append({**_moved_stream(old, new), "last_ack": _heard_of(old, new, end, ends[1 - way])})
         if cut["state"] == "_search" and end.foreign:
             searched = _searched(cut, new["offset"], (seam.ends[::-1] if turned else seam.ends)[way])
             if searched is None or after.framed[way]:
@@ -137,9 +137,15 @@ def _loud(slots: Slots) -> bool:
     return bool(said or slots["_fin"] or slots["_ended"] or slots["_reset_at"] is not None)
 
 
-def _listened(old: Slots, new: Slots) -> Slots | None:
+def _heard_of(old: Slots, new: Slots, end: Beginning, other: Beginning) -> int:
+    """It gives what was last acknowledged: before the split, if nothing was in it."""
+    told = new["last_ack"] != end.seq or other.first_ack is not None
+    ack: int = new["last_ack"] if told else old["last_ack"]
+    return ack
+
+
+def _listened(old: Slots, ack: int) -> Slots | None:
     """It lets a silent direction hear what the other one acknowledged."""
-    ack = new["last_ack"]
     if ack in (_NEVER, old["last_ack"]):
         return old
     if old["_ready"] < 0 and (old["_base"] is not None or old["answers"] or old["_first_ack"] is None):
@@ -155,7 +161,8 @@ def _even(old: Slots, end: Beginning) -> bool:
         and old["deadline"] is None
         and not old["waiting"]
         and (old["_acked"] or 0) <= old["offset"]
-        and (old["last_ack"] == _NEVER or distance(old["_ready"], old["last_ack"]) <= 0)
+        and old["last_ack"] != _NEVER
+        and distance(old["_ready"], old["last_ack"]) <= 0
     )
 
 
@@ -228,7 +235,6 @@ def _moved_stream(old: Slots, new: Slots) -> Slots:
         "joined_late": old["joined_late"],
         "_since": old["_since"],
         "_now": new["_now"] or old["_now"],
-        "last_ack": old["last_ack"] if new["last_ack"] == _NEVER else new["last_ack"],
         "_acked": max(acked) if acked else None,
         "_top": max(old["_top"], new["_top"] + base),
         "_fin": None if new["_fin"] is None else new["_fin"]._replace(offset=new["_fin"].offset + base),
