@@ -4,11 +4,13 @@ A session can be told later what another one has learnt since: the features that
 requests that it saw answered.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dcpdump.columnar.runs import RunSession
 from dcpdump.spark.life import Slots, session_slots
 from dcpdump.wire.frame import Frame
+from dcpdump.wire.resync import Streams
 from dcpdump.wire.session import _CONTROL, _MARKER, _STAT, _STREAM_REQ, Understood
 from dcpdump.wire.value import Meaning
 
@@ -23,6 +25,7 @@ class Effects(NamedTuple):
     settled: frozenset[Request]  #: requests that were made or answered
     restarted: frozenset[int]  #: opaques whose last seqno counts no more
     granted: frozenset[int]  #: opaques of controls that were accepted
+    doubtful: bool  #: something was asked after that was not seen, and what came of it may have come otherwise
 
     def turned(self) -> "Effects":
         """It gives the same effects with the two directions exchanged."""
@@ -63,12 +66,25 @@ class WatchedSession(RunSession):
         self._settled: set[Request] = set()
         self._restarted: set[int] = set()
         self._granted: set[int] = set()
+        self._doubtful = False
 
     def effects(self) -> Effects:
         """It gives what it has learnt."""
         return Effects(
-            session_slots(self), frozenset(self._settled), frozenset(self._restarted), frozenset(self._granted)
+            session_slots(self),
+            frozenset(self._settled),
+            frozenset(self._restarted),
+            frozenset(self._granted),
+            self._doubtful,
         )
+
+    def asked(self, streams: Streams) -> Streams:
+        """It lets a splitter ask for streams, and notes when it asks for one that may have been before."""
+        return _Asked(self, streams)
+
+    def doubt(self, opaque: int | None = None) -> None:
+        """It hears that nothing was known of an opaque (or of any)."""
+        self._doubtful |= opaque not in self._restarted
 
     def _ask(self, frame: Frame, number: int, direction: int) -> None:
         header = frame.header
@@ -87,3 +103,40 @@ class WatchedSession(RunSession):
         if header.opcode == _CONTROL and not header.word:
             self._granted.add(header.opaque)
         return understood
+
+
+class _Asked(Mapping[int, int]):
+    """The streams of a connection, as a splitter asks for them; they are their own mapping."""
+
+    def __init__(self, session: WatchedSession, streams: Streams) -> None:
+        self._session = session
+        self._asked = streams
+
+    @property
+    def streams(self) -> Mapping[int, int]:
+        return self
+
+    @property
+    def complete(self) -> bool:
+        return self._asked.complete
+
+    def last_seqno(self, opaque: int) -> int | None:
+        found = self._asked.last_seqno(opaque)
+        if found is None:
+            self._session.doubt(opaque)
+        return found
+
+    def __getitem__(self, opaque: int) -> int:
+        streams = self._asked.streams
+        if opaque not in streams:
+            self._session.doubt()
+        return streams[opaque]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._asked.streams)
+
+    def __len__(self) -> int:
+        count = len(self._asked.streams)
+        if not count:
+            self._session.doubt()
+        return count

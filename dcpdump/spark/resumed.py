@@ -13,6 +13,7 @@ from dcpdump.net.connections import _Half
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import Connection, flow_of, reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.spark.effects import WatchedSession
 from dcpdump.spark.life import (
     Life,
     session_of,
@@ -97,7 +98,8 @@ class Resumed(Watching):
             runs._schedule(half)
 
     def _streams_of(self, conversation: _Conversation) -> Streams:
-        return _Streams(self, conversation)
+        streams, session = _Streams(self, conversation), conversation.session
+        return session.asked(streams) if isinstance(session, WatchedSession) else streams
 
     def lives(self, *, thin: bool) -> list[Life]:
         """It gives all connections as they are now, the least recently used first."""

@@ -97,6 +97,8 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
         )
     if before.session is None:
         return None
+    if seam.effects.doubtful:
+        return None
     effects = seam.effects.turned() if turned else seam.effects
     session = effects.upon(_heard(before.session, straddling))
     return before._replace(
