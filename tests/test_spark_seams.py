@@ -16,6 +16,8 @@ from tests.captures import Record, pcap
 from tests.columnar_rows import files
 from tests.packets import ACK, MILLISECOND, PSH, TcpTalk, flow, renumbered, vlan
 from tests.splitting import cut, whole
+from tests.strategies import damaged, sent
+from tests.test_columnar_twins import talk
 
 modest = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 COLLECTIONS = 0x12
@@ -155,6 +157,20 @@ def test_a_document_larger_than_a_life_keeps_is_decoded_with_its_beginning() -> 
     found = cut(packets, [50, 90, 120])
     assert found.rows == whole(packets).rows
     assert len(found.works) < 5  # some splits are read as one
+
+
+@modest
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.one_of(sent().map(lambda frame: frame.data), damaged())), max_size=5),
+    st.sampled_from([40, 1448]),
+    st.sampled_from([None, False, True]),
+    st.integers(0, 1 << 30),
+)
+def test_frames_of_the_table_and_damaged_ones_are_the_same_in_splits(
+    said: list[tuple[int, bytes]], segment: int, hello: bool | None, seed: int
+) -> None:
+    packets = talk(said, segment, hello, 5)
+    assert cut(packets, some_cuts(packets, seed, 5)).rows == whole(packets).rows
 
 
 def test_keys_are_read_as_hello_of_an_earlier_split_granted() -> None:

@@ -13,7 +13,9 @@ from dcpdump.capture import open_capture, timeline
 from dcpdump.net.packet import Packet
 from dcpdump.spark.plan import plan_splits
 from dcpdump.spark.split import Piece, Source, Split, planned
+from dcpdump.spark.survey import survey_split
 from dcpdump.spark.testimony import Judging
+from dcpdump.spark.work import Work
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.captures import Pcapng, Record, pcap, pcapng
@@ -153,6 +155,20 @@ def test_captures_of_object_storage_are_read_through_their_opener(tmp_path: Path
     assert plan.first_ns == traffic[0].ts_ns
     assert [source.divisible for source in plan.sources] == [True, False]
     assert len(plan.splits) == round(len(held["memory://a.pcap"]) / 50_000) + 1
+
+
+def test_a_disk_that_fails_in_the_middle_is_damage(tmp_path: Path, traffic: list[Packet]) -> None:
+    data = pcap(records(traffic), nano=True)
+    path = written(tmp_path / "one.pcap", data)
+
+    class Failing(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() > len(data) // 2:
+                raise OSError(5, "Input/output error")
+            return super().read(size)
+
+    surveyed = survey_split(Work(0, (Split((Piece(path),)),), {}), lambda _: Failing(data[: len(data) // 2 + 1]))
+    assert surveyed.read[0][0].problems[0] == "this cannot be read: Input/output error"
 
 
 def test_pieces_of_a_datagram_in_two_splits_are_found(tmp_path: Path) -> None:

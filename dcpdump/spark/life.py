@@ -57,12 +57,12 @@ class Life(NamedTuple):
 
     def packed(self) -> bytes:
         """It packs itself, to be kept or sent."""
-        return self.number.to_bytes(8, "big") + zlib.compress(pickle.dumps(self[1:], 5), 1)
+        return self.number.to_bytes(8, "big") + bytes([self.thin]) + zlib.compress(pickle.dumps(self[1:], 5), 1)
 
     @classmethod
     def unpacked(cls, data: bytes) -> "Life":
         """It reads what ``packed`` wrote."""
-        return cls(int.from_bytes(data[:8], "big"), *pickle.loads(zlib.decompress(data[8:])))
+        return cls(int.from_bytes(data[:8], "big"), *pickle.loads(zlib.decompress(data[9:])))
 
     def digest(self) -> bytes:
         """It gives the same few bytes for lives that go on in the same way."""
@@ -77,6 +77,11 @@ def renumbered(packed: bytes, number: int) -> bytes:
 def number_of(packed: bytes) -> int:
     """It gives the number of a packed life."""
     return int.from_bytes(packed[:8], "big")
+
+
+def is_thin(packed: bytes) -> bool:
+    """It says whether a packed life has not all that is under way in it."""
+    return bool(packed[8])
 
 
 def pair_of(key: bytes) -> bytes:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.life import Life, number_of, renumbered
+from dcpdump.spark.life import Life, is_thin, number_of, renumbered
 from dcpdump.spark.plan import Group, Plan
 from dcpdump.spark.stitch import recounted, stitched
 from dcpdump.spark.work import BEGINNING, Exit, Pair, Seam, State, Surveyed, Work
@@ -216,11 +216,6 @@ class Seams:
             for pair, life in work.entries.items():
                 if life is not None:
                     coming[pair] = Life.unpacked(life).digest()
-
-
-def is_thin(packed: bytes) -> bool:
-    """It says whether a packed life has not all that is under way in it."""
-    return Life.unpacked(packed).thin
 
 
 def verify(works: Sequence[Work], decode: Decoding, *, begin: State | None = None) -> State:
