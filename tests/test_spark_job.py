@@ -1,9 +1,6 @@
 """The pipeline on Spark: whatever the files and the splits, the rows are those of one machine that reads everything."""
 
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,24 +107,3 @@ def test_spark_reads_the_tables(spark: "SparkSession", tmp_path: Path) -> None:
         row["name"] == "DCP_MUTATION" for row in found(tmp_path, "frames")
     )
     assert [str(row["date"]) for row in frames.select("date").distinct().collect()] == ["2025-11-20"]
-
-
-def test_executors_of_their_own_give_the_same_rows_and_nothing_on_standard_output(tmp_path: Path) -> None:
-    pyspark = pytest.importorskip("pyspark", reason="Spark is not installed: no cluster is tested")
-    home = Path(pyspark.__file__).parent / "work"  # a cluster on one machine leaves its logs there
-    if not os.access(home.parent, os.W_OK):
-        pytest.skip("Spark's own folder cannot be written: no cluster is tested")
-    before = set(home.iterdir()) if home.exists() else set()
-    folder = archives.rotated(tmp_path / "in", archives.records(600), 3)
-    words = [sys.executable, "-m", "dcpdump", "pipeline", str(folder), "-o", str(tmp_path / "spark"), "--split", "200k"]
-    words += ["--master", "local-cluster[2,1,768]", "--conf", "spark.executor.memory=768m", "--capture-id", "x"]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True)
-    finally:
-        for left in set(home.iterdir()) - before if home.exists() else set():
-            shutil.rmtree(left)
-    run(f"dcpdump pipeline {folder} -o {tmp_path}/local --engine local -q")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert len(done.stderr.splitlines()) == 2
-    for table in TABLES:
-        assert found(tmp_path / "spark", table) == found(tmp_path / "local", table)

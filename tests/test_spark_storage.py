@@ -1,5 +1,7 @@
 """Captures and tables in object storage, against a server of S3 on this machine."""
 
+import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.console import run
-from tests.tables import exported, ordered
+from tests.tables import exported, found, ordered
 
 SAMPLES = ("replica", "damage", "slow-consumer")
 
@@ -109,14 +111,30 @@ def test_captures_and_tables_may_be_in_object_storage(archive: str, bucket: str,
     )
 
 
-def test_tasks_of_spark_read_and_write_object_storage(archive: str, bucket: str, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
-    words = ["pipeline", archive, "-o", f"s3://{bucket}/spark", "--capture-id", "x", "--split", "8k"]
-    words += ["--engine", "spark", "--master", "local[2]", "-q"]
+@pytest.fixture
+def cluster() -> Iterator[str]:
+    """The master of a cluster on this machine; the logs that it leaves are taken away."""
+    pyspark = pytest.importorskip("pyspark", reason="Spark is not installed: no cluster is tested")
+    logs = Path(pyspark.__file__).parent / "work"
+    if not os.access(logs.parent, os.W_OK):
+        pytest.skip("Spark's own folder cannot be written: no cluster is tested")
+    before = set(logs.iterdir()) if logs.exists() else set()
+    yield "local-cluster[2,1,768]"
+    for left in set(logs.iterdir()) - before if logs.exists() else set():
+        shutil.rmtree(left)
+
+
+def test_executors_of_their_own_read_and_write_object_storage_and_say_nothing(
+    archive: str, bucket: str, cluster: str, tmp_path: Path
+) -> None:
+    words = ["pipeline", archive, "-o", f"s3://{bucket}/spark", "--capture-id", "x", "--split", "8k", "-q"]
+    words += ["--master", cluster, "--conf", "spark.executor.memory=768m"]
     done = subprocess.run([sys.executable, "-m", "dcpdump", *words], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (4, "", "")
     assert stored(f"{bucket}/spark", "frames") == named(exported(expected(tmp_path), "frames"), archive)
-    assert len(stored(f"{bucket}/spark", "streams")) == 3
+    run(f"dcpdump pipeline {archive} -o {tmp_path}/local --engine local -q")
+    for table in ("gaps", "files", "streams", "findings"):
+        assert stored(f"{bucket}/spark", table) == found(tmp_path / "local", table), table
 
 
 def test_a_second_run_leaves_only_its_own_rows_and_nothing_beside(archive: str, bucket: str) -> None:
@@ -131,8 +149,6 @@ def test_a_second_run_leaves_only_its_own_rows_and_nothing_beside(archive: str, 
 
 def test_a_glob_chooses_among_objects(archive: str, tmp_path: Path) -> None:
     assert run(f"dcpdump pipeline '{archive}/*e*.pcap' -o {tmp_path}/out --engine local -q").code == 4
-    from tests.tables import found
-
     names = {row["path"].rpartition("/")[2] for row in found(tmp_path / "out", "files")}
     assert names == {"replica.pcap", "damage.pcap", "slow-consumer.pcap"}
 

@@ -3,11 +3,15 @@
 Where ``spark-submit`` started this process, its word holds: the master, Java and Python are those of the cluster.
 """
 
+import logging
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTRA = "pip install 'dcpdump[spark]'"
+_PATIENCE = 10  #: seconds that Java has to end
 _QUIET = Path(__file__).with_name("log4j2.properties")
 #: What suits a job of some minutes; --conf has the last word.
 _LEAN = {
@@ -60,18 +65,19 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         builder = builder.master(where)
     for name, value in {**_LEAN, **(_LOCAL if here else {}), **(conf or {})}.items():
         builder = builder.config(name, value)
-    with _surroundings(submitted=submitted, here=here):
+    with _surroundings(submitted=submitted, here=here), _undisturbed():
         try:
             spark = builder.getOrCreate()
         except Exception as error:
             raise DcpdumpError(
                 f"Spark did not start: {_first_line(error)}", where or "", "--debug tells more"
             ) from error
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark set one of its own
         try:
             yield spark
         finally:
-            spark.stop()
-            _let_java_go()
+            _end(spark)
 
 
 @contextmanager
@@ -97,18 +103,41 @@ def _surroundings(*, submitted: bool, here: bool) -> Iterator[None]:
         shutil.rmtree(room, ignore_errors=True)
 
 
-def _let_java_go() -> None:
-    """It ends the gateway to Java, so that the next session starts with a Java of its own."""
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """It keeps Spark from answering an interruption itself, and from telling the user of it."""
+    here = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        if here and handler is not None:
+            signal.signal(signal.SIGINT, handler)
+
+
+def _end(spark: "SparkSession") -> None:
+    """It ends a session and its Java, so that the next one starts with a Java of its own."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
+    with suppress(Py4JError, OSError):  # Java may have ended before, or be in the middle of something
+        spark.stop()
     if gateway is None:
         return
-    gateway.shutdown()
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
     if gateway.proc is not None:
         gateway.proc.stdin.close()
-        gateway.proc.wait()
+        try:
+            gateway.proc.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
     SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._active_spark_context = None
 
 
 def _need(*names: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from dcpdump.errors import DcpdumpError
+from dcpdump.errors import OutputError
 from dcpdump.spark.place import open_binary, place
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class Rounds:
     @contextmanager
     def _watched(self, name: str, tasks: int) -> Iterator[None]:
         """It tells how far the tasks are, as long as they run."""
+        from py4j.protocol import Py4JError
+
         if self._progress is None:
             yield
             return
@@ -91,7 +93,10 @@ class Rounds:
 
         def watch() -> None:
             while not done.wait(0.5):
-                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                try:
+                    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                except (OSError, Py4JError):  # Java ended, which the other thread tells
+                    return
                 progress(name, sum(stage.numCompletedTasks for stage in stages if stage is not None), tasks)
 
         thread = threading.Thread(target=watch, daemon=True)
@@ -104,8 +109,14 @@ class Rounds:
             progress(name, tasks, tasks)
 
 
-def _told(error: Exception) -> DcpdumpError:
+def _told(error: Exception) -> OutputError:
     """It says in a sentence what a task died of."""
+    from py4j.protocol import Py4JError
+
+    if isinstance(error, (OSError, Py4JError)) and not hasattr(error, "java_exception"):
+        return OutputError(
+            "the Java that Spark runs on ended", "", "--conf spark.driver.memory=4g gives it more memory"
+        )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if ": " in line and not line.startswith(("at ", "File "))]
-    return DcpdumpError(f"a task failed: {causes[-1] if causes else type(error).__name__}", "", "--debug tells more")
+    return OutputError(f"a task failed: {causes[-1] if causes else type(error).__name__}", "", "--debug tells more")
