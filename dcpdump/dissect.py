@@ -99,6 +99,11 @@ class Dissector:
         """The memory that open frames and what is known of streams take. Asking costs a step for each connection."""
         return sum(conversation.held for conversation in self._conversations.values())
 
+    @property
+    def connections(self) -> Connections:
+        """The connections that the packets belong to."""
+        return self._connections
+
     def feed(self, packet: Packet) -> list[Record]:
         """It takes the next packet."""
         deliveries = self._connections.feed(packet)
@@ -131,11 +136,13 @@ class Dissector:
             if isinstance(event, Bytes):
                 if splitter is None:
                     splitter = self._splitter(conversation, direction, late=event.joined_late)
+                    splitter.begin(event.offset)
                     conversation.protocol = conversation.protocol or _protocol(event.data)
                 cuts = splitter.feed(event.data, _where(event.seen))
             elif isinstance(event, Gap):
                 if splitter is None:
                     splitter = self._splitter(conversation, direction, late=True)
+                    splitter.begin(event.offset)
                 if any(conversation.framed):
                     self.tally.lost_bytes += event.length or 0
                 before = splitter.held

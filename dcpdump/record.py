@@ -6,7 +6,7 @@ All names and their types are read off the protocol table; nothing about an opco
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from dcpdump.escape import safe
@@ -58,11 +58,19 @@ class Record:
 def iso_time(ts_ns: int) -> str:
     """It writes a time as ISO 8601 in UTC, with microseconds, or nanoseconds where they say more."""
     seconds, ns = divmod(ts_ns, _NS)
-    try:
-        day = (_EPOCH + timedelta(seconds=seconds)).isoformat()
-    except OverflowError:  # a capture can claim any year; the calendar ends with 9999
+    moment = _iso_second(seconds)
+    if not moment:
         return f"{ts_ns} ns after 1970"
-    return f"{day}.{ns:09d}Z" if ns % 1000 else f"{day}.{ns // 1000:06d}Z"
+    return f"{moment}.{ns:09d}Z" if ns % 1000 else f"{moment}.{ns // 1000:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _iso_second(seconds: int) -> str:
+    """It writes a time without its fraction; frames of one second follow one another."""
+    try:
+        return (_EPOCH + timedelta(seconds=seconds)).isoformat()
+    except OverflowError:  # a capture can claim any year; the calendar ends with 9999
+        return ""
 
 
 def seqnos(frame: Frame) -> Iterator[int]:

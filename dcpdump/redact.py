@@ -6,13 +6,11 @@ system data (hosts and ports). The same text gives the same hash as long as the 
 of one document can still be told to belong together; texts of less than four bytes may collide.
 """
 
-import hmac
 import json
 import re
-from base64 import urlsafe_b64encode
 from dataclasses import replace
-from hashlib import sha256
 
+from dcpdump.pseudonym import Pseudonyms
 from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds
 from dcpdump.wire.body import Body
@@ -30,13 +28,13 @@ class Redactor:
     """It turns records into such that may be shown to others. ``salt`` keys the hashes."""
 
     def __init__(self, salt: bytes, *, full: bool = False) -> None:
-        self._salt = salt
+        self._pseudonyms = Pseudonyms(salt)
         self._classes = _FULL if full else _PARTIAL
         self._full = full
 
     def record(self, record: Record) -> Record:
         """It gives the record with everything hashed that is of a redacted class."""
-        damaged = _damaged(record.frame)
+        damaged = is_damaged(record.frame)
         frame = self._frame(record.frame, record.meaning, damaged)
         meaning = self._meaning(record.frame, record.meaning, damaged)
         if not self._full:
@@ -46,11 +44,7 @@ class Redactor:
 
     def hash(self, text: bytes) -> bytes:
         """It gives the keyed hash of a text: as long as the text, printable."""
-        out = b""
-        while len(out) < len(text):
-            block = hmac.new(self._salt, len(out).to_bytes(8, "big") + text, sha256).digest()
-            out += urlsafe_b64encode(block)[:42]
-        return out[: len(text)]
+        return self._pseudonyms.text(text)
 
     def text(self, text: str, holds: Holds) -> str:
         """It gives a text as it may be shown, by whose data it is."""
@@ -149,8 +143,8 @@ class Redactor:
         return f"{self.hash(host.encode()).decode()}:{self.hash(port.encode()).decode()}" if end else ""
 
 
-def _damaged(frame: Frame) -> bool:
-    """Whether lengths contradict each other or the table: then a key may stand where a number is read."""
+def is_damaged(frame: Frame) -> bool:
+    """It says whether lengths contradict each other or the table: then a key may stand where a number is read."""
     return frame.layout.version == "?" or any(
         problem.needs is not None and (problem.end > problem.start or problem.has == 0) for problem in frame.problems
     )

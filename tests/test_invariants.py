@@ -23,7 +23,7 @@ from dcpdump.record import Json, as_json
 from dcpdump.wire.encode import encode
 from tests.captures import Pcapng, Record, pcap
 from tests.console import run
-from tests.packets import MILLISECOND, TcpTalk, renumbered
+from tests.packets import ACK, FIN, MILLISECOND, TcpTalk, renumbered
 from tests.strategies import cut
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
@@ -376,3 +376,13 @@ def test_every_prefix_and_every_flip_of_a_small_capture_ends_with_a_documented_c
                 codes.add(printed.code)
                 assert "Traceback" not in printed.err
     assert codes == {0, 3, 4}
+
+
+def test_offsets_go_on_behind_a_fin_that_was_not_the_last_word() -> None:
+    dice = random.Random(3)
+    sent = frames(6, dice)
+    talk = TcpTalk(segment=100_000).send(0, b"".join(sent[:3]))
+    talk.write(0, flags=FIN | ACK).write(1, flags=FIN | ACK)
+    talk.send(0, b"".join(sent[3:])).fin()
+    rows, _ = dissected(talk.packets)
+    assert [row["offset"] for row in rows] == [sum(map(len, sent[:number])) for number in range(len(sent))]

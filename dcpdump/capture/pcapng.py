@@ -23,12 +23,12 @@ BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer one is passed over, never in
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
 _NEEDED = frozenset((INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET))
 _SILENT = frozenset((4, 9, 0xBAD, 0x40000BAD, 0x80000001))  # names, journal, custom, process information
-_FIXED = {SECTION: 16, INTERFACE: 8, OLD_PACKET: 20, SIMPLE_PACKET: 4, PACKET: 20, STATISTICS: 12}
+FIXED = {SECTION: 16, INTERFACE: 8, OLD_PACKET: 20, SIMPLE_PACKET: 4, PACKET: 20, STATISTICS: 12}
 
 _FLAGS, _DROP_COUNT = 2, 4  # options of a packet
 _IF_DROP, _OS_DROP = 5, 7  # options of statistics
 _new = tuple.__new__  # Packet(...) takes twice as long
-_ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
+ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
 class Pcapng:
@@ -38,7 +38,7 @@ class Pcapng:
         self._window = window
         self._health = health
         self._salvage = salvage
-        self._section = Section(_ORDERS[window.peek(12)[8:12]])
+        self._section = Section(ORDERS[window.peek(12)[8:12]])
         self.appended = False  #: it ended because a pcap begins where the window stands
 
     def packets(self) -> Iterator[Packet]:
@@ -109,12 +109,12 @@ class Pcapng:
         window = self._window
         head = window.data[window.at : window.at + 12]
         if head[:4] == PCAPNG_MAGIC:
-            order = _ORDERS.get(head[8:12])
+            order = ORDERS.get(head[8:12])
             if order is None:
                 return SECTION, 0, "is a section header without a byte order"
             self._section = Section(order)
         kind, length = unpack_from(self._section.order + "II", head)
-        if length < 12 + _FIXED.get(kind, 0) or length % 4:
+        if length < 12 + FIXED.get(kind, 0) or length % 4:
             return kind, length, f"has an impossible length, {length:,} bytes"
         if length > BLOCK_LIMIT:
             return (
@@ -154,7 +154,7 @@ class Pcapng:
         """Read a block's body, of which a part may be missing at the end of the file."""
         health, where = self._health, self._window.offset
         section = self._section
-        if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET) and len(body) >= _FIXED[kind]:
+        if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET) and len(body) >= FIXED[kind]:
             return self._packet(kind, body, whole)
         if not whole:
             there = 8 + len(body)
@@ -299,14 +299,14 @@ class Pcapng:
         """Say whether a block begins at the window: its two lengths must agree, which chance seldom does."""
         window = self._window
         head = window.peek(12)
-        order = _ORDERS.get(head[8:12]) if head[:4] == PCAPNG_MAGIC else self._section.order
+        order = ORDERS.get(head[8:12]) if head[:4] == PCAPNG_MAGIC else self._section.order
         if head[:4] in MAGICS:
             major, minor = unpack_from(MAGICS[head[:4]][0] + "HH", head, 4)
             return major == 2 and minor in (3, 4)
         if order is None:
             return False
         kind, length = unpack_from(order + "II", head)
-        if length < 12 + _FIXED.get(kind, 0) or length % 4 or length > BLOCK_KEPT:
+        if length < 12 + FIXED.get(kind, 0) or length % 4 or length > BLOCK_KEPT:
             return False
         if window.need(length) < length:
             return False

@@ -70,8 +70,10 @@ class Tracing(LedgerReading):
         for row, key in keys(part):
             if matches(Record(0, BLANK, Meaning(key=key), None)):
                 met[part.first + row] = record_of(part, row)
-        for row, record in part.records.items():
-            if _DOCUMENT[record.frame.header.opcode] and not record.frame.magic.response and matches(record):
+        for row in part.records:
+            may = row in part.odd or _DOCUMENT[int(part.header.opcode[row])]
+            record = part.record(row) if may else None
+            if record is not None and not record.frame.magic.response and matches(record):
                 met[part.first + row] = record
 
     @property

@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "flow": ("dcpdump.cli.flow:flow", "Keep the books of flow control: who blocked whom, and when."),
     "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
+    "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
+    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
     "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
 }

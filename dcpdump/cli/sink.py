@@ -55,6 +55,11 @@ class Sink:
         """Whether people see the output as it comes."""
         return self._final is None and sys.stdout.isatty()
 
+    @property
+    def part(self) -> str | None:
+        """The path of the file that is to appear, meanwhile; None where nothing is to."""
+        return None if self._part is None else str(self._part)
+
     def write(self, text: str) -> None:
         """It takes text, to be written when there is enough of it, or at the next flush."""
         self._pending.append(text)
@@ -84,6 +89,20 @@ class Sink:
             self.abandon()
             where = str(self._final) if self._final else "standard output"
             raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where) from error
+
+    def write_pieces(self, pieces: Iterable[bytes]) -> int:
+        """It writes bytes that come in many small pieces, and gives how many there were."""
+        pending: list[bytes] = []
+        size = count = 0
+        for piece in pieces:
+            count += 1
+            pending.append(piece)
+            size += len(piece)
+            if size >= _BLOCK:
+                self.write_encoded(b"".join(pending))
+                pending, size = [], 0
+        self.write_encoded(b"".join(pending))
+        return count
 
     def __enter__(self) -> "Sink":
         return self

@@ -116,8 +116,9 @@ class FrameTable:
                 found[keyed] = wanted.by_key(values.keys(planned[keyed]).to_pylist())
                 good &= found
             keep[planned] = good
-        accepts = wanted.whole.accepts
-        keep[rows] = [accepts(record) for record in part.records.values()]
+        keep[rows] = False
+        undecided = wanted.undecided(part)
+        keep[undecided] = [wanted.whole.accepts(part.record(row)) for row in undecided]
         return keep, values
 
     def _record(self, part: Part, row: int) -> Record:
@@ -215,10 +216,10 @@ class FrameTable:
 
     def _put_records(self, columns: Columns, part: Part, keep: Array, place: Array) -> None:
         found: dict[str, tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
-        for row, record in part.records.items():
+        for row in part.records:
             if not keep[row]:
                 continue
-            at = int(place[row])
+            record, at = part.record(row), int(place[row])
             if self._redactor is not None:
                 record = self._redactor.record(record)
             for name, value in row_of(record, self._value_bytes).items():

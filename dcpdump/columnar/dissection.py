@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.columnar.block import NO_TIME, Block
+from dcpdump.columnar.later import Later
 from dcpdump.columnar.memory import Planned
 from dcpdump.columnar.part import Ends, Part
 from dcpdump.columnar.pending import Cutting, Pending
@@ -24,7 +25,9 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.seqnum import MASK
 from dcpdump.net.tcp import ACK
 from dcpdump.record import Record
+from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.session import Asked
 from dcpdump.wire.split import Cut, FrameSplitter
 
 #: A stretch shorter than this is not worth doing at once.
@@ -254,6 +257,7 @@ class Dissection(Dissector):
     def _understand(self, part: Part, talkers: dict[int, _Conversation]) -> None:
         """It goes through a part connection by connection: what no plan took frame by frame, the rest at once."""
         planned = Planned(part)
+        overheard = _overheard(part)
         self.tally.dcp_frames += planned.dcp
         owners = np.array([ends.connection for ends in part.places])[part.place]
         for number, conversation in talkers.items():
@@ -264,6 +268,9 @@ class Dissection(Dissector):
             begin = 0
             for at in np.flatnonzero(~planned.mask[rows]).tolist():
                 row = int(rows[at])
+                if overheard[row]:
+                    self._overhear(session, conversation, part, row)
+                    continue
                 raw = part.raw(row)
                 if session.heeds(raw.header):
                     planned.remember(session, rows[begin:at])
@@ -271,6 +278,35 @@ class Dissection(Dissector):
                 direction = part.places[part.place[row]].direction
                 part.records[row] = self._record(conversation, direction, raw, part.first + row)
             planned.remember(session, rows[begin:])
+
+    def _overhear(self, session: RunSession, conversation: _Conversation, part: Part, row: int) -> None:
+        """It remembers a frame that is no concern of DCP by its header; decoding it can wait."""
+        header, number = part.header, part.first + row
+        opcode, word = int(header.opcode[row]), int(header.word[row])
+        ends, ts = part.places[part.place[row]], int(part.ts_ns[row])
+        asked = None
+        if not _RESPONSE[header.magic[row]]:
+            asked = Asked(number, None if ts == NO_TIME else ts, word)
+        request = session.overhear(ends.direction, opcode, int(header.opaque[row]), asked)
+        vbucket = word if asked else request.vbucket if request else None
+        src, dst = conversation.ends[ends.direction]
+        place = ends.connection, ends.direction, src, dst
+        part.records[row] = Later(number, vbucket, request, *place, self._show_secrets)
+
+
+#: Messages that change nothing of what is known of a connection: only their names are known.
+_NEIGHBOUR = np.array([not (find(op).known or find(op).secret or find(op).name == UNKNOWN_NAME) for op in range(256)])
+_PLAIN_MAGIC = np.isin(np.arange(256), (0x80, 0x81, 0x18))
+_RESPONSE = np.isin(np.arange(256), (0x81, 0x18))
+
+
+def _overheard(part: Part) -> Array:
+    """It says which frames are whole, sound, and no concern of DCP."""
+    header = part.header
+    found: Array = _NEIGHBOUR[header.opcode] & _PLAIN_MAGIC[header.magic] & (header.datatype <= 7)
+    found &= (header.value >= 0) & (part.weak == 0)
+    found[list(part.odd)] = False
+    return found
 
 
 class _Streams:

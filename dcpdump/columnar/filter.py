@@ -27,6 +27,7 @@ class Masks:
 
     whole: FrameFilter
     header: tuple[HeaderMask, ...] = ()
+    any_frame: tuple[HeaderMask, ...] = ()  #: of those, the ones that are true of every frame, planned or not
     seqno: Ranges | None = None
     collection: Ranges | None = None
     key: Clause | None = None
@@ -47,6 +48,19 @@ class Masks:
                 keep &= part.ts_ns != NO_TIME
                 keep &= (part.ts_ns >= moment) if instant is self.since else (part.ts_ns <= moment)
         return keep
+
+    def undecided(self, part: Part) -> list[int]:
+        """It gives the rows with records that the filter for records has to be asked about."""
+        if not len(part.records) or not self.any_frame:
+            return list(part.records)
+        rows = np.fromiter(part.records, np.int64, len(part.records))
+        keep = np.ones(len(part), bool)
+        for mask in self.any_frame:
+            keep &= mask(part)
+        keep |= _SERVER[part.header.magic]  # their opcodes are a space of their own
+        keep[list(part.odd)] = True  # of those not even the header may be there
+        found: list[int] = rows[keep[rows]].tolist()
+        return found
 
     def by_fields(self, group: Group) -> Array:
         """It says which frames' fields are wanted."""
@@ -81,6 +95,7 @@ def masks(
     return Masks(
         whole,
         header,
+        tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts and name in _OF_ANY_FRAME),
         parse_ranges("--seqno", texts["seqno"]) if "seqno" in texts else None,
         parse_ranges("--collection", texts["collection"], 0xFFFFFFFF) if "collection" in texts else None,
         clauses.by_key(texts["key"]) if "key" in texts else None,
@@ -145,6 +160,10 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
     "host": _place(clauses.by_host),
     "port": _place(clauses.by_port),
 }
+
+
+_OF_ANY_FRAME = frozenset({"opcode", "opaque", "connection", "host", "port"})
+_SERVER = np.isin(np.arange(256), (0x82, 0x83))
 
 
 def _inside(ranges: Ranges, numbers: Array) -> Array:

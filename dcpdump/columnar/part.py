@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dcpdump.columnar.block import NO_TIME
+from dcpdump.columnar.later import Later
 from dcpdump.columnar.plan import Array, Group, Headers, Plan, overlapping
 from dcpdump.record import Record
 from dcpdump.redact import Redactor
@@ -90,7 +91,7 @@ class Part:
     inferred: Array
     underlying: Array  #: the datatype may describe a value that was left out
     odd: dict[int, RawFrame]  #: by row: frames that are not whole
-    records: dict[int, Record]  #: by row: what no plan took
+    records: dict[int, Record | Later]  #: by row: what no plan took
 
     def __len__(self) -> int:
         return len(self.start)
@@ -106,6 +107,13 @@ class Part:
         at = np.minimum(self.start + HEADER_LENGTH + 1, max(0, len(self.data) - 2))
         ids: Array = overlapping(self.view, np.dtype(">u2"))[at].astype(np.int64)
         return ids
+
+    def record(self, row: int) -> Record:
+        """It gives the record of a frame that no plan took."""
+        found = self.records[row]
+        if isinstance(found, Later):
+            found = self.records[row] = found.record(self.raw(row))
+        return found
 
     def raw(self, row: int) -> RawFrame:
         """It cuts one frame out, for the decoder of one frame."""

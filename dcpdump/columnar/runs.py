@@ -25,6 +25,7 @@ from dcpdump.wire.session import (
     _STREAM_REQ,
     _UNDERLYING_DATATYPE,
     MAX_STREAMS,
+    Asked,
     Session,
 )
 from dcpdump.wire.split import FrameSplitter
@@ -180,6 +181,16 @@ class RunSession(Session):
         """Whether this frame changes what is remembered of others, or is read in the light of it."""
         streamed = find(header.opcode).streamed
         return self.features is None or streamed or header.opcode in (_HELLO, _OPEN, _STREAM_REQ)
+
+    def overhear(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
+        """It hears of a message that is no concern of DCP: of a request, or (None) of a response.
+
+        It gives the request that the response answers.
+        """
+        if asked is None:
+            return self._waiting.pop((1 - direction, opcode, opaque), None)
+        self._await(direction, opcode, opaque, asked)
+        return None
 
     @property
     def underlying_datatype(self) -> bool:

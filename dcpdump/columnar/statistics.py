@@ -162,9 +162,9 @@ class Statistics:
         found: dict[int, list[int]] = {}
         wanted = part.records.keys() & set(rows) if len(rows) < len(part) else part.records.keys()
         for row in wanted:
-            record = part.records[row]
-            if record.latency_ns is not None and record.latency_ns >= 0:
-                found.setdefault(record.frame.header.opcode, []).append(record.latency_ns // 1000)
+            asked, ts = part.records[row].request, int(part.ts_ns[row])
+            if asked is not None and asked.ts_ns is not None and ts != NO_TIME and ts >= asked.ts_ns:
+                found.setdefault(int(part.header.opcode[row]), []).append((ts - asked.ts_ns) // 1000)
         for opcode, latencies in found.items():
             self.latencies.setdefault(opcode, Distribution()).add(np.array(latencies, np.int64))
 

@@ -57,6 +57,15 @@ class ByteStream(Reassembly):
         """The memory that waiting and remembered bytes take."""
         return self._backlog.cost + self._aside + self._history.size
 
+    @property
+    def settled(self) -> bool:
+        """Whether ``offset_of`` is final for all that was fed so far."""
+        return self._base is not None and not self._gathering and self._stray is None
+
+    def offset_of(self, seq: int) -> int:
+        """It gives the offset of a sequence number near those that were seen last."""
+        return self._offset_of(seq)
+
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, segment: Segment, seen: Seen) -> list[Event]:

@@ -73,6 +73,11 @@ class Connections:
         """The memory that the bytes of all directions take. Asking costs a step for each direction."""
         return sum(half.stream.held for half in self._halves.values())
 
+    def find(self, key: bytes) -> tuple[Connection, int, ByteStream] | None:
+        """It finds the living connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
+        half = self._halves.get(key)
+        return None if half is None else (half.connection, half.direction, half.stream)
+
     def feed(self, packet: Packet) -> list[Delivery]:
         """It takes the next packet, and gives what it made known."""
         counts = self.counts

@@ -167,15 +167,16 @@ def wanted_rows(part: Part, wanted: Masks) -> list[int]:
     rows: list[int] = (keep & taken).nonzero()[0].tolist()
     if wanted.key is not None or wanted.collection is not None or wanted.problems:
         rows = [row for row in rows if wanted.whole.accepts(record_of(part, row))]
-    others = [row for row, record in part.records.items() if wanted.whole.accepts(record)]
+    others = list(part.records)
+    if wanted.whole.clauses:
+        others = [row for row in wanted.undecided(part) if wanted.whole.accepts(part.record(row))]
     return sorted(rows + others) if others else rows
 
 
 def record_of(part: Part, row: int) -> Record:
     """It gives one frame of a part as a record, for everything that is not done in columns."""
-    known = part.records.get(row)
-    if known is not None:
-        return known
+    if row in part.records:
+        return part.record(row)
     frame = decode(part.raw(row))
     state = int(part.collections[row])
     meaning = interpret(

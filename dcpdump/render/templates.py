@@ -72,46 +72,50 @@ def _table(plan: Plan, framed: bool, columns: Columns, view: View) -> list[str]:
     narrow = max(7, *(len(row.place) for row in rows))
     values = [0] * len(columns.row) if plan.value is not None else columns.value_length
     ends = (columns.key_length + key_at).tolist()
-    key_places = [table.span(key_at, end) if end > key_at else "" for end in ends]
+    spans = {end: table.span(key_at, end) if end > key_at else "" for end in set(ends)}
+    key_places = [spans[end] for end in ends]
     value_places = [
-        table.span(end, length) if value else ""
+        "" if not value else f"({end}-{length - 1})" if value > 1 else f"({end})"
         for end, length, value in zip(ends, columns.length, values, strict=True)
     ]
     widths = [max(narrow, len(key), len(value)) for key, value in zip(key_places, value_places, strict=True)]
     heads = _heads(plan, rows, label, widths)
     json = [f" ({name})" if name else "" for name in _DATATYPES] if plan.message.document else [""] * 8
+    known = {both: _spoken_collection(*both) for both in set(zip(columns.collection, columns.inferred, strict=True))}
     key_label, value_label, limit = f"{'Key':<{label}} ", f"{'Value':<{label}} ", view.value_bytes
     out: list[str] = []
-    for place, head, width, key_place, value_place, key, collection, inferred, value, plain, length, datatype in zip(
+    for place, head, width, key_place, value_place, key, owner, value, plain, length, datatype in zip(
         _places(columns, view),
         heads,
         widths,
         key_places,
         value_places,
         columns.key,
-        columns.collection,
-        columns.inferred,
+        [known[both] for both in zip(columns.collection, columns.inferred, strict=True)],
         columns.value,
         columns.plain_length,
         values,
         columns.datatype.tolist(),
         strict=True,
     ):
-        text = place + head
+        key_line = value_line = ""
         if key_place:
-            if collection >= 0:
-                key += f" (collection 0x{collection:x}{', inferred' if inferred else ''})"
-            text += f"{key_label}{key_place.ljust(width)}: {key}".rstrip() + "\n"
+            key_line = f"{key_label}{key_place:<{width}}: {key}{owner}".rstrip() + "\n"
         if length:
             if limit is not None and plain > limit:
-                value += f"… +{plain - limit:,} B"
+                value = f"{value}… +{plain - limit:,} B"
             meant = json[datatype]
             if datatype & SNAPPY and meant:
                 meant = f"{meant[:-1]}, {length:,} bytes on the wire)"
             value = value + meant if value else meant[1:]
-            text += f"{value_label}{value_place.ljust(width)}: {value}".rstrip() + "\n"
-        out.append(text + "\n")
+            value_line = f"{value_label}{value_place:<{width}}: {value}".rstrip() + "\n"
+        out.append(f"{place}{head}{key_line}{value_line}\n")
     return out
+
+
+def _spoken_collection(number: int, inferred: bool) -> str:
+    """It says which collection a key is in; nothing where it says none."""
+    return f" (collection 0x{number:x}{', inferred' if inferred else ''})" if number >= 0 else ""
 
 
 class _Row(NamedTuple):

@@ -20,9 +20,11 @@ from dcpdump.check.rules.shape import value as soundness
 from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar import laid
 from dcpdump.columnar.dissection import Lost
+from dcpdump.columnar.later import Later
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array, all_plans
 from dcpdump.columnar.text import faulty_json
+from dcpdump.record import Record
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
@@ -124,7 +126,7 @@ class Judging:
     def _numbered(self, part: Part) -> Part:
         """It counts frames over the whole input."""
         first, self._frames = self._frames + 1, self._frames + len(part)
-        records = {row: replace(record, number=first + row) for row, record in part.records.items()}
+        records = {row: _with_number(record, first + row) for row, record in part.records.items()}
         return replace(part, first=first, records=records)
 
     def _learn(self, step: Sight | Burst) -> None:
@@ -136,6 +138,10 @@ class Judging:
             found = self._referee.feed(step)
         for finding in found:
             self.fold.add(finding)
+
+
+def _with_number(record: Record | Later, number: int) -> Record | Later:
+    return record._replace(number=number) if isinstance(record, Later) else replace(record, number=number)
 
 
 def slim(part: Part) -> Part:

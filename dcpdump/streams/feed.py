@@ -1,9 +1,10 @@
 """Feed: parts of frames in, sights out, in the order of the frames. The ledger's only door to columns."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.dissection import Dissection, Lost
 from dcpdump.columnar.key import prefixes
+from dcpdump.columnar.later import Later
 from dcpdump.columnar.part import YES, Part
 from dcpdump.columnar.plan import Array, Group
 from dcpdump.net.connections import Delivery
@@ -30,6 +32,10 @@ _NOTHING = Shape("", (), {}, -1)
 _MARKER, _MUTATION = 0x56, 0x57
 _IN_ORDER = (_MUTATION, 0x58, 0x59)
 _DOCUMENTS = frozenset(_IN_ORDER)
+
+
+_NO_LOSSES: Mapping[int, int] = MappingProxyType({})
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> list[Sight]:
@@ -102,16 +108,16 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
     )
     out: list[Sight] = list(map(Sight._make, columns))
     for row, record in part.records.items():
-        if at[row] >= 0:
+        if at[row] >= 0 and not isinstance(record, Later):
             out[at[row]] = sight_of(record)
     return out
 
 
-def steps(part: Part, *, closely: int = 0) -> list[Sight | Burst]:
+def steps(part: Part, *, closely: int = 0, losses: Mapping[int, int] = _NO_LOSSES) -> list[Sight | Burst]:
     """It gives the sights of a part, documents of one stream that follow one another as bursts.
 
     ``closely``: only plain mutations, with a closer look at them; each frame whose number is a multiple of this
-    stands alone, as does the first of a snapshot.
+    stands alone, as does the first of a snapshot. ``losses``: rows, and what was lost before them.
     """
     count, header = len(part), part.header
     document, seqno = np.zeros(count, bool), np.zeros(count, np.uint64)
@@ -121,6 +127,7 @@ def steps(part: Part, *, closely: int = 0) -> list[Sight | Burst]:
             document[group.rows] = _plain(group) if closely else True
             seqno[group.rows] = group.column("by_seqno")
     document &= (part.weak == 0) & (part.gap_before == 0) & (part.ts_ns != NO_TIME)
+    document[list(losses)] = False
     if closely:
         opens = np.concatenate(([False], header.opcode[:-1] == _MARKER))
         document &= (header.datatype <= JSON) & ~opens & ((np.arange(count) + part.first) % closely != 0)
@@ -131,9 +138,13 @@ def steps(part: Part, *, closely: int = 0) -> list[Sight | Burst]:
     begins = np.flatnonzero(np.concatenate(([True], ~goes_on))) if count else _NO_ROWS
     ends = np.append(begins[1:], count)
     burst = ends - begins > 1
-    alone = iter(sights(part, documents=bool(closely), rows=begins[~burst]))
+    single = sights(part, documents=bool(closely), rows=begins[~burst])
+    for row, length in losses.items():
+        at = int(np.searchsorted(begins[~burst], row))
+        single[at] = single[at]._replace(gap_before=length)
     if not burst.any():
-        return list(alone)
+        return list(single)
+    alone = iter(single)
     kinds: list[Array] = []
     for opcode in _IN_ORDER:
         mine = header.opcode == opcode
@@ -217,29 +228,32 @@ def keys(part: Part) -> Iterator[tuple[int, bytes]]:
         yield row, part.data[begin:end]
 
 
-_NO_ROWS = np.zeros(0, np.int64)
-
-
 def with_losses(part: Part, seen: list[Sight], lost: list[Lost]) -> list[Lost]:
-    """It marks in ``seen`` losses of unknown size, which no frame's ``gap_before`` tells; gives those yet to come.
+    """It marks in ``seen`` losses of unknown size, which no frame's ``gap_before`` tells; gives those yet to come."""
+    found, later = losses_in(part, lost)
+    for row, length in found.items():
+        seen[row] = seen[row]._replace(gap_before=length)
+    return later
 
-    A loss stands before the first frame of its direction that begins behind it.
+
+def losses_in(part: Part, lost: list[Lost]) -> tuple[dict[int, int], list[Lost]]:
+    """It gives the rows before which bytes were lost that their ``gap_before`` does not tell, and how many.
+
+    With it, the losses yet to come. A loss stands before the first frame of its direction that begins behind it.
     """
+    found: dict[int, int] = {}
     later: list[Lost] = []
     places = {(ends.connection, ends.direction): number for number, ends in enumerate(part.places)}
     for loss in lost:
         place = places.get((loss.ends.connection, loss.ends.direction))
-        if place is None:
-            later.append(loss)
-            continue
-        after = np.flatnonzero((part.place == place) & (part.offset >= loss.gap.offset))
+        after = _NO_ROWS
+        if place is not None:
+            after = np.flatnonzero((part.place == place) & (part.offset >= loss.gap.offset))
         if not len(after):
             later.append(loss)
-            continue
-        row = int(after[0])
-        if not seen[row].gap_before:
-            seen[row] = seen[row]._replace(gap_before=loss.gap.length or UNKNOWN_LOSS)
-    return later
+        elif not part.gap_before[after[0]]:
+            found.setdefault(int(after[0]), loss.gap.length or UNKNOWN_LOSS)
+    return found, later
 
 
 def _stream_ids(part: Part) -> Array:
@@ -298,9 +312,13 @@ class Feed:
     def steps(self, parts: Sequence[Part]) -> list[Sight | Burst]:
         """It does the same, with bursts where nothing needs to be put in order."""
         in_order = self._orderly(parts)
-        if self._lost or self._order.holds or self._waits or not in_order:
+        if self._order.holds or self._waits or not in_order:
             return list(self._sights(parts, in_order))
-        return [step for part in parts for step in steps(part, closely=self._closely)]
+        found: list[Sight | Burst] = []
+        for part in parts:
+            losses, self._lost = losses_in(part, self._lost)
+            found += steps(part, closely=self._closely, losses=losses)
+        return found
 
     def _orderly(self, parts: Sequence[Part]) -> bool:
         """It hears of parts, and says whether their times never go back."""

@@ -124,10 +124,12 @@ class Session:
                 self._seqnos.pop(header.opaque, None)
         acknowledged = header.opcode == _MARKER and (frame.get("snapshot_type") or 0) & _ACKNOWLEDGE
         if frame.message.replies or acknowledged:
-            if len(self._waiting) >= MAX_OUTSTANDING:
-                del self._waiting[next(iter(self._waiting))]
-            where = frame.raw.where
-            self._waiting[direction, header.opcode, header.opaque] = Asked(number, where.ts_ns, header.word)
+            self._await(direction, header.opcode, header.opaque, Asked(number, frame.raw.where.ts_ns, header.word))
+
+    def _await(self, direction: int, opcode: int, opaque: int, asked: Asked) -> None:
+        if len(self._waiting) >= MAX_OUTSTANDING:
+            del self._waiting[next(iter(self._waiting))]
+        self._waiting[direction, opcode, opaque] = asked
 
     def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Understood:
         header = frame.header

@@ -84,6 +84,10 @@ class FrameSplitter:
         """The bytes that wait here for the rest of a frame, lost ones in it included."""
         return len(self._data)
 
+    def begin(self, offset: int) -> None:
+        """It hears where in its direction the first byte that it gets stands; without this, at its beginning."""
+        self._offset = offset
+
     def feed(self, data: bytes, where: Where = NOWHERE) -> list[Cut]:
         """It takes the next bytes; ``where`` is the packet that brought them."""
         if self.foreign:

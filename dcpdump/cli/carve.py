@@ -1,0 +1,80 @@
+"""dcpdump carve: captures → the packets of chosen frames, as one pcapng."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from dcpdump import __version__
+from dcpdump.capture import expand, open_capture, timeline
+from dcpdump.capture.remarks import Remarks
+from dcpdump.capture.transcript import Transcript
+from dcpdump.capture.write import PcapngWriter
+from dcpdump.cli import exit as code
+from dcpdump.cli.options import Size, note, selection, selection_options
+from dcpdump.cli.sink import Sink
+from dcpdump.cli.summary import damage_lines, nothing_found, status_of
+from dcpdump.errors import CaptureError
+from dcpdump.net.limits import DEFAULT
+from dcpdump.share.carving import Carving
+
+
+@click.command()
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@selection_options(captures=True)
+@click.option("-w", "--write", "out", required=True, metavar="OUT", help="The pcapng to write; - is standard output.")
+@click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
+@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
+def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: bool, **options: Any) -> int:
+    """Write the packets that carry chosen frames, and those that are needed to understand them.
+
+    Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the
+    requests of the frames' streams. Reading OUT with the same filter gives the same frames; their numbers, and
+    those of packets and connections, are other ones, and what lies between them counts as lost. The set-up has the
+    login: redact OUT before you share it.
+    """
+    chosen = selection(options)
+    paths = expand(captures)
+    inputs = [open_capture(path) for path in paths]
+    for capture in inputs:
+        if not capture.rereadable:
+            raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
+    limits = replace(DEFAULT, memory=memory)
+    with Sink(out, force=force, inputs=paths) as sink:
+        carving = Carving(inputs, chosen.accepts, chosen.count, chosen.begin, limits)
+        carving.survey()
+        if not carving.dissector.tally.frames:
+            what, hint = nothing_found(carving.dissector)
+            raise CaptureError(what, "", hint)
+        if not carving.frames:
+            found = f"{carving.dissector.tally.frames:,} frames"
+            raise CaptureError(f"no frame of the input matches; nothing was written ({found} were looked at)")
+        carving.settle()
+        packets = sink.write_pieces(_pieces(carving, paths))
+    for line in damage_lines(inputs):
+        note(line)
+    status = status_of(carving.dissector, inputs)
+    if carving.incomplete:
+        note(f"dcpdump: warning: of {carving.incomplete:,} connections the frames decode otherwise in {out}")
+        status = code.DAMAGED
+    if not quiet:
+        frames = f"{carving.frames:,} of {carving.dissector.tally.frames:,} frames"
+        note(f"{out}: {frames} · {packets:,} of {carving.dissector.balance.packets:,} packets")
+    return status
+
+
+def _pieces(carving: Carving, paths: Sequence[str]) -> Iterator[bytes]:
+    """It gives the packets as they are written, with what their captures say of them."""
+    writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
+    transcripts = {path: Transcript(path) for path in paths}
+    remarks = {path: Remarks() for path in paths}
+    begun = False
+    for packet in timeline(list(transcripts.values())):
+        said = remarks[packet.file].of(packet, transcripts[packet.file].taken())
+        if choice.of(packet) is None:
+            continue
+        piece = writer.packet(packet, said.interface, said.comments)
+        yield piece if begun else writer.header() + piece
+        begun = True

@@ -1,0 +1,163 @@
+"""dcpdump redact: captures → captures that may be given to others."""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from dcpdump.capture import expand, open_capture
+from dcpdump.cli.options import Size, note
+from dcpdump.cli.sink import Sink
+from dcpdump.cli.summary import damage_lines, nothing_found, status_of
+from dcpdump.errors import CaptureError, OutputError
+from dcpdump.net.limits import DEFAULT
+from dcpdump.pseudonym import Pseudonyms
+from dcpdump.share.redaction import Flaw, Redaction
+from dcpdump.share.spool import Spool
+
+
+@click.command()
+@click.argument("captures", nargs=-1, required=True, metavar="IN…")
+@click.option("-w", "--write", "out", required=True, metavar="OUT", help="The file to write; of several, the folder.")
+@click.option(
+    "--level",
+    type=click.Choice(["partial", "full"]),
+    default="partial",
+    show_default=True,
+    help="full: names (buckets, collections, connections, agents, hosts) and addresses (IP, MAC) too.",
+)
+@click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
+@click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help="The salt, from a file.")
+@click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
+@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
+def redact(
+    captures: tuple[str, ...],
+    out: str,
+    level: str,
+    salt: str | None,
+    salt_file: str | None,
+    force: bool,
+    memory: int,
+    quiet: bool,
+) -> int:
+    """Write captures that may be shared: keys, values, xattrs and credentials replaced at equal length.
+
+    OUT has the same records with the same times and lengths; framing, seqnos, opaques and CAS stay, and so do
+    valid checksums, JSON and Snappy. Equal keys stay equal. Whatever is not understood (bytes in no frame, other
+    protocols, TLS, comments of a pcapng) is blanked or left out.
+
+    The result is read back before it appears: no key and no value of 8 bytes or more may be anywhere in it, and
+    it must decode to the same frames.
+    """
+    paths = expand(captures)
+    inputs = [open_capture(path) for path in paths]
+    for capture in inputs:
+        if not capture.rereadable:
+            raise CaptureError("redaction reads its input twice", capture.name, "save it to a file first")
+    words = Pseudonyms(_salt(salt, salt_file))
+    folder = os.path.dirname(os.path.abspath(out))
+    if not os.path.isdir(folder):
+        raise OutputError("there is no such folder", folder)
+    with Spool(folder) as spool:
+        redaction = Redaction(inputs, words, spool, full=level == "full", limits=replace(DEFAULT, memory=memory))
+        with ExitStack() as stack:
+            sinks = _sinks(stack, paths, out, force)
+            redaction.survey()
+            if redaction.dissector.tally.frames == 0:
+                what, hint = nothing_found(redaction.dissector)
+                raise CaptureError(what, "", hint)
+            for path, sink in zip(paths, sinks, strict=True):
+                sink.write_pieces(redaction.write(path))
+            parts = [sink.part or "" for sink in sinks]
+            _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
+    for line in damage_lines(inputs):
+        note(line)
+    if not quiet:
+        _tell(redaction, out)
+    return status_of(redaction.dissector, inputs)
+
+
+def _salt(text: str | None, file: str | None) -> bytes:
+    if text is not None:
+        salt = text.encode()
+    elif file is not None:
+        try:
+            salt = Path(file).read_bytes().strip()
+        except OSError as error:
+            raise click.UsageError(f"--salt-file: cannot read {file}: {(error.strerror or '').lower()}") from error
+    else:
+        return secrets.token_bytes(32)
+    if not salt:
+        raise click.UsageError("the salt is empty")
+    return salt
+
+
+def _sinks(stack: ExitStack, paths: Sequence[str], out: str, force: bool) -> list[Sink]:
+    """It opens the file that is to appear; of several inputs, the files of a folder that is."""
+    if out.endswith((".gz", ".zst", ".xz", ".bz2", ".lz4")):
+        raise click.UsageError(f"{out}: the result is not compressed; give it another name, and compress it afterwards")
+    if len(paths) == 1 and not os.path.isdir(out):
+        sink = stack.enter_context(Sink(out, force=force, inputs=paths))
+        if sink.part is None:
+            raise OutputError("the result must be a file: it is read back before it is given away", out)
+        return [sink]
+    names = [os.path.basename(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise click.UsageError("two of the inputs have the same name, and both would be written to one folder")
+    if os.path.exists(out):
+        raise OutputError("the output exists already", out, "name a folder that is not there yet")
+    part = tempfile.mkdtemp(prefix=f".{os.path.basename(out)}.", suffix=".part", dir=os.path.dirname(out) or ".")
+    stack.push(_Folder(part, out))
+    return [stack.enter_context(Sink(os.path.join(part, _plain(name)))) for name in names]
+
+
+def _plain(name: str) -> str:
+    """It gives a name without what says that it is compressed."""
+    stem, suffix = os.path.splitext(name)
+    return stem if suffix in (".gz", ".zst", ".xz", ".bz2", ".lz4") else name
+
+
+class _Folder:
+    """A folder that appears under its name if all went well, and else not at all."""
+
+    def __init__(self, part: str, out: str) -> None:
+        self._part, self._out = part, out
+
+    def __enter__(self) -> "_Folder":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            shutil.rmtree(self._part)
+            return
+        try:
+            os.rename(self._part, self._out)
+        except OSError as failed:
+            shutil.rmtree(self._part)
+            raise OutputError(f"cannot write: {(failed.strerror or '').lower()}", self._out) from failed
+
+
+def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
+    """It lets nothing appear that is not proved."""
+    if flaw is None:
+        return
+    hint = "nothing was written"
+    if flaw.survivor and level == "partial":
+        hint += "; it may be in a name that stays: --level full replaces names too"
+    raise OutputError(f"the result is not fit to be shared: {flaw.text}", out, hint)
+
+
+def _tell(redaction: Redaction, out: str) -> None:
+    tally, net = redaction.dissector.tally, redaction.dissector.balance
+    blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes
+    note(f"{out}: {tally.frames:,} frames in {net.packets:,} packets · {blanked:,} B of payload in no frame are blank")
+    for what, count in redaction.left_out.items():
+        note(f"left out of pcapng: {count:,} {what}")
+    note("proved: no key or value of 8 bytes or more is in it, and it decodes to the same frames")

@@ -1,0 +1,51 @@
+"""Pseudonyms: texts that stand for others. Equal texts have equal ones, of the same length; a salt keys them.
+
+Without the salt nobody can tell which text a pseudonym stands for, nor try candidates. Texts of less than four
+bytes may share one.
+"""
+
+from hashlib import sha256, shake_128
+
+_SIGNS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_ALPHABET = bytes(_SIGNS[byte % 64] for byte in range(256))
+_LETTERS = bytes(_SIGNS[byte % 52] for byte in range(256))
+_DIGITS = bytes(b"123456789"[byte % 9] for byte in range(256))
+
+
+class Pseudonyms:
+    """It makes the pseudonyms of one salt."""
+
+    def __init__(self, salt: bytes) -> None:
+        self._salt = sha256(salt).digest()
+
+    def noise(self, text: bytes, size: int) -> bytes:
+        """It gives ``size`` bytes that depend on a text and the salt."""
+        return shake_128(self._salt + text).digest(size)
+
+    def text(self, text: bytes) -> bytes:
+        """It gives a text of as many letters, digits, ``-`` and ``_``."""
+        return self.noise(text, len(text)).translate(_ALPHABET)
+
+    def letters(self, text: bytes) -> bytes:
+        """It gives a text of as many letters: neither JSON nor a number."""
+        return self.noise(text, len(text)).translate(_LETTERS)
+
+    def json(self, text: bytes) -> bytes:
+        """It gives JSON of the same length: a string, or a digit where there is no room for one."""
+        if len(text) < 2:
+            return self.noise(text, len(text)).translate(_DIGITS)
+        return b'"' + self.noise(text, len(text) - 2).translate(_ALPHABET) + b'"'
+
+    def credential(self, size: int) -> bytes:
+        """It gives what stands for any credential of a length: it tells nothing of it, not even to who has the salt."""
+        return self.noise(b"credential", size).translate(_LETTERS)
+
+
+def digits(noise: bytes) -> bytes:
+    """It turns noise into digits from 1 to 9."""
+    return noise.translate(_DIGITS)
+
+
+def letters(noise: bytes) -> bytes:
+    """It turns noise into letters."""
+    return noise.translate(_LETTERS)

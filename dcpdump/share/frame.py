@@ -1,0 +1,229 @@
+"""Frames: a frame's bytes as they may be given away. Lengths and numbers stay; texts become others, as long.
+
+What a layout explains is kept or replaced by whose data it is; what nothing explains is zeros.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dcpdump.pseudonym import Pseudonyms
+from dcpdump.record import Record
+from dcpdump.redact import is_damaged
+from dcpdump.share.value import conceal_strings, conceal_value, hidden_texts
+from dcpdump.spec.field import Blob, Field, Holds
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import SNAPPY
+from dcpdump.wire.frame import FieldValue, Frame, Section
+from dcpdump.wire.json_text import parse_json
+from dcpdump.wire.key import SEPARATOR, read_prefix
+from dcpdump.wire.value import Meaning
+
+#: Texts shorter than this are everywhere by chance.
+TELLING = 8
+_CONTROL, _STAT = 0x5E, 0x10
+_PARTIAL = frozenset({Holds.USER})
+_FULL = _PARTIAL | {Holds.BUCKET, Holds.META, Holds.SYSTEM}
+_NAMES = {
+    "user": Holds.USER,
+    "tracing": Holds.USER,
+    "privilege": Holds.META,
+    "collection_name": Holds.META,
+    "scope_name": Holds.META,
+}
+#: Parts of a structure that are neither numbers nor texts of anybody.
+_STRUCTURE = frozenset({"frame_info", "flatbuffers"})
+_MECHANISM = re.compile(rb"PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512)")
+_WORD = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
+#: What controls are set to, but for names.
+_SETTING = re.compile(rb"[0-9.]+|true|false|high|medium|low|true_with_seqno_advanced|round-robin|sequential")
+
+
+class Concealed(NamedTuple):
+    """A frame that may be given away."""
+
+    data: bytes
+    secrets: list[bytes]  #: what it no longer says: texts that must be nowhere
+
+
+class Concealer:
+    """It conceals frames. ``full``: names too, of buckets, collections, connections, agents and hosts."""
+
+    def __init__(self, words: Pseudonyms, *, full: bool = False) -> None:
+        self._words = words
+        self._classes = _FULL if full else _PARTIAL
+
+    def conceal(self, record: Record) -> Concealed:
+        """It gives the bytes of a frame, as many as before, and what they no longer say."""
+        frame = record.frame
+        data = bytearray(frame.raw.data)
+        secrets: list[bytes] = []
+        damaged, kept = is_damaged(frame) and not _known_bug(frame), 0
+        if damaged:
+            kept = _end_of_numbers(frame)
+            data[kept:] = bytes(max(0, len(data) - kept))
+        for field in frame.fields:
+            if isinstance(field.field, Blob):
+                wire = frame.raw.data[field.start : field.end]
+                other = None if damaged and field.start >= kept else self._blob(record, field, wire)
+                if other is not None:
+                    data[field.start : field.end] = other
+                if bytes(data[field.start : field.end]) != wire or damaged:
+                    secrets += _hidden(record, field, wire)
+        for start, end in frame.raw.holes:
+            data[start:end] = bytes(end - start)
+        return Concealed(bytes(data), [text for text in secrets if len(text) >= TELLING])
+
+    def _hides(self, holds: Holds) -> bool:
+        return holds in self._classes
+
+    def _blob(self, record: Record, field: FieldValue, wire: bytes) -> bytes | None:
+        """It gives what is to stand in the place of bytes, or None to leave them."""
+        frame, name = record.frame, field.field.name
+        if name in _STRUCTURE:
+            return None
+        if name in _NAMES:
+            return self._words.text(wire) if self._hides(_NAMES[name]) else None
+        if name == "frame_info_data":
+            size = _tag_size(frame, field, wire)
+            return wire[:size] + bytes(len(wire) - size)
+        if field.section is Section.KEY:
+            return self._key(frame, record.meaning, wire)
+        if field.group == "items":
+            return self._item(frame, field, wire)
+        if field.section is Section.VALUE:
+            return self._value(frame, record.meaning, wire)
+        return bytes(len(wire))
+
+    # -- keys ---------------------------------------------------------------------------------------------
+
+    def _key(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes | None:
+        message = frame.message
+        if message.secret or frame.header.opcode == _CONTROL:
+            known = _MECHANISM if message.secret else _WORD
+            return None if known.fullmatch(wire) else self._words.text(wire)
+        if frame.header.opcode == _STAT and not frame.magic.response and not self._hides(Holds.META):
+            group, space, rest = wire.partition(b" ")  # "key user::1 5" asks for a document's
+            return group + space + self._words.text(rest)
+        if not self._hides(message.key_holds):
+            return None
+        name = meaning.collection_name
+        if name is not None:
+            return self._preview(wire, len(name))
+        size = len(wire) - len(meaning.key) if meaning.key is not None else 0
+        if not size and message.collection_key and (meaning.collection_inferred or read_prefix(wire) is None):
+            return self._unsure(wire)
+        return wire[:size] + self._words.text(wire[size:])
+
+    def _preview(self, wire: bytes, size: int) -> bytes:
+        """It conceals a key that begins with the name of its collection."""
+        name, rest = wire[:size], wire[size:]
+        separator = SEPARATOR if rest.startswith(SEPARATOR) else b""
+        name = self._words.text(name) if self._hides(Holds.META) else name
+        return name + separator + self._words.text(rest[len(separator) :])
+
+    def _unsure(self, wire: bytes) -> bytes:
+        """It conceals a key of which nobody knows whether it begins with a collection's id.
+
+        Later keys are read by what this one could be, so it goes on to look as it does.
+        """
+        if 0x20 <= wire[0] <= 0x7E:
+            return self._words.text(wire)
+        prefix = read_prefix(wire)
+        if prefix is None or prefix.size > 1:
+            size = len(wire) if prefix is None else prefix.size - 1
+            high = bytes(byte | 0x80 for byte in self._words.noise(wire, size))
+            if prefix is not None and not prefix.fault:
+                high = wire[:size]  # an id of several bytes that may well be one
+            return high + wire[size : size + 1] + self._words.text(wire[size + 1 :])
+        return wire[:1] + self._words.text(wire[1:])
+
+    def _item(self, frame: Frame, field: FieldValue, wire: bytes) -> bytes:
+        """It conceals the key or the value of one record of a cache transfer."""
+        if field.field.name == "key":  # it always begins with a collection's id
+            prefix = read_prefix(wire)
+            if prefix is None:
+                return self._unsure(wire) if wire else wire
+            return wire[: prefix.size] + self._words.text(wire[prefix.size :])
+        return conceal_value(self._words, wire, _datatype(frame, field))
+
+    # -- values -------------------------------------------------------------------------------------------
+
+    def _value(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes | None:
+        message, words, datatype = frame.message, self._words, frame.header.datatype
+        if isinstance(frame.layout.value, tuple):
+            return bytes(len(wire))  # it should have had a structure
+        holds = Holds.USER if frame.layout.version == "error" else message.value_holds
+        if message.secret:
+            return words.json(bytes(len(wire))) if _is_json(wire) else words.credential(len(wire))
+        if frame.header.opcode == _CONTROL:
+            plain = _SETTING.fullmatch(wire) or not self._hides(holds)
+            return None if plain else words.text(wire)
+        if holds is Holds.NOTHING:
+            return words.letters(wire) if message.json and meaning.document is None else None
+        if not self._hides(holds):
+            return None
+        if frame.value is None:  # a part of it was lost
+            return words.letters(wire)
+        if holds is Holds.USER:
+            judged = message.document and not frame.magic.response
+            if meaning.document is not None and not datatype & SNAPPY:
+                return words.json(wire)
+            if judged and meaning.body is not None and meaning.body.value == wire and meaning.hints:
+                return words.text(wire)  # the datatype tells of bytes that are not there
+            return conceal_value(words, wire, datatype)
+        if datatype & SNAPPY:
+            return conceal_value(words, wire, datatype)
+        return conceal_strings(words, wire) if _is_json(wire) else words.text(wire)
+
+
+def _known_bug(frame: Frame) -> bool:
+    """Whether all that is wrong is the length of framing extras that servers forget, where the stream id is read."""
+    return frame.layout.version != "?" and all(
+        (problem.start, problem.end, problem.needs, problem.has) == (2, 3, 3, 0)
+        for problem in frame.problems
+        if problem.needs is not None and problem.end > problem.start
+    )
+
+
+def _tag_size(frame: Frame, field: FieldValue, wire: bytes) -> int:
+    """It gives the bytes of a frame info's tag that begin a field: of one that claims more bytes than there are."""
+    broken = any((problem.start, problem.end) == (field.start, field.end) for problem in frame.problems)
+    return min(len(wire), 1 + (wire[0] >> 4 == 15) + (wire[0] & 15 == 15)) if broken else 0
+
+
+def _end_of_numbers(frame: Frame) -> int:
+    """It gives the end of what surely is no key, though lengths contradict each other: extras as long as they ought."""
+    extras = [field for field in frame.fields if field.section is Section.EXTRAS]
+    fits = frame.layout.version != "?" and all(isinstance(field.field, Field) for field in extras)
+    if not fits or sum(field.end - field.start for field in extras) != frame.header.extras_length:
+        return HEADER_LENGTH
+    return extras[-1].end if extras else HEADER_LENGTH
+
+
+def _hidden(record: Record, field: FieldValue, wire: bytes) -> Iterator[bytes]:
+    """It gives the texts that a field held."""
+    key = record.meaning.key
+    if field.section is Section.KEY and key is not None and wire.endswith(key):
+        yield key
+    elif field.section is Section.VALUE and field.field.name == "value":
+        yield from hidden_texts(wire, _datatype(record.frame, field))
+    else:
+        yield wire
+
+
+def _datatype(frame: Frame, field: FieldValue) -> int:
+    """It gives the datatype that a field's item, or else its frame, has."""
+    if field.group == "items":
+        for other in frame.fields:
+            if (other.group, other.item, other.field.name) == ("items", field.item, "datatype"):
+                return other.value if isinstance(other.value, int) else 0
+    return frame.header.datatype
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        parse_json(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,215 @@
+"""Redaction: captures → captures that may be given away, and the proof that they may.
+
+It reads twice: first to learn what every byte of every stream is, then to write each record again, in which the
+same bytes of a stream are the same wherever they come. At last it reads what was written, and proves that it holds
+none of the texts that were concealed, and exactly the frames that it should.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dcpdump.capture import Capture, timeline
+from dcpdump.capture.copyist import Copyist
+from dcpdump.capture.transcript import Transcript
+from dcpdump.dissect import Dissector, _Conversation
+from dcpdump.net.anatomy import Anatomy, anatomy
+from dcpdump.net.checksum import PLACES, mend, pseudo_header
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.packet import Packet
+from dcpdump.net.tcp import PROTOCOL
+from dcpdump.pseudonym import Pseudonyms
+from dcpdump.record import Record
+from dcpdump.redact import is_damaged
+from dcpdump.share.address import Addresses
+from dcpdump.share.frame import Concealer
+from dcpdump.share.packet import conceal_packet, header_to_share
+from dcpdump.share.places import NOWHERE, Places, Split, stream_number
+from dcpdump.share.search import Search
+from dcpdump.share.spool import Spool
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.split import TORN_HEADER, Cut, FrameSplitter
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Why a result may not be given away: what was found in it, and where."""
+
+    text: str
+    survivor: bool  #: a concealed text was found
+
+
+class _Survey(Dissector):
+    """A dissector that remembers where headers were torn or damaged: what is left of them tells where frames are."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits, show_secrets=True)
+        self.torn: dict[int, list[tuple[int, int]]] = {}  #: by stream: from, to
+        self.late: set[int] = set()  #: streams that begin somewhere
+        self.framed: set[int] = set()  #: streams that have frames, and so are none of another protocol
+
+    def _splitter(self, conversation: _Conversation, direction: int, *, late: bool) -> FrameSplitter:
+        if late:
+            self.late.add(stream_number(conversation.connection.number, direction))
+        return super()._splitter(conversation, direction, late=late)
+
+    def _records(self, conversation: _Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
+        number = stream_number(conversation.connection.number, direction)
+        for cut in cuts:
+            if isinstance(cut, RawFrame):
+                self.framed.add(number)
+            elif cut.why == TORN_HEADER or (not cut.offset and number not in self.late):
+                stop = cut.offset + min(cut.length, HEADER_LENGTH)
+                self.torn.setdefault(number, []).append((cut.offset, stop))
+        return super()._records(conversation, direction, cuts)
+
+
+class Redaction:
+    """``survey``, then ``write`` each capture, then ``prove`` what was written."""
+
+    def __init__(
+        self, captures: Sequence[Capture], words: Pseudonyms, spool: Spool, *, full: bool, limits: Limits = DEFAULT
+    ) -> None:
+        self.dissector = _Survey(limits)
+        self.left_out: Counter[str] = Counter()  #: of what pcapngs say in words
+        self._captures = captures
+        self._spool = spool
+        self._limits = limits
+        self._full = full
+        self._concealer = Concealer(words, full=full)
+        self._addresses = Addresses(words) if full else None
+        self._places = Places(self.dissector.connections, limits)
+        self._search = Search()
+        self._frames: array[int] = array("q")
+
+    def survey(self) -> None:
+        """It reads everything, and conceals every frame."""
+        for packet in timeline(self._captures):
+            records = self.dissector.feed(packet)
+            self._places.note(packet, anatomy(packet, self._limits))
+            for record in records:
+                self._take(record)
+        for record in self.dissector.drain():
+            self._take(record)
+        self._places.close()
+        self._spool.flush()
+
+    def _take(self, record: Record) -> None:
+        concealed = self._concealer.conceal(record)
+        self._spool.put(
+            stream_number(record.connection or 0, record.direction), record.frame.raw.offset, concealed.data
+        )
+        for secret in concealed.secrets:
+            self._search.add(secret)
+        self._frames.append(_fingerprint(record, concealed.data))
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def write(self, path: str) -> Iterator[bytes]:
+        """It gives the bytes of one capture as it may be given away."""
+        copyist = Copyist(words=not self._full)
+        transcript = Transcript(path)
+        with transcript:
+            for packet, raw in transcript.entries():
+                body = anatomy(packet, self._limits)
+                data = conceal_packet(packet, body, self._payload(packet, body), self._addresses)
+                yield copyist.record(raw, data)
+        yield copyist.rest(transcript.rest)
+        self.left_out += copyist.left_out
+
+    def _payload(self, packet: Packet, body: Anatomy) -> bytes:
+        if body.fragment:
+            return self._fragment(packet)
+        stream, offset = self._places.of(packet.file, packet.number)
+        if stream == NOWHERE or body.segment is None:
+            return b""
+        _, start, end = body.segment
+        return self._content(stream, offset, packet.data[start:end])
+
+    def _content(self, stream: int, offset: int, payload: bytes) -> bytes:
+        """It gives what stands in the place of a payload that a stream has at an offset."""
+        out = bytearray(self._spool.get(stream, offset, offset + len(payload)))
+        for first, last in self.dissector.torn.get(stream, ()) if stream in self.dissector.framed else ():
+            start, end = max(first - offset, 0), min(last - offset, len(payload))
+            if start < end:
+                out[start:end] = payload[start:end]
+        return bytes(out)
+
+    def _fragment(self, packet: Packet) -> bytes:
+        """It gives what an IP fragment carries: a piece of a segment, its TCP header included."""
+        piece = self._places.piece(packet.file, packet.number)
+        if piece is None:
+            return b""
+        split, start = piece
+        whole = self._segment(split)
+        (layer,) = anatomy(packet, self._limits).layers[-1:]
+        return whole[start : start + layer.datagram.end - layer.datagram.start]
+
+    def _segment(self, split: Split) -> bytes:
+        stream, offset = split.carried
+        whole = bytearray(header_to_share(split.header))
+        whole += self._content(stream, offset, split.payload)
+        addresses = split.addresses
+        if self._addresses is not None:
+            half = len(addresses) // 2
+            addresses = self._addresses.ip(addresses[:half]) + self._addresses.ip(addresses[half:])
+        if split.right:
+            mend(pseudo_header(addresses, PROTOCOL, len(whole)), whole, PLACES[PROTOCOL])
+        return bytes(whole)
+
+    # -- the proof ----------------------------------------------------------------------------------------
+
+    def prove(self, paths: Sequence[str], captures: Sequence[Capture]) -> Flaw | None:
+        """It reads what was written, and gives the first reason why it may not be given away."""
+        for path in paths:
+            for place in self._search.scan(path):
+                return Flaw(f"a key or a value of the input still stands at byte {place:,} of the result", True)
+        number = 0
+        dissector = Dissector(self._limits, show_secrets=True)
+        for record in _records(dissector, captures):
+            if number == len(self._frames) or self._frames[number] != _fingerprint(record, record.frame.raw.data):
+                return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
+            number += 1
+        if number < len(self._frames):
+            return Flaw(f"the result has {number:,} frames, the input {len(self._frames):,}", False)
+        return None
+
+
+def _records(dissector: Dissector, captures: Sequence[Capture]) -> Iterator[Record]:
+    for packet in timeline(captures):
+        yield from dissector.feed(packet)
+    yield from dissector.drain()
+
+
+def _fingerprint(record: Record, data: bytes) -> int:
+    """It gives a number that differs where frames do: in any fact that is not concealed, or in any byte of ``data``."""
+    return hash((_facts(record), data))
+
+
+def _facts(record: Record) -> tuple[object, ...]:
+    """It gives what is to be the same of a frame and of the concealed one: every number, and how long texts are."""
+    frame, meaning, raw = record.frame, record.meaning, record.frame.raw
+    place = (record.number, record.connection, record.direction, raw.offset, raw.length, raw.gap_before, raw.holes)
+    where = (raw.where.packet, raw.where.ts_ns)
+    if is_damaged(frame):  # nothing is sure but its header, and that is among the bytes
+        return place, where
+    body = meaning.body
+    texts = body.xattrs if body is not None and not body.faults else None  # with a fault, what was read up to it
+    return (
+        place,
+        where,
+        frame.header,
+        frame.layout.version,
+        frame.stream_id,
+        tuple(frame.lookup.items()),
+        tuple(
+            (field.start, field.end, field.value if isinstance(field.value, int) else None) for field in frame.fields
+        ),
+        tuple((problem.start, problem.end) for problem in record.problems),
+        record.vbucket,
+        record.request,
+        (meaning.collection, meaning.collection_inferred, tuple(item.collection for item in meaning.items)),
+        None if texts is None else tuple((len(name), len(text)) for name, text in texts),
+    )
