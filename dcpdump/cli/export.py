@@ -58,7 +58,7 @@ def export(
     DIR gets frames, gaps (bytes that were never captured) and files (what was read), each with the same
     columns for every capture. It appears whole or not at all.
     """
-    _need_pyarrow()
+    need_pyarrow()
     chosen, shown = selection(options), display({**options, "color": "never"})
     if schema:
         _print_schemas()
@@ -171,7 +171,8 @@ class Exporting:
             yield block
 
 
-def _need_pyarrow() -> None:
+def need_pyarrow() -> None:
+    """It raises a usage error where the package for tables is missing."""
     try:
         import dcpdump.columnar.schema  # noqa: F401
     except ImportError as error:

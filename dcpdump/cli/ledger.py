@@ -20,12 +20,11 @@ from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, pa
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.limits import Limits
 from dcpdump.record import Json, Record
-from dcpdump.redact import Redactor
 from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
-from dcpdump.spec.field import Holds
 from dcpdump.streams.burst import Burst
 from dcpdump.streams.feed import Feed, Rates, Watching
+from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection, Stream
@@ -212,36 +211,3 @@ class LedgerReading(BulkReading):
     def _learns(self) -> Callable[[Sight], object]:
         """What is called with every sight."""
         return self.ledger.feed
-
-
-def hide(ledger: Ledger, redactor: Redactor) -> None:
-    """It hashes what a ledger holds of names, addresses and texts."""
-
-    def place(server: str, bucket: str | None, vbucket: int) -> tuple[str, str | None, int]:
-        hidden = None if bucket is None else redactor.text(bucket, Holds.BUCKET)
-        return redactor.text(server, Holds.SYSTEM), hidden, vbucket
-
-    ledger.high = {place(*where): told for where, told in ledger.high.items()}
-    ledger.logs = {place(*where): logs for where, logs in ledger.logs.items()}
-    for connection in ledger.connections.values():
-        if connection.bucket is not None:
-            connection.bucket = redactor.text(connection.bucket, Holds.BUCKET)
-        if connection.name is not None:
-            connection.name = redactor.text(connection.name, Holds.META)
-        if connection.agent is not None:
-            connection.agent = redactor.text(connection.agent, Holds.META)
-        for control in connection.controls.values():
-            if control.key == "consumer_name":
-                control.value = redactor.text(control.value, Holds.META)
-        for named in (*connection.collections.values(), *connection.scopes.values()):
-            named.name = redactor.text(named.name, Holds.META)
-        connection.src, connection.dst = (hidden_end(end, redactor) for end in (connection.src, connection.dst))
-        for stream in connection.streams:
-            for request in stream.requests:
-                request.context = ""
-
-
-def hidden_end(end: str, redactor: Redactor) -> str:
-    """It hashes an address and a port."""
-    host, _, port = end.rpartition(":")
-    return f"{redactor.text(host, Holds.SYSTEM)}:{redactor.text(port, Holds.SYSTEM)}" if end else ""

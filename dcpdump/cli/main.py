@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
+    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
 }
 
 

@@ -10,7 +10,7 @@ import click
 from dcpdump.capture import Capture, expand, open_capture, timeline
 from dcpdump.capture.intake import Intake
 from dcpdump.cli import exit as code
-from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options, hidden_end
+from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
 from dcpdump.cli.live import books, counted, live_blocks, sum_up, until_stopped
 from dcpdump.cli.options import Display, display, display_options, note
 from dcpdump.cli.sink import Sink
@@ -22,6 +22,7 @@ from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
 from dcpdump.render.top import Look, Peer, Row
 from dcpdump.spec.field import Holds
+from dcpdump.streams.hide import hidden_end
 from dcpdump.streams.pace import Pace, Paces
 from dcpdump.streams.state import Connection
 from dcpdump.streams.verdict import Judge

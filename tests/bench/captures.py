@@ -44,7 +44,7 @@ def capture(folder: Path, kind: str, frames: int, vbuckets: int = 1024) -> Path:
     return path
 
 
-class _Talk:
+class Talk:
     """One TCP connection: bytes of either side become records of a pcap."""
 
     def __init__(self, number: int, segment: int) -> None:
@@ -85,7 +85,7 @@ def _records(kind: str, frames: int, vbuckets: int) -> Iterator[bytes]:
 
 
 def _packets(segment: int, frames: int, count: int) -> Iterator[bytes]:
-    talks = [_Talk(number, segment) for number in range(CONNECTIONS)]
+    talks = [Talk(number, segment) for number in range(CONNECTIONS)]
     vbuckets = [range(number, count, CONNECTIONS) for number in range(CONNECTIONS)]
     spent = 0
     for talk, mine in zip(talks, vbuckets, strict=True):

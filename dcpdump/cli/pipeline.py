@@ -1,0 +1,312 @@
+"""dcpdump pipeline: archives of captures → the tables, on Spark or, where they are small, on this machine."""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dcpdump.cli import exit as code
+from dcpdump.cli.export import need_pyarrow
+from dcpdump.cli.options import Display, Selection, Size, display, display_options, note, selection, selection_options
+from dcpdump.errors import CaptureError
+from dcpdump.escape import safe
+from dcpdump.filter.clauses import with_problems
+
+if TYPE_CHECKING:
+    from dcpdump.spark.choice import Choice
+    from dcpdump.spark.input import Input
+    from dcpdump.spark.outcome import Outcome
+
+#: Input of less than this is done here before Spark has started.
+SMALL_BYTES = 1_000_000_000
+#: Options for frames as text that say nothing about tables.
+_FIXED = {"color": "never", "format": "parquet", "force": True}
+_TABLES = ("frames", "gaps", "streams", "findings", "files")
+
+
+class Setting(click.ParamType):  # type: ignore[type-arg]
+    """A setting of Spark's: name=value."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """It reads the text."""
+        key, mark, text = str(value).partition("=")
+        if not mark or not key:
+            raise click.BadParameter(f"{value!r} is no setting, such as spark.executor.memory=4g", ctx, param)
+        return key, text
+
+
+class TableNames(click.ParamType):  # type: ignore[type-arg]
+    """Names of tables."""
+
+    name = "NAMES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """It reads the text; ``files`` is always among them."""
+        names = [name.strip() for name in str(value).split(",")]
+        for name in names:
+            if name not in _TABLES:
+                raise click.BadParameter(f"{name!r} is no table; there are {', '.join(_TABLES)}", ctx, param)
+        return tuple(name for name in _TABLES if name in names or name == "files")
+
+
+class CaptureId(click.ParamType):  # type: ignore[type-arg]
+    """A name that can be that of a folder, on any file system."""
+
+    name = "ID"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """It reads the text."""
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", str(value)):
+            raise click.BadParameter(f"{value!r} holds more than letters, digits, '.', '_' and '-'", ctx, param)
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be done, wherever it is done."""
+
+    inputs: tuple[str, ...]
+    output: str
+    capture_id: str
+    tables: tuple[str, ...]
+    choice: "Choice"
+    master: str | None
+    conf: dict[str, str]
+    split_bytes: int
+    quiet: bool
+    watch: bool
+    idle: float
+    duration: float | None
+
+
+@click.command()
+@click.argument("captures", nargs=-1, metavar="CAPTURE…")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="auto: input of less than 1 GB without Spark, which takes longer to start.",
+)
+@click.option("--master", metavar="URL", help="Spark's; the default: local[*], or what spark-submit says.")
+@click.option("--conf", type=Setting(), multiple=True, help="A setting of Spark's; as often as there are some.")
+@click.option("--tables", type=TableNames(), default=",".join(_TABLES), show_default=True, help="Which to write.")
+@click.option("--capture-id", type=CaptureId(), help="The name of this input in the tables; a second run replaces it.")
+@click.option("--split", type=Size(), default="64M", show_default=True, help="Bytes of captures that are one task.")
+@click.option("--watch", is_flag=True, help="Go on: captures are decoded as they are closed, frames, gaps and files.")
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: a capture that did not grow for so long is closed.",
+)
+@click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
+@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
+@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@selection_options(captures=True)
+@display_options(("parquet",))
+@click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
+def pipeline(
+    captures: tuple[str, ...],
+    engine: str,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
+    tables: tuple[str, ...],
+    capture_id: str | None,
+    split: int,
+    salvage: bool,
+    memory: int,
+    quiet: bool,
+    watch: bool,
+    idle: float,
+    duration: float | None,
+    **options: Any,
+) -> int:
+    """Write archives of captures as tables: frames, gaps, streams, findings, files.
+
+    CAPTURE is a file, a folder, a glob, or one of these in object storage (s3://BUCKET/FOLDER). DIR gets a folder
+    for each table, in it one for this input (capture_id=…), in it one for each day. Filters choose the rows of
+    frames; streams and findings look at all.
+    """
+    need_pyarrow()
+    chosen, shown = selection(options), display({**options, **_FIXED})
+    if not captures:
+        raise click.UsageError("Missing argument 'CAPTURE…'.")
+    if shown.path is None:
+        raise click.UsageError("Missing option '-o': the folder to write to.")
+    job = Job(
+        captures,
+        shown.path,
+        capture_id or _named(captures),
+        tables,
+        _choice(chosen, shown, salvage, memory),
+        master,
+        dict(conf),
+        split,
+        quiet,
+        watch,
+        idle,
+        duration,
+    )
+    return follow(job) if watch else run(job, engine)
+
+
+# Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
+pipeline.params = [option for option in pipeline.params if option.name not in (*_FIXED, "count")]
+for _option in pipeline.params:
+    if isinstance(_option, click.Option) and _option.name == "output":
+        _option.metavar, _option.help = "DIR", "The folder of the tables: other captures' rows stay as they are."
+
+
+def run(job: Job, engine: str) -> int:
+    """It does the job with an engine, lets the tables appear, and gives the exit code."""
+    from dcpdump.spark.input import inputs
+    from dcpdump.spark.shelf import Shelf
+
+    found = inputs(job.inputs)
+    size = sum(each.size for each in found)
+    if engine == "auto":
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        engine = "spark" if size >= SMALL_BYTES or job.master is not None or submitted else "local"
+        if engine == "local" and not job.quiet:
+            note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which takes longer to start")
+    with Shelf(job.output, job.capture_id) as shelf:
+        if engine == "local":
+            from dcpdump.spark import local
+
+            outcome = local.run([each.path for each in found], job.choice, shelf.folder, job.tables)
+        else:
+            outcome = _on_spark(job, found, shelf.folder)
+        if not job.quiet:
+            _complain(outcome)
+        if not outcome.frames:
+            raise CaptureError(_nothing(outcome), hint="dcpdump read FILE tells more about one of them")
+        shelf.publish(outcome.written, job.tables)
+    if not job.quiet:
+        note(_summary(job, outcome))
+    return code.DONE if outcome.whole else code.DAMAGED
+
+
+def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
+    from dcpdump.spark.launch import session
+
+    with session(job.master, job.conf) as spark:
+        from dcpdump.spark.job import run as run_on_spark
+
+        progress = _progress if sys.stderr.isatty() and not job.quiet else None
+        if not job.quiet:
+            size = _size(sum(each.size for each in found))
+            note(f"{size} in {_many(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
+        return run_on_spark(
+            spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=progress
+        )
+
+
+def _progress(what: str, done: int, tasks: int) -> None:
+    """It tells how far a round is, on one line of the terminal."""
+    sys.stderr.write(f"\r{what}: {done:,} of {_many(tasks, 'task')}" + ("\n" if done == tasks else ""))
+    sys.stderr.flush()
+
+
+def follow(job: Job) -> int:
+    """It decodes captures as they are closed, until it is interrupted."""
+    from dcpdump.spark.launch import session
+
+    hurt = False
+    with session(job.master, job.conf) as spark:
+        from dcpdump.spark.watch import TABLES, Watch, Watched
+
+        def tell(done: Watched) -> None:
+            nonlocal hurt
+            hurt |= not done.outcome.whole
+            if not job.quiet:
+                _complain(done.outcome)
+                note(f"batch {done.number}: {_summary(job, done.outcome)}")
+
+        tables = tuple(name for name in job.tables if name in TABLES)
+        job = replace(job, tables=tables)
+        if not job.quiet:
+            note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
+        watch = Watch(
+            spark,
+            job.inputs,
+            job.output,
+            job.capture_id,
+            job.choice,
+            tables,
+            idle=job.idle,
+            split_bytes=job.split_bytes,
+            told=tell,
+        )
+        watch.run(job.duration)
+        if not job.quiet:
+            for path in watch.arrivals.open():
+                note(f"dcpdump: note: {safe(path)}: it may still grow, and was not read")
+        for path in watch.arrivals.grown():
+            hurt = True
+            note(f"dcpdump: warning: {safe(path)}: it grew after it was read: a larger --idle waits longer")
+    return code.DAMAGED if hurt else code.DONE
+
+
+def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Choice":
+    from dcpdump.columnar.filter import masks
+    from dcpdump.spark.choice import Choice
+
+    problems = with_problems in chosen.filter.clauses
+    return Choice(
+        masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems),
+        shown.value_bytes,
+        shown.show_secrets,
+        shown.redactor,
+        salvage,
+        memory,
+    )
+
+
+def _named(captures: Sequence[str]) -> str:
+    """It makes a name of what stands on the command line: the same words in the same place give the same."""
+    words = [word if "://" in word else os.path.abspath(word) for word in captures]
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(words[0].rstrip("/"))).strip("-") or "captures"
+    return f"{stem[:48]}-{sha256(chr(0).join(words).encode()).hexdigest()[:8]}"
+
+
+def _complain(outcome: "Outcome") -> None:
+    for row in outcome.files:
+        if row["problem"]:
+            note(f"dcpdump: warning: {safe(row['path'])}: {safe(row['problem'])}")
+
+
+def _nothing(outcome: "Outcome") -> str:
+    packets = sum(row["packets"] for row in outcome.files)
+    found = [_many(len(outcome.files), "file"), _many(packets, "packet")]
+    found += [f"{name} on port {port}" for (name, port), count in outcome.foreign.most_common(4) if count]
+    return f"no DCP in the input: {', '.join(found)}"
+
+
+def _summary(job: Job, outcome: "Outcome") -> str:
+    rows = {name: outcome.rows(name) for name in job.tables if name != "files"}
+    words = [f"{count:,} {name if count != 1 else name.removesuffix('s')}" for name, count in rows.items()]
+    if "frames" in rows:
+        words[0] = f"{rows['frames']:,} of {_many(outcome.frames, 'frame')}"
+    hurt = sum(row["status"] != "ok" for row in outcome.files)
+    words.append(_many(len(outcome.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
+    if outcome.lost_bytes or outcome.skipped_bytes:
+        words.append(f"{outcome.lost_bytes:,} B lost, {outcome.skipped_bytes:,} B skipped")
+    return f"{' · '.join(words)} → {job.output} (capture_id={job.capture_id})"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count:,} B"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

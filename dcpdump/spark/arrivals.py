@@ -1,0 +1,107 @@
+"""Arrivals: which captures of a folder were closed, and in which order they came. It survives a crash.
+
+A capture that is still written must not be read: it counts as closed when it has not grown for a while. What came
+is written down before it is used, so that whoever starts again sees the same captures in the same order.
+"""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dcpdump.errors import CaptureError
+from dcpdump.spark.input import Input, inputs
+from dcpdump.spark.place import is_remote, place
+
+#: Captures of one batch, at most: so much is decoded before the next rows appear.
+MOST = 64
+IDLE = 30.0  #: seconds after which a capture that did not grow is closed
+
+
+class Arrival(NamedTuple):
+    """A capture that was closed when it was seen, and its size then."""
+
+    path: str
+    size: int
+
+
+class Arrivals:
+    """The batches of captures so far, in a folder of notes; and those that came since."""
+
+    def __init__(self, names: Sequence[str], notes: str, idle: float = IDLE, most: int = MOST) -> None:
+        self._names = names
+        self._notes = notes
+        self._idle = idle
+        self._most = most
+        self._known: dict[str, int] = {}
+        self._read = 0  # batches of which the captures are among the known
+
+    def batch(self, number: int) -> list[Arrival]:
+        """It gives the captures of a batch, as they were written down; of one that is not there yet, none."""
+        where = place(self._note(number))
+        try:
+            with where.system.open_input_stream(where.path) as file:
+                return [Arrival(*each) for each in json.loads(file.read())]
+        except FileNotFoundError:
+            return []
+
+    def next(self, number: int) -> list[Arrival]:
+        """It gives the captures of a batch; if it is not there yet, those that came since, if any, become it."""
+        known = self.batch(number)
+        if known:
+            return known
+        for before in range(self._read, number):
+            self._known.update(self.batch(before))
+        self._read = max(self._read, number)
+        fresh = self._closed()[: self._most]
+        if fresh:
+            self._write_down(number, fresh)
+        return fresh
+
+    def open(self) -> list[str]:
+        """It names the captures that are there and not closed."""
+        now = time.time()
+        return [each.path for each in self._listed() if now - _changed(each.path) < self._idle]
+
+    def grown(self) -> list[str]:
+        """It names the captures that grew after they had been taken for closed: of these the rest was not read."""
+        number = 0
+        while known := self.batch(number):
+            self._known.update(known)
+            number += 1
+        return [each.path for each in self._listed() if each.size > self._known.get(each.path, each.size)]
+
+    def _closed(self) -> list[Arrival]:
+        now = time.time()
+        fresh = [(_changed(each.path), Arrival(*each)) for each in self._listed() if each.path not in self._known]
+        return [arrival for changed, arrival in sorted(fresh) if now - changed >= self._idle]
+
+    def _listed(self) -> list[Input]:
+        found: list[Input] = []
+        for name in self._names:
+            try:
+                found += inputs([name])
+            except CaptureError:  # nothing is there yet
+                continue
+        return found
+
+    def _write_down(self, number: int, arrivals: Sequence[Arrival]) -> None:
+        """It notes a batch, whole or not at all."""
+        where, part = place(self._note(number)), place(self._note(number) + ".part")
+        where.system.create_dir(os.path.dirname(where.path), recursive=True)
+        with part.system.open_output_stream(part.path) as file:
+            file.write(json.dumps(arrivals).encode())
+        where.system.move(part.path, where.path)
+
+    def _note(self, number: int) -> str:
+        return f"{self._notes}/{number:09d}.json"
+
+
+def _changed(path: str) -> float:
+    """It gives the time at which a file last grew."""
+    if is_remote(path):
+        where = place(path)
+        changed: float = where.system.get_file_info(where.path).mtime_ns / 1e9
+        return changed
+    return os.stat(path).st_mtime

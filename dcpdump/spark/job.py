@@ -1,0 +1,181 @@
+"""The job: captures are decoded by many tasks at once, each from where the one before it ends.
+
+First every task looks at its piece of the input from a guess; what they tell is put together, and gives where each
+truly begins. Then each decodes its piece from there. What a task wrote in an earlier round, for a piece that had to
+be decoded once more, does not count.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from dcpdump.spark import verdicts
+from dcpdump.spark.choice import Choice
+from dcpdump.spark.decode import decode_split
+from dcpdump.spark.input import Input
+from dcpdump.spark.outcome import DAMAGED, LATE, OK, UNUSABLE, Outcome
+from dcpdump.spark.place import open_binary
+from dcpdump.spark.plan import Plan, plan_splits
+from dcpdump.spark.rounds import Progress, Rounds
+from dcpdump.spark.seams import settle, verify
+from dcpdump.spark.shelf import Parts, Written, table_of
+from dcpdump.spark.survey import survey_split
+from dcpdump.spark.testimony import Judging
+from dcpdump.spark.work import Exit, State, Surveyed, Work
+from dcpdump.streams.hide import hide
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPLIT_BYTES = 64 * 1024 * 1024
+_JUDGED = ("streams", "findings")
+_LATE = "it came late: packets behind its own were decoded before, so what it alone has may be missing"
+
+
+class Decoded(NamedTuple):
+    """What a task came to: the files that it wrote, and how it left its connections."""
+
+    written: list[Written]
+    exit: Exit
+
+
+class Job(NamedTuple):
+    """What every task is told. ``tag`` begins the names of the files that it writes."""
+
+    choice: Choice
+    folder: str
+    tables: frozenset[str]
+    tag: str = ""
+
+    @property
+    def judges(self) -> bool:
+        """Whether somebody has to look at all frames in order."""
+        return not self.tables.isdisjoint(_JUDGED)
+
+    def survey(self, work: Work) -> Surveyed:
+        """It looks at a piece of the input: this runs in a task."""
+        return survey_split(work, open_binary, self.choice.limits, salvage=self.choice.salvage)
+
+    def decode(self, work: Work) -> Decoded:
+        """It decodes a piece of the input, and writes its rows: this runs in a task."""
+        choice, parts = self.choice, Parts(self.folder, f"{self.tag}{work.ordinal:06d}")
+        decoding = decode_split(
+            work,
+            choice.table(),
+            open_binary,
+            choice.limits,
+            salvage=choice.salvage,
+            redactor=choice.redactor,
+            show_secrets=choice.show_secrets,
+            sights=self.judges,
+        )
+        for name, batch in decoding:
+            if name == "sights" or name in self.tables:
+                parts.feed(name, batch)
+        return Decoded(parts.close(), decoding.exit)
+
+    def judge(self, paths: Sequence[str]) -> list[Written]:
+        """It has the ledger and the rules go over all frames in order: this runs in a task."""
+        parts, judging = Parts(self.folder, f"{self.tag}judged"), Judging()
+        for path in paths:
+            with open_binary(f"{self.folder}/{path}") as file, pa.ipc.open_stream(file) as stream:
+                for batch in stream:
+                    for data in batch.column("data").to_pylist():
+                        judging.hear(data)
+        judging.close()
+        if self.choice.redactor is not None:
+            hide(judging.ledger, self.choice.redactor)
+        parts.feed("streams", verdicts.stream_rows(judging.ledger))
+        parts.feed("findings", verdicts.finding_rows(judging.fold.findings()))
+        return parts.close()
+
+
+def run(
+    spark: "SparkSession",
+    found: Sequence[Input],
+    choice: Choice,
+    folder: str,
+    tables: Iterable[str],
+    *,
+    split_bytes: int = SPLIT_BYTES,
+    progress: Progress | None = None,
+    begin: State | None = None,
+    end: bool = True,
+    tag: str = "",
+    since_ns: int | None = None,
+) -> Outcome:
+    """It reads captures as one timeline, and has the parts of their tables written to a folder.
+
+    ``begin``: the timeline goes on from there, and from ``since_ns`` on; not ``end``: it will go on, from what the
+    outcome says.
+    """
+    plan = plan_splits(found, open_binary, split_bytes)
+    if plan.first_ns is not None:
+        choice.begin(plan.first_ns)
+    job = Job(choice, folder, frozenset(tables), tag)
+    rounds = Rounds(spark, folder, progress)
+    done: dict[int, Decoded] = {}
+
+    def decode(works: Sequence[Work]) -> list[Exit]:
+        for work, result in zip(works, rounds.run("decoded", job.decode, works), strict=True):
+            done[work.ordinal] = result
+        return [done[work.ordinal].exit for work in works]
+
+    works = settle(plan, lambda works: rounds.run("looked at", job.survey, works), choice.limits, begin=begin, end=end)
+    after = verify(works, decode, begin=begin)
+    outcome = _outcome([done[ordinal] for ordinal in sorted(done)])
+    outcome.after = after
+    outcome.files = _file_rows(found, [done[ordinal].exit for ordinal in sorted(done)], plan)
+    _mark_late(outcome.files, since_ns)
+    parts = Parts(folder, f"{tag}files")
+    parts.feed("files", table_of(outcome.files, "files"))
+    outcome.written += parts.close()
+    if job.judges:
+        sights = [each.path for each in outcome.written if each.table == "sights"]
+        (written,) = rounds.run("judged", job.judge, [sights])
+        outcome.written += written
+    outcome.moved = rounds.moved
+    return outcome
+
+
+def _outcome(done: Sequence[Decoded]) -> Outcome:
+    outcome = Outcome()
+    for written, left in done:
+        tally = left.tally
+        outcome.written += written
+        outcome.frames += tally.frames
+        outcome.lost_bytes += tally.lost_bytes
+        outcome.skipped_bytes += tally.skipped_bytes
+        outcome.conflicts += left.balance.conflicts
+        outcome.foreign.update(tally.foreign)
+    return outcome
+
+
+def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: Plan) -> list[dict[str, Any]]:
+    """It says of each capture what was read of it, by any task."""
+    rows: dict[str, dict[str, Any]] = {
+        each.path: {"path": each.path, "size": each.size, "packets": 0, "status": OK, "problem": None} for each in found
+    }
+    for path, _, why in plan.unusable:
+        rows[path] |= {"status": UNUSABLE, "problem": why}
+    for read in (read for left in exits for reads in left.read for read in reads):
+        row = rows[read.path]
+        row["packets"] += read.packets
+        firsts = [time for time in (row.get("first_time_ns"), read.first_ns) if time is not None]
+        lasts = [time for time in (row.get("last_time_ns"), read.last_ns) if time is not None]
+        if firsts and lasts:
+            first, last = min(firsts), max(lasts)
+            row |= {"first_time_ns": first, "first_ts": first // 1000, "last_time_ns": last, "last_ts": last // 1000}
+        if read.problems:
+            problems = "; ".join(dict.fromkeys([*filter(None, [row["problem"]]), *read.problems]))
+            row |= {"status": DAMAGED, "problem": problems}
+    return [rows[path] for path in sorted(rows)]
+
+
+def _mark_late(rows: Iterable[dict[str, Any]], since_ns: int | None) -> None:
+    """It marks captures that begin before others ended which were decoded before them."""
+    for row in rows:
+        first = row.get("first_time_ns")
+        if since_ns is not None and first is not None and first < since_ns and row["status"] == OK:
+            row |= {"status": LATE, "problem": _LATE}

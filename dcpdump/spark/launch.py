@@ -1,0 +1,153 @@
+"""A session of Spark: found if there is one, else started, with Java, quiet, in UTC.
+
+Where ``spark-submit`` started this process, its word holds: the master, Java and Python are those of the cluster.
+"""
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dcpdump.errors import DcpdumpError
+from dcpdump.spark.java import find_java, java_room
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXTRA = "pip install 'dcpdump[spark]'"
+_PATIENCE = 10  #: seconds that Java has to end
+_QUIET = Path(__file__).with_name("log4j2.properties")
+#: What suits a job of some minutes; --conf has the last word.
+_LEAN = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.task.maxFailures": "4",
+}
+#: Where everything runs on one machine.
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.extraJavaOptions": (
+        f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -Xlog:disable -Xlog:all=error:stderr -XX:+UseSerialGC"
+    ),
+    "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+}
+
+
+@contextmanager
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
+    """It gives a session, in a ``with``; one that it started itself ends there, and its Java too."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise DcpdumpError("the Spark engine needs pyspark, which is not installed", "", EXTRA) from error
+    _need("pyarrow", "pandas")
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    where = master or (None if submitted else "local[*]")
+    here = not submitted and (where or "").startswith("local")
+    builder = SparkSession.builder.appName("dcpdump")
+    if where is not None:
+        builder = builder.master(where)
+    for name, value in {**_LEAN, **(_LOCAL if here else {}), **(conf or {})}.items():
+        builder = builder.config(name, value)
+    with _surroundings(submitted=submitted, here=here), _undisturbed():
+        try:
+            spark = builder.getOrCreate()
+        except Exception as error:
+            raise DcpdumpError(
+                f"Spark did not start: {_first_line(error)}", where or "", "--debug tells more"
+            ) from error
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark set one of its own
+        try:
+            yield spark
+        finally:
+            _end(spark)
+
+
+@contextmanager
+def _surroundings(*, submitted: bool, here: bool) -> Iterator[None]:
+    """It sets what the new processes look up in their environment, and takes it back at the end."""
+    if submitted:
+        yield
+        return
+    room = java_room(find_java())
+    told = {"JAVA_HOME": str(room), "SPARK_SCALA_VERSION": "2.13"}
+    if here:
+        told |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        shutil.rmtree(room, ignore_errors=True)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """It keeps Spark from answering an interruption itself, and from telling the user of it."""
+    here = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        if here and handler is not None:
+            signal.signal(signal.SIGINT, handler)
+
+
+def _end(spark: "SparkSession") -> None:
+    """It ends a session and its Java, so that the next one starts with a Java of its own."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    with suppress(Py4JError, OSError):  # Java may have ended before, or be in the middle of something
+        spark.stop()
+    if gateway is None:
+        return
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    if gateway.proc is not None:
+        gateway.proc.stdin.close()
+        try:
+            gateway.proc.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+
+
+def _need(*names: str) -> None:
+    from importlib.util import find_spec
+
+    for name in names:
+        if find_spec(name) is None:
+            raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", EXTRA)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,136 @@
+"""Resumed: a dissection that begins in the middle, with the lives of its connections, and ends with them."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from dcpdump.columnar.block import NO_TIME, Block
+from dcpdump.columnar.dissection import _Streams
+from dcpdump.columnar.part import Part
+from dcpdump.columnar.runs import RunSession
+from dcpdump.dissect import _Conversation
+from dcpdump.net.connections import _Half
+from dcpdump.net.event import Seen
+from dcpdump.net.flow import Connection, flow_of, reverse_key
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.spark.effects import WatchedSession
+from dcpdump.spark.life import (
+    Life,
+    session_of,
+    session_slots,
+    splitter_of,
+    splitter_slots,
+    stream_of,
+    stream_slots,
+    thinned,
+)
+from dcpdump.streams.feed import Watching
+from dcpdump.wire.resync import Streams
+
+
+class Resumed(Watching):
+    """Feed it blocks. New connections are numbered from ``first`` on; ``met`` are the pairs that it had to do with."""
+
+    def __init__(self, limits: Limits = DEFAULT, *, first: int = 0, show_secrets: bool = False) -> None:
+        super().__init__(limits, show_secrets=show_secrets)
+        self.balance.connections = first
+        self.last_ns: int | None = None  #: the latest time of a packet
+
+    @property
+    def last(self) -> Seen:
+        """The last packet."""
+        return self._runs._seen
+
+    def feed_block(self, block: Block) -> list[Part]:
+        """It takes the next packets, and gives the frames that they complete."""
+        times = block.ts_ns[block.ts_ns != NO_TIME]
+        if len(times):
+            latest = int(np.max(times))
+            self.last_ns = latest if self.last_ns is None else max(latest, self.last_ns)
+        return super().feed_block(block)
+
+    def finish(self, last: Seen) -> list[Part]:
+        """It ends the input, of which that was the last packet."""
+        self._runs._seen = last
+        return self.close_blocks()
+
+    @property
+    def opened(self) -> int:
+        """The number that the next new connection would have."""
+        return self.balance.connections
+
+    @property
+    def fragmented(self) -> bool:
+        """Whether pieces of an IP datagram wait for others."""
+        return bool(self._runs._layers._fragments._puzzles)
+
+    def knows(self, key: bytes) -> bool:
+        """It says whether there is a connection with a direction of this key."""
+        return key in self._runs._halves
+
+    def resume(self, lives: Iterable[Life], kind: type[RunSession] = RunSession) -> None:
+        """It goes on with connections, in the order in which they were last used."""
+        for life in lives:
+            self._resume(life, kind)
+
+    def _resume(self, life: Life, kind: type[RunSession]) -> None:
+        runs = self._runs
+        connection = Connection(life.number, flow_of(life.key))
+        limits = runs._limits
+        keys = life.key, reverse_key(life.key)
+        halves = [
+            _Half(key, connection, direction, stream_of(slots, limits, runs.counts))
+            for direction, (key, slots) in enumerate(zip(keys, life.streams, strict=True))
+        ]
+        halves[0].other, halves[1].other = halves[1], halves[0]
+        runs._halves[keys[1]], runs._halves[keys[0]] = halves[1], halves[0]
+        runs._lives[life.number] = halves[0]
+        if life.session is not None:
+            conversation = self._conversations[life.number] = _Conversation(connection)
+            conversation.session = session_of(life.session, kind)
+            conversation.splitters = [
+                None if slots is None else splitter_of(slots, self._streams_of(conversation))
+                for slots in life.splitters
+            ]
+            conversation.framed, conversation.before = list(life.framed), list(life.before)
+            conversation.ended, conversation.protocol = life.ended, life.protocol
+        for half in halves:
+            runs._schedule(half)
+
+    def _streams_of(self, conversation: _Conversation) -> Streams:
+        streams, session = _Streams(self, conversation), conversation.session
+        return session.asked(streams) if isinstance(session, WatchedSession) else streams
+
+    def lives(self, *, thin: bool) -> list[Life]:
+        """It gives all connections as they are now, the least recently used first."""
+        self.absorb()
+        return [self._life(half, thin) for half in self._runs._lives.values()]
+
+    def _life(self, half: _Half, thin: bool) -> Life:
+        first, second = (half, half.other) if half.direction == 0 else (half.other, half)
+        streams = stream_slots(first.stream), stream_slots(second.stream)
+        number = half.connection.number
+        conversation = self._conversations.get(number)
+        if conversation is None:
+            return Life(number, first.key, streams)
+        session = conversation.session
+        if not isinstance(session, RunSession):
+            raise TypeError("a connection without a session for runs")
+        splitters = [None if each is None else splitter_slots(each) for each in conversation.splitters]
+        cut = False
+        if thin:
+            for direction in (0, 1):
+                splitters[direction], shortened = thinned(splitters[direction])
+                cut |= shortened
+        return Life(
+            number,
+            first.key,
+            streams,
+            (splitters[0], splitters[1]),
+            session_slots(session),
+            (conversation.framed[0], conversation.framed[1]),
+            (conversation.before[0], conversation.before[1]),
+            conversation.ended,
+            conversation.protocol,
+            cut,
+        )

@@ -1,0 +1,138 @@
+"""Stretches: the packets of one file from some record on, before some place."""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import BinaryIO
+
+import numpy as np
+
+from dcpdump.capture.damage import Health
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, Header
+from dcpdump.capture.pcapng import SECTION, Pcapng
+from dcpdump.capture.source import Window
+from dcpdump.columnar.block import BLOCK_BYTES, Block
+from dcpdump.columnar.pcap import PlainPcap, _hop
+from dcpdump.net.packet import Packet
+from dcpdump.spark.form import Form, is_plain
+from dcpdump.spark.split import Opener, Piece
+
+
+class Stretch(PlainPcap):
+    """A stretch of a pcap, from a record on, as far as it is plain. Blocks do not share memory."""
+
+    def __init__(self, piece: Piece, open_file: Opener) -> None:
+        super().__init__(piece.path)
+        self._piece = piece
+        self._open = open_file
+        self.packets = piece.packets
+        self.stop = piece.start  #: where the next record begins
+
+    def blocks(self, size: int = BLOCK_BYTES) -> Iterator[Block]:
+        """It gives the packets, up to the piece's end or to the first that is not plain."""
+        with self._open(self._piece.path) as file:
+            head = file.read(HEADER_SIZE)
+            if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
+                return
+            header = Header.read(head)
+            if not is_plain(header):
+                return
+            place = self._piece.start or HEADER_SIZE
+            limit = self._piece.stop
+            file.seek(place)
+            before: int | None = None
+            rest = b""
+            while limit is None or place < limit:
+                data = rest + file.read(size)
+                fresh = len(data) > len(rest)
+                if limit is not None and place + len(data) > limit:
+                    data = data[: _end(data, limit - place, header)]
+                block, used, before = self._block(memoryview(data), header, before)
+                if block is not None:
+                    self.packets += len(block.ts_ns)
+                    yield block
+                rest, place = data[used:], place + used
+                self.stop = place
+                if before is None or (not fresh and rest):
+                    if limit is not None and place >= limit:
+                        break
+                    return
+                if not fresh:
+                    break
+                if limit is not None and place < limit:
+                    file.seek(place + len(rest))
+            self.ended = True
+
+
+def _end(data: bytes, limit: int, header: Header) -> int:
+    """It gives where the last record ends that begins before ``limit``; all of it where that is not there."""
+    places = _hop(memoryview(data), Struct(header.order + "I"))
+    beyond = np.flatnonzero(places >= limit)
+    return int(places[beyond[0]]) if len(beyond) else len(data)
+
+
+class SectionStretch:
+    """A stretch of a pcapng: the interfaces of its head, and blocks from some place on."""
+
+    def __init__(self, form: "Form", file: BinaryIO, start: int, piece: Piece) -> None:
+        self._form = form
+        self._piece = piece
+        head = form.head if start else b""
+        file.seek(start)
+        self._moved = start - len(head)  # from places in what is read to places in the file
+        self.stop = start
+        self.plain = True
+        self._window = Window(Joined(head, file))
+        health = Health(piece.path, packets=piece.packets)
+        self._health = health
+        self._reader = _Sections(self._window, health, False)
+
+    def packets(self) -> Iterator[Packet]:
+        """It gives the packets of blocks that begin before the piece's end."""
+        limit = self._piece.stop
+        reader, window, health = self._reader, self._window, self._health
+        for packet in reader.packets():
+            begun = max(self.stop, reader.passed + self._moved)
+            if limit is not None and begun >= limit:
+                self.stop = begun
+                break
+            self.stop = window.offset + self._moved
+            yield packet
+            if limit is not None and self.stop >= limit:
+                break
+        else:
+            self.stop = window.offset + self._moved
+        described = reader._section.interfaces
+        self.plain = not health.damage and not reader.appended and reader.sections == 1
+        self.plain = self.plain and len(described) == self._form.interfaces
+
+
+class _Sections(Pcapng):
+    """A pcapng that notes where the blocks end that hold no packet, and how many sections there were."""
+
+    def __init__(self, window: Window, health: Health, salvage: bool) -> None:
+        super().__init__(window, health, salvage)
+        self.passed = 0
+        self.sections = 0
+
+    def _read(self, kind: int, length: int, body: bytes, whole: bool) -> Packet | None:
+        packet = super()._read(kind, length, body, whole)
+        if packet is None:
+            self.passed = self._window.offset + length
+            self.sections += kind == SECTION
+        return packet
+
+
+class Joined:
+    """The beginning of a file, and then what comes from some other place on."""
+
+    def __init__(self, head: bytes, file: BinaryIO) -> None:
+        self.failure = ""
+        self._head = head
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        head, self._head = self._head, b""
+        return head or self._file.read(size)
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,235 @@
+"""Testimony: what the ledger and the rules need to know of a split's frames, without the documents.
+
+Frames are told as parts, as one machine would have them, in which the value of a document is another one that
+is as sound: nothing but that is asked of it. What is not sound is told as it is.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from io import BytesIO
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dcpdump.check.course import Course
+from dcpdump.check.dialogue import Dialogue
+from dcpdump.check.fold import Fold
+from dcpdump.check.rules.shape import value as soundness
+from dcpdump.check.run import TICKS, Referee
+from dcpdump.columnar import laid
+from dcpdump.columnar.dissection import Lost
+from dcpdump.columnar.later import Later
+from dcpdump.columnar.part import Part
+from dcpdump.columnar.plan import Array, all_plans
+from dcpdump.columnar.text import faulty_json
+from dcpdump.record import Record
+from dcpdump.spec import MESSAGES, PUSHES
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.streams.burst import Burst
+from dcpdump.streams.feed import Ended, Feed, Watching, sights
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+
+_MUTATION, _PREPARE = 0x57, 0x60
+_ORDINALS = 40  #: bits of a place in the order of testimonies that are not the work's
+
+_TINY = b"0"
+_NO_XATTRS = bytes(4)
+#: By datatype: a value that is what the datatype says.
+_STAND_INS: dict[int, bytes] = {
+    0: _TINY,
+    JSON: _TINY,
+    SNAPPY: b"\x01\x00" + _TINY,
+    SNAPPY | JSON: b"\x01\x00" + _TINY,
+    XATTR: _NO_XATTRS,
+    XATTR | JSON: _NO_XATTRS + _TINY,
+    XATTR | SNAPPY: b"\x04\x0c" + _NO_XATTRS,
+    XATTR | SNAPPY | JSON: b"\x05\x10" + _NO_XATTRS + _TINY,
+}
+
+SCHEMA = pa.schema([pa.field("order", pa.int64()), pa.field("data", pa.binary())])
+
+
+class Testimony(NamedTuple):
+    """What one block brought."""
+
+    parts: list[Part]
+    lost: list[Lost]
+    ended: list[Ended]
+    entered: int | None  #: the bytes that waited behind holes at the beginning of the work, where this is the first
+    pending: int  #: the bytes that wait behind holes now
+    last_ns: int | None  #: the time of its last packet
+
+
+class Witness:
+    """It tells of one work, block by block. ``pending``: the bytes that wait behind holes at its beginning."""
+
+    def __init__(self, ordinal: int, pending: int) -> None:
+        self._next = ordinal << _ORDINALS
+        self._entered: int | None = pending
+
+    def testify(self, dissection: Watching, parts: Iterable[Part], last_ns: int | None) -> pa.RecordBatch:
+        """It tells what a block brought; nothing is taken away from the dissection."""
+        told = Testimony(
+            [slim(part) for part in parts],
+            list(dissection.gaps),
+            list(dissection.ended),
+            self._entered,
+            dissection.balance.pending_bytes,
+            last_ns,
+        )
+        self._entered = None
+        self._next += 1
+        columns = [pa.array([self._next - 1], pa.int64()), pa.array([_packed(told)], pa.binary())]
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+class Judging:
+    """It hears testimonies in their order, and keeps the ledger and the findings as one machine would."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.fold = Fold()
+        self._replay = Watching()
+        self._feed = Feed(self._replay, self.ledger, closely=TICKS)
+        self._referee = Referee()
+        self._frames = 0
+        self._elsewhere = 0  # bytes that wait on connections that the work at hand has nothing to do with
+        self._last_ns: int | None = None
+
+    def hear(self, data: bytes) -> None:
+        """It takes the next testimony."""
+        told = _unpacked(data)
+        self._replay.gaps += told.lost
+        self._replay.ended += told.ended
+        if told.entered is not None:
+            self._elsewhere = self._replay.balance.pending_bytes - told.entered
+        self._replay.balance.pending_bytes = self._elsewhere + told.pending
+        self._last_ns = told.last_ns
+        parts = [self._numbered(part) for part in told.parts]
+        for step in self._feed.steps(parts):
+            self._learn(step)
+
+    def close(self) -> None:
+        """It ends the input."""
+        for sight in self._feed.rest():
+            self._learn(sight)
+        for ends, gap in self._feed.losses:
+            self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
+        for finding in self._referee.close():
+            self.fold.add(finding)
+        self._feed.close(None, self._last_ns)
+
+    def _numbered(self, part: Part) -> Part:
+        """It counts frames over the whole input."""
+        first, self._frames = self._frames + 1, self._frames + len(part)
+        records = {row: _with_number(record, first + row) for row, record in part.records.items()}
+        return replace(part, first=first, records=records)
+
+    def _learn(self, step: Sight | Burst) -> None:
+        if isinstance(step, Burst):
+            self.ledger.feed_burst(step)
+            found = self._referee.feed_burst(step)
+        else:
+            self.ledger.feed(step)
+            found = self._referee.feed(step)
+        for finding in found:
+            self.fold.add(finding)
+
+
+def _with_number(record: Record | Later, number: int) -> Record | Later:
+    return record._replace(number=number) if isinstance(record, Later) else replace(record, number=number)
+
+
+def slim(part: Part) -> Part:
+    """It gives a part with other values: short ones, for those that are sound."""
+    header = part.header
+    value_at = part.start + HEADER_LENGTH + header.framing + header.extras + header.key
+    size = np.where(part.length > 0, np.maximum(header.value, 0), 0)
+    short = np.zeros(len(part), bool)
+    for group in part.groups:
+        if group.plan.message.opcode in (_MUTATION, _PREPARE) and not group.plan.layout.tail:
+            short[group.rows] = True
+        elif group.plan.message.opcode in (_MUTATION, _PREPARE):
+            short[group.rows] = group.column(group.plan.layout.tail or "") == 0
+    short &= (size > 0) & (header.datatype <= (JSON | SNAPPY | XATTR))
+    short[_unsound(part, short, value_at, size)] = False
+    standing = [_STAND_INS.get(kind, b"") for kind in range(8)]
+    lengths = np.array([len(each) for each in standing])
+    left = np.where(short, lengths[header.datatype & 7], size)
+    data, ends, pieces = part.data, value_at.tolist(), []
+    whole = part.start + part.length
+    stops = np.minimum(whole, len(data)).tolist()
+    rows = zip(part.start.tolist(), ends, stops, short.tolist(), header.datatype.tolist(), strict=True)
+    for start, end, stop, cut, kind in rows:
+        if cut:
+            pieces.append(data[start:end])
+            pieces.append(standing[kind])
+        else:
+            pieces.append(data[start:stop])
+    kept = np.where(short, value_at - part.start + left, np.array(stops, np.int64) - part.start)
+    begins = np.cumsum(kept) - kept
+    body = header.body - size + left
+    return replace(part, data=b"".join(pieces), start=begins, header=replace(header, body=body))
+
+
+def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
+    """It gives the rows whose values are not what their datatypes say."""
+    datatype = part.header.datatype
+    plain = np.flatnonzero(rows & (datatype == JSON))
+    plain = plain[np.argsort(value_at[plain], kind="stable")]
+    odd: list[int] = []
+    if len(plain):
+        values = laid.pieces(part.data, value_at[plain], value_at[plain] + size[plain], gaps=False)
+        odd += plain[faulty_json(values) // 2].tolist()
+    packed = np.flatnonzero(rows & (datatype > JSON))
+    if len(packed):
+        nobody = Dialogue(0)
+        nowhere = Course(nobody, 0, -1, 0)
+        for row, sight in zip(packed.tolist(), sights(part, rows=packed), strict=True):
+            if soundness.judge(sight, nobody, nowhere) is not None:
+                odd.append(row)
+    return np.array(odd, np.int64)
+
+
+# -- what is the same on every machine is not sent ----------------------------------------------------------
+
+
+def _things() -> Iterator[object]:
+    """It gives all that the protocol table is made of, always in the same order."""
+    for message in (*MESSAGES.values(), *PUSHES.values()):
+        yield message
+        for layout in (*message.request, *message.response):
+            yield layout
+            yield from layout.extras
+            yield from layout.value if isinstance(layout.value, tuple) else ()
+    yield from all_plans()
+
+
+_THINGS = list(_things())
+_PLACES = {id(thing): place for place, thing in enumerate(_THINGS)}
+
+
+class _Writer(pickle.Pickler):
+    def persistent_id(self, thing: object) -> int | None:
+        return _PLACES.get(id(thing))
+
+
+class _Reader(pickle.Unpickler):
+    def persistent_load(self, place: int) -> object:
+        return _THINGS[place]
+
+
+def _packed(told: Testimony) -> bytes:
+    file = BytesIO()
+    _Writer(file, 5).dump(tuple(told))
+    data = file.getvalue()
+    return len(data).to_bytes(8, "big") + bytes(pa.compress(data, codec="zstd", asbytes=True))
+
+
+def _unpacked(row: bytes) -> Testimony:
+    data = pa.decompress(row[8:], int.from_bytes(row[:8], "big"), codec="zstd", asbytes=True)
+    return Testimony(*_Reader(BytesIO(data)).load())

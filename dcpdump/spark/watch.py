@@ -1,0 +1,185 @@
+"""Watching: closed captures of a folder are decoded as they come, by a query that runs on and survives a crash.
+
+Spark numbers the batches and remembers which of them are done. Which captures a batch has is written down before it
+is decoded, the lives of the connections after it; a batch that was not done is done again, with the same captures,
+the same lives, and takes the place of what it left.
+"""
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+from dcpdump.errors import DcpdumpError
+from dcpdump.spark.arrivals import Arrival, Arrivals
+from dcpdump.spark.choice import Choice
+from dcpdump.spark.input import Input
+from dcpdump.spark.job import run
+from dcpdump.spark.outcome import Outcome
+from dcpdump.spark.place import place
+from dcpdump.spark.shelf import Shelf
+from dcpdump.spark.work import BEGINNING, State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLES = ("frames", "gaps", "files")
+_EVERY = "2 seconds"
+
+
+class Closed(DataSource):
+    """A stream of captures that were closed."""
+
+    @classmethod
+    def name(cls) -> str:
+        """It is what stands in ``format(…)``."""
+        return "dcp-arrivals"
+
+    def schema(self) -> str:
+        """It gives the columns."""
+        return "batch bigint, path string, size bigint"
+
+    def simpleStreamReader(self, schema: Any) -> "Reader":
+        """It gives what looks for them."""
+        return Reader(self.options)
+
+
+class Reader(SimpleDataSourceStreamReader):
+    """It looks for captures. An offset is a number of batches."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        names = options["names"].split("\n")
+        self._arrivals = Arrivals(names, options["notes"], float(options["idle"]))
+
+    def initialOffset(self) -> dict[str, int]:
+        """It begins before the first batch."""
+        return {"batch": 0}
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[Any, ...]], dict[str, int]]:
+        """It gives the next batch, if there is one."""
+        number = int(start["batch"])
+        found = self._arrivals.next(number)
+        return _rows(number, found), {"batch": number + 1} if found else start
+
+    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[Any, ...]]:
+        """It gives batches again."""
+        numbers = range(int(start["batch"]), int(end["batch"]))
+        return iter([row for number in numbers for row in _rows(number, self._arrivals.batch(number))])
+
+
+def _rows(number: int, arrivals: Sequence[Arrival]) -> Iterator[tuple[Any, ...]]:
+    """It gives arrivals as rows, in an iterator that can be copied, as Spark does."""
+    return iter([(number, each.path, each.size) for each in arrivals])
+
+
+class Watched(NamedTuple):
+    """What a batch came to."""
+
+    number: int
+    captures: int
+    outcome: Outcome
+
+
+class Watch:
+    """It decodes what comes into folders. ``told`` hears of each batch."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        names: Sequence[str],
+        output: str,
+        capture_id: str,
+        choice: Choice,
+        tables: Sequence[str],
+        *,
+        idle: float,
+        split_bytes: int,
+        told: Callable[[Watched], None],
+    ) -> None:
+        self._spark = spark
+        self._output = output
+        self._capture_id = capture_id
+        self._choice = choice
+        self._tables = tables
+        self._split_bytes = split_bytes
+        self._told = told
+        self._came = 0  # captures, since the start
+        self._failure: DcpdumpError | None = None
+        self._home = f"{output.rstrip('/')}/.watch-{capture_id}"
+        self.arrivals = Arrivals(names, f"{self._home}/arrivals", idle)
+        spark.dataSource.register(Closed)
+        options = {"names": "\n".join(names), "notes": f"{self._home}/arrivals", "idle": str(idle)}
+        self._stream = spark.readStream.format(Closed.name()).options(**options).load()
+
+    def run(self, seconds: float | None = None, captures: int | None = None) -> None:
+        """It goes on until it is interrupted; or for so long, or for so many captures. Raises what a batch raised."""
+        writing = self._stream.writeStream.foreachBatch(self._do).trigger(processingTime=_EVERY)
+        query = writing.option("checkpointLocation", f"{self._home}/checkpoint").start()
+        until = None if seconds is None else time.monotonic() + seconds
+        try:
+            while not (
+                (until is not None and time.monotonic() >= until) or (captures is not None and self._came >= captures)
+            ):
+                if query.awaitTermination(1):
+                    break
+        except StreamingQueryException as error:
+            raise self._failure or DcpdumpError(f"Spark gave up: {str(error).strip().splitlines()[0]}") from error
+        finally:
+            query.stop()
+
+    def _do(self, batch: "DataFrame", number: int) -> None:
+        try:
+            self._decode(batch)
+        except DcpdumpError as error:
+            self._failure = error  # Spark makes a text of it
+            raise
+
+    def _decode(self, batch: "DataFrame") -> None:
+        came = batch.collect()
+        if not came:
+            return
+        number, last = min(row["batch"] for row in came), max(row["batch"] for row in came)
+        found = [Input(row["path"], row["size"]) for row in came]
+        begin, since_ns = self._stand(number)
+        with Shelf(self._output, self._capture_id) as shelf:
+            outcome = run(
+                self._spark,
+                found,
+                self._choice,
+                shelf.folder,
+                self._tables,
+                split_bytes=self._split_bytes,
+                begin=begin,
+                end=False,
+                tag=f"b{number:09d}-",
+                since_ns=since_ns,
+            )
+            shelf.add(outcome.written, self._tables, f"part-b{number:09d}-")
+        lasts = [row["last_time_ns"] for row in outcome.files if row.get("last_time_ns") is not None]
+        until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
+        self._keep(last + 1, outcome.after or BEGINNING, until_ns)
+        self._told(Watched(number, len(found), outcome))
+        self._came += len(found)
+
+    def _stand(self, number: int) -> tuple[State | None, int | None]:
+        """It gives the lives of the connections before a batch, and the latest time before it."""
+        if not number:
+            return None, None
+        where = place(self._path(number))
+        with where.system.open_input_stream(where.path) as file:
+            packed, latest_ns = pickle.loads(file.read())
+        return State.unpacked(packed), latest_ns
+
+    def _keep(self, number: int, state: State, latest_ns: int | None) -> None:
+        """It keeps the lives of the connections for the next batch; the one before it may be done again."""
+        where, part = place(self._path(number)), place(self._path(number) + ".part")
+        where.system.create_dir(place(f"{self._home}/lives").path, recursive=True)
+        with part.system.open_output_stream(part.path) as file:
+            file.write(pickle.dumps((state.packed(), latest_ns), pickle.HIGHEST_PROTOCOL))
+        where.system.move(part.path, where.path)
+
+    def _path(self, number: int) -> str:
+        return f"{self._home}/lives/{number:09d}"

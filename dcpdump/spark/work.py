@@ -1,0 +1,107 @@
+"""Work and what comes of it: what a task is told of its splits, and what it tells of them. Values only."""
+
+import pickle
+import zlib
+from typing import NamedTuple
+
+from dcpdump.dissect import Tally
+from dcpdump.net.balance import Balance
+from dcpdump.net.event import Seen
+from dcpdump.spark.effects import Effects
+from dcpdump.spark.life import Life
+from dcpdump.spark.look import Beginning
+from dcpdump.spark.split import Read, Split
+from dcpdump.spark.tail import Tail
+
+Pair = bytes
+
+
+class Work(NamedTuple):
+    """Splits that follow one another, and the lives of the connections in them as they were before.
+
+    ``guess``: a pair that is not among them may have a past all the same, and is to be guessed; else it has none.
+    """
+
+    ordinal: int
+    splits: tuple[Split, ...]
+    entries: dict[Pair, bytes | None]
+    guess: bool = False
+    first: int = 0  #: what the next new connection is numbered
+    end: Seen | None = None  #: it is the end of the input, and this was the last packet: all that is open ends
+    whole: bool = False  #: lives are to be told whole, however much is under way in them
+    promised: tuple[tuple[Pair, bytes], ...] = ()  #: digests of the lives that later works go on with
+
+
+class Seam(NamedTuple):
+    """What a split knows of a pair of endpoints: how it began there, and how it ended."""
+
+    syn: tuple[bytes, int] | None  #: key and number of the SYN that it began with
+    guessed: tuple[Beginning, Beginning] | None  #: what its past was taken for
+    effects: Effects | None
+    ends: tuple[Tail | None, Tail | None]  #: of guessed directions that are no memcached: their last bytes
+    born: bool  #: whether the last connection between them began here
+    life: Life  #: of the last connection between them
+
+    def packed(self) -> bytes:
+        """It packs itself."""
+        return zlib.compress(pickle.dumps(tuple(self), 5), 1)
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> "Seam":
+        """It reads what ``packed`` wrote."""
+        return cls(*pickle.loads(zlib.decompress(data)))
+
+
+class Surveyed(NamedTuple):
+    """What came of a survey."""
+
+    ordinal: int
+    read: tuple[tuple[Read, ...], ...]  #: of each split, each piece
+    seams: dict[Pair, bytes]
+    born: dict[Pair, int]  #: of pairs whose last connection began here: how many began before it
+    opened: int  #: new connections, as far as no guess was wrong
+    last: Seen  #: the last packet
+    last_ns: int | None  #: the latest time
+    fragmented: bool  #: an IP datagram goes on in the next split
+
+
+class Exit(NamedTuple):
+    """What came of decoding, beside rows: enough to prove that the next split began where this one ended."""
+
+    ordinal: int
+    read: tuple[tuple[Read, ...], ...]
+    entered: dict[Pair, bytes]  #: digests of the lives that it went on with
+    digests: dict[Pair, bytes]  #: of the lives that it left
+    lives: dict[Pair, bytes]
+    deadlines: dict[Pair, int]  #: of lives in which something is to be given up, and when
+    opened: int  #: what the next new connection is to be numbered
+    last: Seen
+    last_ns: int | None
+    fragmented: bool
+    tally: Tally
+    balance: Balance
+
+    def agrees(self, work: Work) -> bool:
+        """It says whether it left what later works were told: asked of every work, the answer is as good as a proof."""
+        return all(self.digests.get(pair) == digest for pair, digest in work.promised)
+
+
+class State(NamedTuple):
+    """Where an input stands, that goes on later."""
+
+    lives: dict[Pair, bytes]
+    opened: int = 0  #: connections so far
+    last: Seen = Seen(0, None)
+
+    def packed(self) -> bytes:
+        """It packs itself."""
+        return zlib.compress(pickle.dumps(tuple(self), 5), 1)
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> "State":
+        """It reads what ``packed`` wrote."""
+        return cls(*pickle.loads(zlib.decompress(data)))
+
+
+#: Where an input stands of which nothing was read.
+BEGINNING = State({})
