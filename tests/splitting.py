@@ -10,7 +10,6 @@ from dcpdump.columnar.decode import FrameTable
 from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.filter import Masks
 from dcpdump.columnar.part import joined
-from dcpdump.columnar.tables import gap_rows
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
@@ -20,6 +19,7 @@ from dcpdump.spark.seams import Seams, settle, verify
 from dcpdump.spark.split import Piece, Split
 from dcpdump.spark.survey import Survey, survey_split
 from dcpdump.spark.work import BEGINNING, Exit, Surveyed, Work
+from dcpdump.tables.account import gap_rows
 
 Row = dict[str, Any]
 BLOCK = 1 << 16

@@ -12,14 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcpdump.cli.tables import TABLES as NAMES
 from dcpdump.columnar import schema
+from dcpdump.tables import verdicts
+from dcpdump.tables.folder import SCHEMAS
 from tests.columnar_rows import spelled
 from tests.console import run
 
 REPLICA = "samples/replica.pcap"
 DAMAGE = "samples/damage.pcap"
 SAMPLES = sorted(str(path) for path in Path("samples").glob("*.pcap"))
-TABLES = ["files.parquet", "frames.parquet", "gaps.parquet"]
+TABLES = ["files.parquet", "frames.parquet", "gaps.parquet", "streams.parquet"]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -30,6 +33,11 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def read(command: str) -> list[dict[str, Any]]:
     """The rows that ``read`` prints."""
     return [json.loads(line) for line in run(f"dcpdump read {command} -f ndjson -q").out.splitlines()]
+
+
+def printed(command: str, name: str) -> list[dict[str, Any]]:
+    """The objects that a command prints of a capture."""
+    return [json.loads(line) for line in run(f"dcpdump {command} {name} -f ndjson -q").out.splitlines()]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -89,6 +97,47 @@ def test_files_say_what_was_read(tmp_path: Path) -> None:
     assert "is cut short" in row["problem"]
 
 
+@pytest.mark.parametrize("name", SAMPLES)
+def test_streams_and_findings_are_those_of_the_commands(name: str, tmp_path: Path) -> None:
+    # whatever chooses the rows of frames
+    run(f"dcpdump export {name} -o {tmp_path}/out -q --opcode noop --tables streams,findings")
+    streams = rows(tmp_path / "out/streams.parquet")
+    plain = [field for field in verdicts.streams().names if field not in ("requests", "failover_log")]
+    for row, told in zip(streams, printed("streams", name), strict=True):
+        kept = {key: row[key] for key in plain if row[key] is not None and not key.endswith("_at")}
+        assert kept == {key: value for key, value in told.items() if key in plain and not key.endswith("_at")}
+        assert [each["status"] for each in row["requests"]] == [each.get("status") for each in told["requests"]]
+    findings = rows(tmp_path / "out/findings.parquet")
+    assert [(row["code"], row["severity"], row["message"]) for row in findings] == [
+        (told["code"], told["severity"], told["message"]) for told in printed("check", name)
+    ]
+
+
+def test_a_count_ends_the_frames_and_not_what_is_told_of_streams(tmp_path: Path) -> None:
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/some -q -c 2")
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/all -q")
+    assert len(rows(tmp_path / "some/frames.parquet")) == 2
+    assert rows(tmp_path / "some/streams.parquet") == rows(tmp_path / "all/streams.parquet")
+
+
+@pytest.mark.parametrize(("tables", "files"), [("frames,gaps", "files frames gaps"), ("streams", "files streams")])
+def test_only_the_tables_that_are_asked_for_are_written(tables: str, files: str, tmp_path: Path) -> None:
+    run(f"dcpdump export {DAMAGE} -o {tmp_path}/some -q --tables {tables}")
+    run(f"dcpdump export {DAMAGE} -o {tmp_path}/all -q")
+    assert sorted(os.listdir(tmp_path / "some")) == [f"{name}.parquet" for name in files.split()]
+    for name in files.split():
+        assert rows(tmp_path / f"some/{name}.parquet") == rows(tmp_path / f"all/{name}.parquet")
+
+
+def test_a_table_that_is_none_is_a_matter_of_usage() -> None:
+    wrong = run(f"dcpdump export {REPLICA} -o out --tables stream")
+    assert (wrong.code, "'stream' is no table; there are frames, gaps, streams, findings, files" in wrong.err) == (
+        2,
+        True,
+    )
+    assert list(NAMES) == list(SCHEMAS)
+
+
 def test_the_summary_is_that_of_read(tmp_path: Path) -> None:
     for options in ("", "--summary json"):
         exported = run(f"dcpdump export {DAMAGE} -o {tmp_path}/out --force {options}")
@@ -103,7 +152,7 @@ def test_an_export_is_only_written_over_with_force(tmp_path: Path) -> None:
     assert again == (5, "", f"dcpdump: error: the output exists already ({out})\nhint: --force replaces it\n")
     assert (out / "frames.parquet").read_bytes() == before
     run(f"dcpdump export {DAMAGE} -o {out} -q --force -f csv")
-    assert sorted(os.listdir(out)) == ["files.csv", "frames.csv", "gaps.csv"]
+    assert sorted(os.listdir(out)) == [name.replace(".parquet", ".csv") for name in TABLES]
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -154,7 +203,7 @@ def test_without_pyarrow_one_sentence_says_how_to_get_it(monkeypatch: pytest.Mon
 def test_the_schema_is_printed_without_a_capture() -> None:
     printed = run("dcpdump export --schema")
     assert printed.code == 0
-    assert printed.out == "\n".join(schema.text(make()) for make in (schema.frames, schema.gaps, schema.files))
+    assert printed.out == "\n".join(schema.text(make()) for make in SCHEMAS.values())
 
 
 def test_arrow_files_have_the_same_rows(tmp_path: Path) -> None:
@@ -178,6 +227,11 @@ def test_csv_has_a_column_for_each_and_reads_back(tmp_path: Path) -> None:
     )
     log = next(row["failover_log"] for row in found if row["failover_log"])
     assert json.loads(log)[1]["seqno"] == 0
+    with (tmp_path / "out/streams.csv").open(newline="", encoding="utf-8") as file:
+        (stream,) = csv.DictReader(file)
+    (request,) = json.loads(stream["requests"])
+    assert (request["ts"], request["status_name"]) == ("2025-11-20T12:02:11.007750Z", "Success")
+    assert stream["end_status_name"] == "StateChanged"
 
 
 def test_secrets_are_masked_and_keys_redacted(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.spark.plan import plan_splits
 from dcpdump.spark.split import Piece, Source, Split, planned
 from dcpdump.spark.survey import survey_split
-from dcpdump.spark.testimony import Judging
+from dcpdump.spark.testimony import Hearing
 from dcpdump.spark.work import Work
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
@@ -217,10 +217,10 @@ def test_a_plan_packs_small_captures_and_cuts_large_ones() -> None:
 
 
 def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    judging = Judging()
+    hearing = Hearing()
     for each in testimonies:
-        judging.hear(each)
-    judging.close()
+        hearing.hear(each)
+    judging = hearing.close()
     streams: list[tuple[Any, ...]] = [
         (s.connection.number, s.vbucket, s.opaque, s.size, s.high_seqno, s.counts) for s in judging.ledger.streams
     ]

@@ -13,22 +13,17 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import status_of, summarise
+from dcpdump.cli.tables import TableNames, need_pyarrow
 from dcpdump.filter.clauses import with_problems
 from dcpdump.net.limits import DEFAULT, Limits
 
 if TYPE_CHECKING:
     from dcpdump.columnar.block import Block
     from dcpdump.columnar.part import Part
-    from dcpdump.columnar.tables import Tables
+    from dcpdump.tables.folder import Tables
 
 #: Input of less than this is done in one thread: others would only wait.
 BESIDE_BYTES = 4 * 1024 * 1024
-
-
-class ExtraMissing(click.UsageError):
-    """An optional package is not installed."""
-
-    hint = "pip install 'dcpdump[parquet]'"
 
 
 @click.command()
@@ -36,6 +31,13 @@ class ExtraMissing(click.UsageError):
 @selection_options(captures=True)
 @display_options(("parquet", "arrow", "csv"))
 @click.option("--schema", is_flag=True, help="Print the tables' columns and their types, and do nothing.")
+@click.option(
+    "--tables",
+    type=TableNames(),
+    default="frames,gaps,streams,files",
+    show_default=True,
+    help="Which to write; findings too: what check says takes longer than all the others together.",
+)
 @click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
 @click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Threads at work; the default: the cores.")
@@ -46,6 +48,7 @@ class ExtraMissing(click.UsageError):
 def export(
     captures: tuple[str, ...],
     schema: bool,
+    tables: tuple[str, ...],
     salvage: bool,
     memory: int,
     jobs: int | None,
@@ -55,8 +58,9 @@ def export(
 ) -> int:
     """Write the frames of captures as columns: tables for DuckDB, pandas, Polars, Spark.
 
-    DIR gets frames, gaps (bytes that were never captured) and files (what was read), each with the same
-    columns for every capture. It appears whole or not at all.
+    DIR gets frames, gaps (bytes that were never captured), streams (what became of each) and files (what was
+    read), each with the same columns for every capture. It appears whole or not at all. Filters choose the rows
+    of frames; streams and findings look at all.
     """
     need_pyarrow()
     chosen, shown = selection(options), display({**options, "color": "never"})
@@ -71,7 +75,7 @@ def export(
     size = sum(os.path.getsize(capture.name) if capture.rereadable else BESIDE_BYTES for capture in inputs)
     beside = (jobs or os.cpu_count() or 1) > 1 and size >= BESIDE_BYTES
     limits = replace(DEFAULT, memory=memory)
-    return Exporting(inputs, chosen, shown, limits, beside=beside).run("none" if quiet else summary)
+    return Exporting(inputs, chosen, shown, limits, tables, beside=beside).run("none" if quiet else summary)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -87,18 +91,27 @@ class Exporting:
     """One run over captures: what was chosen, where it goes, and what it came to."""
 
     def __init__(
-        self, captures: Sequence[Capture], chosen: Selection, shown: Display, limits: Limits, *, beside: bool
+        self,
+        captures: Sequence[Capture],
+        chosen: Selection,
+        shown: Display,
+        limits: Limits,
+        tables: Sequence[str],
+        *,
+        beside: bool,
     ) -> None:
+        from dcpdump.check.judging import Judging
         from dcpdump.columnar.decode import FrameTable
-        from dcpdump.columnar.dissection import Dissection
         from dcpdump.columnar.filter import masks
-        from dcpdump.columnar.tables import Files
+        from dcpdump.streams.feed import Watching
+        from dcpdump.tables.account import Files
 
         self._captures = captures
         self._chosen = chosen
         self._shown = shown
         self._beside = beside
-        self._dissection = Dissection(limits, show_secrets=shown.show_secrets)
+        self._wanted = tables
+        self._dissection = Watching(limits, show_secrets=shown.show_secrets)
         problems = with_problems in chosen.filter.clauses
         self._table = FrameTable(
             masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems),
@@ -108,19 +121,24 @@ class Exporting:
             redactor=shown.redactor,
         )
         self._files = Files()
+        self._judging: Judging | None = None
+        if "streams" in tables or "findings" in tables:
+            self._judging = Judging(self._dissection, rules="findings" in tables)
+        self._last_ns: int | None = None
 
     def run(self, summary: str) -> int:
         """It reads everything (or as much as was asked for), writes the tables, and gives the exit code."""
-        from dcpdump.columnar.tables import Tables
+        from dcpdump.tables.folder import Tables
 
         # What is made here is freed by its last user; looking for cycles in it would take a tenth of the time.
         gc.disable()
         try:
-            with Tables(self._shown.path or "", self._shown.format, force=self._shown.force) as tables:
+            with Tables(self._shown.path or "", self._shown.format, self._wanted, force=self._shown.force) as tables:
                 self._read(tables)
                 if self._dissection.tally.frames:
                     problems = {each.name: [str(damage) for damage in each.damage] for each in self._captures}
                     tables.feed("files", self._files.rows(problems))
+                    self._judge(tables)
                     tables.publish()
         finally:
             gc.enable()
@@ -130,7 +148,6 @@ class Exporting:
     def _read(self, tables: "Tables") -> None:
         from dcpdump.columnar.part import joined
         from dcpdump.columnar.stage import Stage
-        from dcpdump.columnar.tables import gap_rows
 
         writing: Stage[Any] = Stage(lambda batch: tables.feed("frames", batch), beside=self._beside)
 
@@ -140,23 +157,54 @@ class Exporting:
                 writing.feed(batch)
 
         decoding: Stage[list[Part]] = Stage(decode, beside=self._beside)
-        dissection = self._dissection
+        dissection, judging = self._dissection, self._judging
         for block in self._blocks():
             self._files.feed(block)
             parts = dissection.feed_block(block)
-            if parts:
+            self._lose(tables)
+            if judging is not None:
+                judging.feed(parts)
+            if parts and "frames" in self._wanted and not self._table.full:
                 decoding.feed(parts)
-            if dissection.gaps:
-                tables.feed("gaps", gap_rows(dissection.gaps, self._shown.redactor))
-                dissection.gaps.clear()
-            if self._table.full:
+            if judging is None and self._table.full:
                 break
         else:
-            for part in dissection.close_blocks():
-                decoding.feed([part])
-            tables.feed("gaps", gap_rows(dissection.gaps, self._shown.redactor))
+            parts = list(dissection.close_blocks())
+            self._lose(tables)
+            if judging is not None:
+                judging.feed(parts)
+            if "frames" in self._wanted:
+                for part in parts:
+                    decoding.feed([part])
         decoding.close()
         writing.close()
+
+    def _lose(self, tables: "Tables") -> None:
+        """It writes what was lost since the last time, before anybody else takes it away."""
+        from dcpdump.tables.account import gap_rows
+
+        gaps = self._dissection.gaps
+        if gaps and "gaps" in self._wanted:
+            tables.feed("gaps", gap_rows(gaps, self._shown.redactor))
+        if self._judging is None:
+            gaps.clear()
+
+    def _judge(self, tables: "Tables") -> None:
+        """It writes what became of the streams, and what the rules found."""
+        if self._judging is None:
+            return
+        from dcpdump.tables import verdicts
+
+        self._judging.close(self._last_ns)
+        ledger, redactor = self._judging.ledger, self._shown.redactor
+        if redactor is not None:
+            from dcpdump.streams.hide import hide
+
+            hide(ledger, redactor)
+        if "streams" in self._wanted:
+            tables.feed("streams", verdicts.stream_rows(ledger))
+        if "findings" in self._wanted:
+            tables.feed("findings", verdicts.finding_rows(self._judging.fold.findings()))
 
     def _blocks(self) -> "Iterator[Block]":
         from dcpdump.columnar.block import NO_TIME
@@ -168,22 +216,14 @@ class Exporting:
                 start = int(block.ts_ns[0])
                 self._chosen.begin(None if start == NO_TIME else start)
                 first = False
+            last = block.where(-1).ts_ns
+            self._last_ns = None if last == NO_TIME else last
             yield block
-
-
-def need_pyarrow() -> None:
-    """It raises a usage error where the package for tables is missing."""
-    try:
-        import dcpdump.columnar.schema  # noqa: F401
-    except ImportError as error:
-        if error.name != "pyarrow":
-            raise
-        raise ExtraMissing("tables need pyarrow, which is not installed") from error
 
 
 def _print_schemas() -> None:
     from dcpdump.columnar import schema
-    from dcpdump.columnar.tables import SCHEMAS
+    from dcpdump.tables.folder import SCHEMAS
 
     with Sink(None) as sink:
         sink.write("\n".join(schema.text(make()) for make in SCHEMAS.values()))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
-from dcpdump.cli.export import need_pyarrow
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, note, selection, selection_options
+from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 from dcpdump.escape import safe
 from dcpdump.filter.clauses import with_problems
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 SMALL_BYTES = 1_000_000_000
 #: Options for frames as text that say nothing about tables.
 _FIXED = {"color": "never", "format": "parquet", "force": True}
-_TABLES = ("frames", "gaps", "streams", "findings", "files")
 
 
 class Setting(click.ParamType):  # type: ignore[type-arg]
@@ -40,20 +39,6 @@ class Setting(click.ParamType):  # type: ignore[type-arg]
         if not mark or not key:
             raise click.BadParameter(f"{value!r} is no setting, such as spark.executor.memory=4g", ctx, param)
         return key, text
-
-
-class TableNames(click.ParamType):  # type: ignore[type-arg]
-    """Names of tables."""
-
-    name = "NAMES"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """It reads the text; ``files`` is always among them."""
-        names = [name.strip() for name in str(value).split(",")]
-        for name in names:
-            if name not in _TABLES:
-                raise click.BadParameter(f"{name!r} is no table; there are {', '.join(_TABLES)}", ctx, param)
-        return tuple(name for name in _TABLES if name in names or name == "files")
 
 
 class CaptureId(click.ParamType):  # type: ignore[type-arg]
@@ -97,7 +82,7 @@ class Job:
 )
 @click.option("--master", metavar="URL", help="Spark's; the default: local[*], or what spark-submit says.")
 @click.option("--conf", type=Setting(), multiple=True, help="A setting of Spark's; as often as there are some.")
-@click.option("--tables", type=TableNames(), default=",".join(_TABLES), show_default=True, help="Which to write.")
+@click.option("--tables", type=TableNames(), default=",".join(TABLES), show_default=True, help="Which to write.")
 @click.option("--capture-id", type=CaptureId(), help="The name of this input in the tables; a second run replaces it.")
 @click.option("--split", type=Size(), default="64M", show_default=True, help="Bytes of captures that are one task.")
 @click.option("--watch", is_flag=True, help="Go on: captures are decoded as they are closed, frames, gaps and files.")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -147,6 +148,8 @@ def _cell(value: Any) -> str:
 def _spelled(value: Any) -> Any:
     if isinstance(value, bytes):
         return safe(value)
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%dT%H:%M:%S.%fZ}"
     if isinstance(value, (list, tuple)):
         return [_spelled(each) for each in value]
     if isinstance(value, dict):

@@ -7,7 +7,6 @@ import pyarrow as pa
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.decode import FrameTable
 from dcpdump.columnar.part import Part, joined
-from dcpdump.columnar.tables import gap_rows
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.redact import Redactor
 from dcpdump.spark.life import Life
@@ -16,6 +15,7 @@ from dcpdump.spark.resumed import Resumed
 from dcpdump.spark.split import Opener, Read
 from dcpdump.spark.testimony import Witness
 from dcpdump.spark.work import Exit, Pair, Work
+from dcpdump.tables.account import gap_rows
 
 Rows = tuple[str, pa.RecordBatch]
 Reads = tuple[tuple[Read, ...], ...]

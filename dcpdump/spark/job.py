@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from dcpdump.spark import verdicts
 from dcpdump.spark.choice import Choice
 from dcpdump.spark.decode import decode_split
 from dcpdump.spark.input import Input
@@ -21,9 +20,10 @@ from dcpdump.spark.rounds import Progress, Rounds
 from dcpdump.spark.seams import settle, verify
 from dcpdump.spark.shelf import Parts, Written, table_of
 from dcpdump.spark.survey import survey_split
-from dcpdump.spark.testimony import Judging
+from dcpdump.spark.testimony import Hearing
 from dcpdump.spark.work import Exit, State, Surveyed, Work
 from dcpdump.streams.hide import hide
+from dcpdump.tables import verdicts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,13 +77,13 @@ class Job(NamedTuple):
 
     def judge(self, paths: Sequence[str]) -> list[Written]:
         """It has the ledger and the rules go over all frames in order: this runs in a task."""
-        parts, judging = Parts(self.folder, f"{self.tag}judged"), Judging()
+        parts, hearing = Parts(self.folder, f"{self.tag}judged"), Hearing()
         for path in paths:
             with open_binary(f"{self.folder}/{path}") as file, pa.ipc.open_stream(file) as stream:
                 for batch in stream:
                     for data in batch.column("data").to_pylist():
-                        judging.hear(data)
-        judging.close()
+                        hearing.hear(data)
+        judging = hearing.close()
         if self.choice.redactor is not None:
             hide(judging.ledger, self.choice.redactor)
         parts.feed("streams", verdicts.stream_rows(judging.ledger))

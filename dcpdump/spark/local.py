@@ -6,23 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dcpdump.capture import Capture, open_capture
-from dcpdump.check.fold import Fold
-from dcpdump.check.run import TICKS, Referee
+from dcpdump.check.judging import Judging
 from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.part import Part, joined
-from dcpdump.columnar.tables import Files, gap_rows
 from dcpdump.errors import CaptureError
-from dcpdump.spark import verdicts
 from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.shelf import Parts, table_of
-from dcpdump.streams.burst import Burst
-from dcpdump.streams.feed import Feed, Watching
+from dcpdump.streams.feed import Watching
 from dcpdump.streams.hide import hide
-from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.tables import verdicts
+from dcpdump.tables.account import Files, gap_rows
 
 
 def run(paths: Sequence[str], choice: Choice, folder: str, tables: Iterable[str]) -> Outcome:
@@ -60,10 +56,7 @@ class _Engine:
         self._dissection = Watching(choice.limits, show_secrets=choice.show_secrets)
         self._table = choice.table()
         self._files = Files()
-        self._ledger = Ledger()
-        self._feed = Feed(self._dissection, self._ledger, closely=TICKS)
-        self._referee = Referee()
-        self._fold = Fold()
+        self._judging = Judging(self._dissection, rules="findings" in tables)
         self._last_ns: int | None = None
 
     def run(self, captures: list[Capture], unusable: list[dict[str, Any]]) -> Outcome:
@@ -93,38 +86,19 @@ class _Engine:
         if self._dissection.gaps:
             self._parts.feed("gaps", gap_rows(self._dissection.gaps, self._choice.redactor))
         if self._judges:
-            self._see(parts)
+            self._judging.feed(parts)
         self._dissection.gaps.clear()
 
     @property
     def _judges(self) -> bool:
         return not self._tables.isdisjoint(("streams", "findings"))
 
-    def _see(self, parts: list[Part]) -> None:
-        for step in self._feed.steps(parts):
-            self._learn(step)
-
-    def _learn(self, step: Sight | Burst) -> None:
-        if isinstance(step, Burst):
-            self._ledger.feed_burst(step)
-            found = self._referee.feed_burst(step)
-        else:
-            self._ledger.feed(step)
-            found = self._referee.feed(step)
-        for finding in found:
-            self._fold.add(finding)
-
     def _judge(self) -> None:
         if not self._judges:
             return
-        for sight in self._feed.rest():
-            self._learn(sight)
-        for ends, gap in self._feed.losses:
-            self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
-        for finding in self._referee.close():
-            self._fold.add(finding)
-        self._feed.close(None, None if self._last_ns == NO_TIME else self._last_ns)
+        judging = self._judging
+        judging.close(None if self._last_ns == NO_TIME else self._last_ns)
         if self._choice.redactor is not None:
-            hide(self._ledger, self._choice.redactor)
-        self._parts.feed("streams", verdicts.stream_rows(self._ledger))
-        self._parts.feed("findings", verdicts.finding_rows(self._fold.findings()))
+            hide(judging.ledger, self._choice.redactor)
+        self._parts.feed("streams", verdicts.stream_rows(judging.ledger))
+        self._parts.feed("findings", verdicts.finding_rows(judging.fold.findings()))

@@ -21,8 +21,8 @@ from pyarrow import fs
 from dcpdump.columnar import laid, schema
 from dcpdump.columnar.write import ParquetFile
 from dcpdump.errors import OutputError
-from dcpdump.spark import verdicts
 from dcpdump.spark.place import Place, is_remote, place
+from dcpdump.tables.folder import SCHEMAS as EXPORTED
 
 #: Columns that only who reads everything in order can fill.
 COUNTED = ("frame", "request_frame")
@@ -32,7 +32,7 @@ EMPTY: Mapping[str, str] = {}
 _DAY_NS = 86_400 * 1_000_000_000
 _NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 #: In the order in which they appear.
-TABLES = ("frames", "gaps", "streams", "findings", "files")
+TABLES = tuple(EXPORTED)
 _DATED = frozenset({"frames", "gaps"})
 
 
@@ -43,13 +43,7 @@ def frames() -> pa.Schema:
     return pa.schema(kept, metadata=whole.metadata)
 
 
-SCHEMAS: dict[str, Callable[[], pa.Schema]] = {
-    "frames": frames,
-    "gaps": schema.gaps,
-    "streams": verdicts.streams,
-    "findings": verdicts.findings,
-    "files": schema.files,
-}
+SCHEMAS: Mapping[str, Callable[[], pa.Schema]] = {**EXPORTED, "frames": frames}
 
 
 class Written(NamedTuple):

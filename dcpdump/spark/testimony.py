@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from dcpdump.check.course import Course
 from dcpdump.check.dialogue import Dialogue
-from dcpdump.check.fold import Fold
+from dcpdump.check.judging import Judging
 from dcpdump.check.rules.shape import value as soundness
-from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar import laid
 from dcpdump.columnar.dissection import Lost
 from dcpdump.columnar.later import Later
@@ -28,10 +27,7 @@ from dcpdump.record import Record
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.streams.burst import Burst
-from dcpdump.streams.feed import Ended, Feed, Watching, sights
-from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.feed import Ended, Watching, sights
 
 _MUTATION, _PREPARE = 0x57, 0x60
 _ORDINALS = 40  #: bits of a place in the order of testimonies that are not the work's
@@ -87,15 +83,12 @@ class Witness:
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-class Judging:
-    """It hears testimonies in their order, and keeps the ledger and the findings as one machine would."""
+class Hearing:
+    """It hears testimonies in their order, and has them judged as one machine would."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
-        self.fold = Fold()
         self._replay = Watching()
-        self._feed = Feed(self._replay, self.ledger, closely=TICKS)
-        self._referee = Referee()
+        self.judging = Judging(self._replay)
         self._frames = 0
         self._elsewhere = 0  # bytes that wait on connections that the work at hand has nothing to do with
         self._last_ns: int | None = None
@@ -109,35 +102,18 @@ class Judging:
             self._elsewhere = self._replay.balance.pending_bytes - told.entered
         self._replay.balance.pending_bytes = self._elsewhere + told.pending
         self._last_ns = told.last_ns
-        parts = [self._numbered(part) for part in told.parts]
-        for step in self._feed.steps(parts):
-            self._learn(step)
+        self.judging.feed([self._numbered(part) for part in told.parts])
 
-    def close(self) -> None:
-        """It ends the input."""
-        for sight in self._feed.rest():
-            self._learn(sight)
-        for ends, gap in self._feed.losses:
-            self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
-        for finding in self._referee.close():
-            self.fold.add(finding)
-        self._feed.close(None, self._last_ns)
+    def close(self) -> Judging:
+        """It ends the input, and gives what became of it."""
+        self.judging.close(self._last_ns)
+        return self.judging
 
     def _numbered(self, part: Part) -> Part:
         """It counts frames over the whole input."""
         first, self._frames = self._frames + 1, self._frames + len(part)
         records = {row: _with_number(record, first + row) for row, record in part.records.items()}
         return replace(part, first=first, records=records)
-
-    def _learn(self, step: Sight | Burst) -> None:
-        if isinstance(step, Burst):
-            self.ledger.feed_burst(step)
-            found = self._referee.feed_burst(step)
-        else:
-            self.ledger.feed(step)
-            found = self._referee.feed(step)
-        for finding in found:
-            self.fold.add(finding)
 
 
 def _with_number(record: Record | Later, number: int) -> Record | Later:

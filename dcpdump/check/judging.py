@@ -1,0 +1,51 @@
+"""Judging: what the ledger and the rules make of one input, frame by frame in order, on whatever machine."""
+
+from collections.abc import Sequence
+
+from dcpdump.check.fold import Fold
+from dcpdump.check.run import TICKS, Referee
+from dcpdump.columnar.part import Part
+from dcpdump.streams.burst import Burst
+from dcpdump.streams.feed import Feed, Watching
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+
+
+class Judging:
+    """It keeps the ledger and the findings of what a dissection gives. Feed it all parts, then close it.
+
+    Without ``rules`` there are no findings, and documents are only counted.
+    """
+
+    def __init__(self, dissection: Watching, *, rules: bool = True) -> None:
+        self.ledger = Ledger()
+        self.fold = Fold()
+        self._feed = Feed(dissection, self.ledger, closely=TICKS if rules else 0)
+        self._referee = Referee() if rules else None
+
+    def feed(self, parts: Sequence[Part]) -> None:
+        """It takes what a block brought, before the dissection's gaps are cleared."""
+        for step in self._feed.steps(parts):
+            self._learn(step)
+
+    def close(self, last_ns: int | None) -> None:
+        """It ends the input, whose last packet is of that time."""
+        for sight in self._feed.rest():
+            self._learn(sight)
+        if self._referee is not None:
+            for ends, gap in self._feed.losses:
+                self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
+            for finding in self._referee.close():
+                self.fold.add(finding)
+        self._feed.close(None, last_ns)
+
+    def _learn(self, step: Sight | Burst) -> None:
+        if isinstance(step, Burst):
+            self.ledger.feed_burst(step)
+        else:
+            self.ledger.feed(step)
+        if self._referee is None:
+            return
+        found = self._referee.feed_burst(step) if isinstance(step, Burst) else self._referee.feed(step)
+        for finding in found:
+            self.fold.add(finding)

@@ -1,0 +1,38 @@
+"""What the commands that write tables have in common: the tables' names, and the package that they need."""
+
+from typing import Any
+
+import click
+
+#: All tables. ``files`` is always written: it says what was read.
+TABLES = ("frames", "gaps", "streams", "findings", "files")
+
+
+class ExtraMissing(click.UsageError):
+    """An optional package is not installed."""
+
+    hint = "pip install 'dcpdump[parquet]'"
+
+
+class TableNames(click.ParamType):  # type: ignore[type-arg]
+    """Names of tables."""
+
+    name = "NAMES"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """It reads the text; ``files`` is always among them."""
+        names = [name.strip() for name in str(value).split(",")]
+        for name in names:
+            if name not in TABLES:
+                raise click.BadParameter(f"{name!r} is no table; there are {', '.join(TABLES)}", ctx, param)
+        return tuple(name for name in TABLES if name in names or name == "files")
+
+
+def need_pyarrow() -> None:
+    """It raises a usage error where the package for tables is missing."""
+    try:
+        import dcpdump.columnar.schema  # noqa: F401
+    except ImportError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ExtraMissing("tables need pyarrow, which is not installed") from error
