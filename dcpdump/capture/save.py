@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from socket import if_indextoname
-from struct import Struct, pack
 
 from dcpdump import __version__
+from dcpdump.capture import blocks
 from dcpdump.capture.live import link_of
 from dcpdump.capture.ring import Raw, packets_of
 from dcpdump.errors import OutputError
 
-_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
-_APPLICATION, _NAME, _RESOLUTION, _RECEIVED, _DROPPED = 4, 2, 9, 4, 5
-_PACKET_HEAD = Struct("<7I")
-#: What a packet may take beside its bytes: its own header, its interface's, and what comes at the end of a file.
-_AROUND = 32 + 3 + 56 + 52
+#: What a packet may take beside its bytes: its own block, padding, its interface's, and the end of the file.
+_AROUND = blocks.PACKET_BYTES + 3 + 56 + blocks.STATISTICS_BYTES
 _TAG_AT = 12  #: behind the Ethernet addresses
 
 
@@ -78,14 +75,10 @@ class Save:
             data = block[start : packet.end]
             if packet.tag and link == 1:
                 data = data[:_TAG_AT] + packet.tag + data[_TAG_AT:]
-            pad = -len(data) % 4
-            total = 32 + len(data) + pad
-            wire = max(packet.wire_length - (start - packet.start) + len(packet.tag), len(data))
-            high, low = packet.ts_ns >> 32, packet.ts_ns & 0xFFFFFFFF
-            pieces.append(_PACKET_HEAD.pack(_PACKET, total, number, high, low, len(data), wire))
-            pieces.append(data)
-            pieces.append(bytes(pad) + total.to_bytes(4, "little"))
-            self.size += total
+            wire = packet.wire_length - (start - packet.start) + len(packet.tag)
+            around = blocks.packet(number, packet.ts_ns, data, wire)
+            pieces += around
+            self.size += sum(map(len, around))
             self._packets += 1
         self._put(pieces)
 
@@ -95,8 +88,7 @@ class Save:
             return
         if self._interfaces:
             lost = drops - self._drops
-            counts = _option(_RECEIVED, pack("<Q", self._packets + lost)) + _option(_DROPPED, pack("<Q", lost))
-            self._put([_block(_STATISTICS, pack("<III", 0, 0, 0) + counts + bytes(4))])
+            self._put([blocks.statistics(self._packets + lost, lost)])
         os.close(self._fd)
         self._fd, self._drops = -1, drops
 
@@ -127,16 +119,14 @@ class Save:
             raise OutputError(f"cannot write: {(error.strerror or '').lower()}", str(path)) from error
         self._packets, self._begun_ns = 0, ts_ns
         self._interfaces = {}
-        application = _option(_APPLICATION, f"dcpdump {__version__}".encode())
-        section = _block(_SECTION, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + application + bytes(4))
+        section = blocks.section(f"dcpdump {__version__}")
         self.size = len(section)
         self._put([section])
 
     def _describe(self, interface: int, link: int, pieces: list[bytes]) -> int:
         """Describe an interface before its first packet, and give it its number in the file."""
         number = self._interfaces[interface, link] = len(self._interfaces)
-        options = _option(_NAME, _name_of(interface).encode()) + _option(_RESOLUTION, b"\x09") + bytes(4)
-        pieces.append(_block(_INTERFACE, pack("<HHI", link, 0, 0) + options))
+        pieces.append(blocks.interface(link, _name_of(interface)))
         self.size += len(pieces[-1])
         return number
 
@@ -147,15 +137,6 @@ class Save:
                 left = left[os.write(self._fd, left) :]
         except OSError as error:
             raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", str(self.path)) from error
-
-
-def _block(kind: int, body: bytes) -> bytes:
-    total = 12 + len(body)
-    return pack("<II", kind, total) + body + pack("<I", total)
-
-
-def _option(code: int, value: bytes) -> bytes:
-    return pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
 def _name_of(interface: int) -> str:

@@ -1,0 +1,60 @@
+"""Blocks of pcapng, to be written: one section in little-endian order, its interfaces, packets and counts.
+
+Times are nanoseconds. Knows how a block lies in a file, and nothing of who writes it or where to. Sources: the
+sections "Section Header Block", "Interface Description Block", "Enhanced Packet Block", "Interface Statistics Block"
+of the pcapng draft.
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import Struct, pack
+
+_SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
+_COMMENT, _NAME, _DESCRIPTION, _RECEIVED, _APPLICATION, _DROPPED, _RESOLUTION = 1, 2, 3, 4, 4, 5, 9
+_PACKET_HEAD = Struct("<7I")
+#: What a packet without options has beside its bytes and their padding.
+PACKET_BYTES = _PACKET_HEAD.size + 4
+#: The length of what ``statistics`` gives.
+STATISTICS_BYTES = 12 + 12 + 12 + 12 + 4
+
+
+def section(application: str) -> bytes:
+    """It gives the header of a section of unknown length, which names the program that writes it."""
+    return _block(_SECTION, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _options([(_APPLICATION, application.encode())]))
+
+
+def interface(link: int, name: str = "", description: str = "") -> bytes:
+    """It describes an interface by its link type, and by what is not empty. Their numbers are 0, 1, 2 … in the file."""
+    texts = [(_NAME, name), (_DESCRIPTION, description)]
+    options = [(code, text.encode(errors="replace")) for code, text in texts if text]
+    return _block(_INTERFACE, pack("<HHI", link, 0, 0) + _options([*options, (_RESOLUTION, b"\x09")]))
+
+
+def packet(
+    number: int, ts_ns: int, data: bytes, wire_length: int, comments: Sequence[bytes] = ()
+) -> tuple[bytes, bytes, bytes]:
+    """It gives a packet of interface ``number``: what stands before its bytes, these, and what follows them.
+
+    ``wire_length``: as it was on the wire; less than there is counts as what there is.
+    """
+    padding = bytes(-len(data) % 4)
+    options = _options([(_COMMENT, comment) for comment in comments])
+    total = PACKET_BYTES + len(data) + len(padding) + len(options)
+    there, wire = len(data), max(wire_length, len(data))
+    head = _PACKET_HEAD.pack(_PACKET, total, number, ts_ns >> 32, ts_ns & 0xFFFFFFFF, there, wire)
+    return head, data, padding + options + total.to_bytes(4, "little")
+
+
+def statistics(received: int, dropped: int) -> bytes:
+    """It gives the counts of interface 0: packets that came, and how many of them were dropped."""
+    counts = [(_RECEIVED, pack("<Q", received)), (_DROPPED, pack("<Q", dropped))]
+    return _block(_STATISTICS, pack("<III", 0, 0, 0) + _options(counts))
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = pack("<I", 12 + len(body))
+    return pack("<I", kind) + length + body + length
+
+
+def _options(options: Iterable[tuple[int, bytes]]) -> bytes:
+    each = [pack("<HH", code, len(value)) + value + bytes(-len(value) % 4) for code, value in options]
+    return b"".join(each) + bytes(4) if each else b""
