@@ -60,8 +60,12 @@ WORKS: tuple[Work, ...] = (
     ),
     Work("streams", ("streams", "{}", "-q"), ("-r", "{}")),
     Work("check", ("check", "{}", "-q"), ("-r", "{}")),
-    Work("export", ("export", "{}", "-q", "-o", "{out}", "--force"), _told(_FIELDS)),
-    Work("export, four fields", ("export", "{}", "-q", "-o", "{out}", "--force"), _told(_HEADER_FIELDS)),
+    Work("export", ("export", "{}", "-q", "-o", "{out}", "--force", "--tables", "frames,gaps"), _told(_FIELDS)),
+    Work(
+        "export, four fields",
+        ("export", "{}", "-q", "-o", "{out}", "--force", "--tables", "frames,gaps"),
+        _told(_HEADER_FIELDS),
+    ),
 )
 
 

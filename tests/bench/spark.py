@@ -111,7 +111,7 @@ def main() -> None:
             total = sum(path.stat().st_size for path in paths)
             head = f"{name} {total / 1e6:,.0f}"
             target = Path(out) / "export"
-            words = ["export", str(paths[0].parent), "-q", "-j", "1", "-o", str(target)]
+            words = ["export", str(paths[0].parent), "-q", "-j", "1", "-o", str(target), "--tables", "frames,gaps"]
             once = measure([sys.executable, "-m", "dcpdump", *words], codes=(0, 4))
             shutil.rmtree(target)
             print(
