@@ -1,12 +1,10 @@
 """Many frames at a time are written as one by one: files go through columns, standard input does not."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dcpdump.cli import bulk
-from dcpdump.cli.forks import Forks
 from tests.console import Printed, run
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
@@ -77,24 +75,3 @@ def test_other_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(bulk, "FORK_ROWS", 1)
     assert run("dcpdump read samples -f ndjson -j 3") == alone
     assert run("dcpdump read samples -f ndjson -j 1") == alone
-
-
-def test_results_come_in_the_order_of_the_work() -> None:
-    forks = Forks(3)
-    done = [text for number in range(9) for text in forks.put(partial(bytes.__mul__, b"%d" % number, 100_000))]
-    done += list(forks.finish())
-    assert [text[:1] for text in done] == [b"%d" % number for number in range(9)]
-
-
-def test_work_that_kills_its_process_is_done_again_here() -> None:
-    def make() -> bytes:
-        tries.append(1)
-        if len(tries) == 1:
-            raise ValueError("only in the child, whose copy of the list begins empty")
-        return b"done"
-
-    tries: list[int] = []
-    forks = Forks(2)
-    assert list(forks.put(make)) == []
-    tries.append(1)
-    assert list(forks.finish()) == [b"done"]

@@ -2,15 +2,16 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dcpdump.cli.forks import Forks
 from dcpdump.cli.reading import Reading
+from dcpdump.cli.workers import Workers
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.filter import masks
 from dcpdump.columnar.input import blocks_of
+from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part
 from dcpdump.dissect import Dissector
 from dcpdump.filter.clauses import with_problems
@@ -33,7 +34,9 @@ class BulkReading(Reading):
         problems = with_problems in chosen.filter.clauses
         self._masks = masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems)
         size = sum(os.path.getsize(capture.name) for capture in self._captures if capture.rereadable)
-        self._forks = Forks(jobs if size >= FORK_BYTES else 1)
+        self._workers: Workers[tuple[Part, list[int]]] = Workers(
+            jobs if size >= FORK_BYTES else 1, self._made, packed, unpacked
+        )
 
     @staticmethod
     def _dissecting(limits: Limits, show_secrets: bool) -> Dissector:
@@ -44,10 +47,8 @@ class BulkReading(Reading):
         gc.disable()
         try:
             self._read_blocks()
-        except BaseException:
-            self._forks.abandon()
-            raise
         finally:
+            self._workers.close()
             gc.enable()
 
     def _read_blocks(self) -> None:
@@ -56,14 +57,14 @@ class BulkReading(Reading):
             raise TypeError("a reading in bulk dissects in bulk")
         for block in self._blocks():
             if block is None:
-                self._put(self._forks.finish())
+                self._put(self._workers.finish())
                 continue
             self._meet(block)
             if self._write(dissection.feed_block(block)):
                 break
         else:
             self._write(dissection.close_blocks())
-        self._put(self._forks.finish())
+        self._put(self._workers.finish())
 
     def _blocks(self) -> Iterator[Block | None]:
         """It gives the input; None says that nobody knows when more comes, so what there is has to be written."""
@@ -88,21 +89,21 @@ class BulkReading(Reading):
 
     def _show_rows(self, part: Part, rows: list[int]) -> None:
         if len(rows) < FORK_ROWS:
-            # What little there is may not overtake what children still write.
-            self._put(self._forks.finish())
-            self._put([self._maker(part, rows)()])
+            # What little there is may not overtake what is still under way.
+            self._put(self._workers.finish())
+            self._put([self._made((part, rows))])
         else:
-            self._put(self._forks.put(self._maker(part, rows)))
+            self._put(self._workers.put((part, rows)))
 
-    def _maker(self, part: Part, rows: Sequence[int]) -> Callable[[], bytes]:
-        sink, texts = self._sink, self._texts
-        return lambda: sink.encoded("".join(texts(part, rows)))
+    def _made(self, wanted: tuple[Part, list[int]]) -> bytes:
+        return self._sink.recoded(self._text(*wanted))
 
-    def _texts(self, part: Part, rows: Sequence[int]) -> Iterable[str]:
+    def _text(self, part: Part, rows: Sequence[int]) -> bytes:
         if not self._redacts:
-            return self._bulk.texts(part, rows)
-        return (self._output.write(self._shown_as(record_of(part, row)), self._view) for row in rows)
+            return self._bulk.text(part, rows)
+        texts = (self._output.write(self._shown_as(record_of(part, row)), self._view) for row in rows)
+        return "".join(texts).encode()
 
-    def _put(self, texts: Iterable[bytes]) -> None:
+    def _put(self, texts: Iterable[bytes | memoryview]) -> None:
         for text in texts:
             self._sink.write_encoded(text)

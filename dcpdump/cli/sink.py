@@ -12,6 +12,7 @@ from typing import BinaryIO
 from dcpdump.errors import OutputError
 
 _BLOCK = 64 * 1024
+_UTF8 = ("utf-8", "utf8")
 #: What stands in for the few non-ASCII characters of ours where the terminal cannot show them.
 _PLAIN = {"→": "->", "…": "...", "−": "-"}
 
@@ -71,12 +72,16 @@ class Sink:
         """It gives the bytes that text becomes here."""
         return _encoded(text, self._encoding)
 
+    def recoded(self, text: bytes) -> bytes:
+        """It gives the bytes that UTF-8 becomes here, which nearly everywhere is the same."""
+        return text if self._encoding.lower() in _UTF8 else self.encoded(text.decode())
+
     def flush(self) -> None:
         """It writes what is pending, so that a reader of a pipe sees it now."""
         text, self._pending, self._size = "".join(self._pending), [], 0
         self.write_encoded(self.encoded(text))
 
-    def write_encoded(self, data: bytes) -> None:
+    def write_encoded(self, data: bytes | memoryview) -> None:
         """It writes what ``encoded`` gave, behind what was written before."""
         if self._pending:
             self.flush()

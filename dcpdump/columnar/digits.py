@@ -9,7 +9,7 @@ from dcpdump.columnar.plan import Array
 _PAIRS = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), np.uint8).reshape(256, 2)
 
 
-def filled(template: str, spots: Sequence[tuple[int, int, Array]], count: int) -> list[str]:
+def filled(template: str, spots: Sequence[tuple[int, int, Array]], count: int) -> list[bytes]:
     """It gives ``count`` copies of an ASCII text, each with its own numbers.
 
     ``spots`` are (place in the text, bytes of the number, the numbers); a number takes two digits a byte.
@@ -19,5 +19,5 @@ def filled(template: str, spots: Sequence[tuple[int, int, Array]], count: int) -
     for place, width, numbers in spots:
         raw = numbers.astype(f">u{width}").view(np.uint8).reshape(count, width)
         copies[:, place : place + 2 * width] = _PAIRS[raw].reshape(count, 2 * width)
-    whole, size = copies.tobytes().decode("ascii"), len(template)
+    whole, size = copies.tobytes(), len(template)
     return [whole[at : at + size] for at in range(0, size * count, size)]

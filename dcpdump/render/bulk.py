@@ -4,6 +4,7 @@ It takes healthy frames of whose meaning nothing needs a second look, and hands 
 all others go through the writers for one record. Both give the same text: the tests compare them.
 """
 
+import re
 from collections.abc import Sequence
 
 import dcpdump.columnar.part as states
@@ -15,11 +16,14 @@ from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
 from dcpdump.escape import safe
 from dcpdump.record import Record, iso_time
 from dcpdump.render import OUTPUTS, View
-from dcpdump.render.templates import TEMPLATES, Columns
+from dcpdump.render.gathered import Columns
+from dcpdump.render.templates import TEMPLATES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.decode import decode
 from dcpdump.wire.value import interpret, json_fault, open_value
+
+_PLAIN = re.compile(rb"[ -~]*\Z").match
 
 
 class Bulk:
@@ -30,9 +34,9 @@ class Bulk:
         self._view = view
         self._template = None if view.palette.paints else TEMPLATES.get(form)
 
-    def texts(self, part: Part, wanted: Sequence[int]) -> list[str]:
-        """It gives the texts of the rows that are wanted, in their order."""
-        out: dict[int, str] = {}
+    def text(self, part: Part, wanted: Sequence[int]) -> bytes:
+        """It gives the text of the rows that are wanted, in their order, as UTF-8."""
+        out: dict[int, bytes] = {}
         if self._template is not None:
             chosen = None if len(wanted) == len(part) else set(wanted)
             for group in part.groups:
@@ -41,8 +45,10 @@ class Bulk:
                     if columns is not None:
                         texts = self._template(group.plan, framed, columns, self._view)
                         out.update(zip(columns.row, texts, strict=True))
-        single = OUTPUTS[self._form].write
-        return [out.get(row) or single(record_of(part, row), self._view) for row in wanted]
+        return b"".join([out.get(row) or self._single(record_of(part, row)) for row in wanted])
+
+    def _single(self, record: Record) -> bytes:
+        return OUTPUTS[self._form].write(record, self._view).encode()
 
     def _columns(self, part: Part, group: Group, framed: bool, chosen: set[int] | None) -> Columns | None:
         """It gathers what templates take of a group: its frames with, or without, a stream id."""
@@ -84,7 +90,8 @@ class Bulk:
             packet=part.packet[rows].tolist(),
             time=_times(part.ts_ns[rows].tolist()),
             file=[files[file] for file in part.file[rows].tolist()],
-            ends=[part.places[place] for place in part.place[rows].tolist()],
+            place=part.place[rows].tolist(),
+            places=part.places,
             offset=part.offset[rows].tolist(),
             length=part.length[rows].tolist(),
             gap=part.gap_before[rows].tolist(),
@@ -138,22 +145,22 @@ def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _safe(texts: list[bytes]) -> list[str]:
+def _safe(texts: list[bytes]) -> list[bytes]:
     """It makes texts safe to show; where all of them are plain, which is seen at once, nothing need be done."""
     joined = b"".join(texts)
     if joined.isascii() and joined.decode("ascii").isprintable():
-        return [text.decode("ascii") for text in texts]
-    decoded = [text.decode("utf-8", "surrogateescape") for text in texts]
-    return [text if text.isprintable() else safe(text) for text in decoded]
+        return texts
+    plain = _PLAIN
+    return [text if plain(text) else safe(text).encode() for text in texts]
 
 
-def _times(times: list[int]) -> list[str]:
+def _times(times: list[int]) -> list[bytes]:
     """It writes times; those of one packet are all the same."""
-    out: list[str] = []
-    last, text = NO_TIME, ""
+    out: list[bytes] = []
+    last, text = NO_TIME, b""
     for ts_ns in times:
         if ts_ns != last:
-            last, text = ts_ns, iso_time(ts_ns)
+            last, text = ts_ns, iso_time(ts_ns).encode()
         out.append(text)
     return out
 

@@ -4,10 +4,8 @@ Frames are told as parts, as one machine would have them, in which the value of 
 is as sound: nothing but that is asked of it. What is not sound is told as it is.
 """
 
-import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from io import BytesIO
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +18,11 @@ from dcpdump.check.rules.shape import value as soundness
 from dcpdump.columnar import laid
 from dcpdump.columnar.dissection import Lost
 from dcpdump.columnar.later import Later
+from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array, all_plans
+from dcpdump.columnar.plan import Array
 from dcpdump.columnar.text import faulty_json
 from dcpdump.record import Record
-from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.streams.feed import Ended, Watching, sights
@@ -171,41 +169,11 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
     return np.array(odd, np.int64)
 
 
-# -- what is the same on every machine is not sent ----------------------------------------------------------
-
-
-def _things() -> Iterator[object]:
-    """It gives all that the protocol table is made of, always in the same order."""
-    for message in (*MESSAGES.values(), *PUSHES.values()):
-        yield message
-        for layout in (*message.request, *message.response):
-            yield layout
-            yield from layout.extras
-            yield from layout.value if isinstance(layout.value, tuple) else ()
-    yield from all_plans()
-
-
-_THINGS = list(_things())
-_PLACES = {id(thing): place for place, thing in enumerate(_THINGS)}
-
-
-class _Writer(pickle.Pickler):
-    def persistent_id(self, thing: object) -> int | None:
-        return _PLACES.get(id(thing))
-
-
-class _Reader(pickle.Unpickler):
-    def persistent_load(self, place: int) -> object:
-        return _THINGS[place]
-
-
 def _packed(told: Testimony) -> bytes:
-    file = BytesIO()
-    _Writer(file, 5).dump(tuple(told))
-    data = file.getvalue()
+    data = packed(tuple(told))
     return len(data).to_bytes(8, "big") + bytes(pa.compress(data, codec="zstd", asbytes=True))
 
 
 def _unpacked(row: bytes) -> Testimony:
     data = pa.decompress(row[8:], int.from_bytes(row[:8], "big"), codec="zstd", asbytes=True)
-    return Testimony(*_Reader(BytesIO(data)).load())
+    return Testimony(*unpacked(data))

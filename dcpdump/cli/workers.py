@@ -1,0 +1,146 @@
+"""Workers: processes that each make bytes of things, and give them back in the order of the things.
+
+A worker is a copy of this process, made when there is first something to do. Things and bytes are handed over in
+memory that both share. Where processes cannot be forked, a worker has died, or a thing is too large, the work is
+done here.
+"""
+
+import mmap
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+#: What is handed over at once, at most. Memory that nobody writes to is none, so there may be much.
+_ROOM = 64 << 20
+_SIZE = 8  #: bytes of a number that says how much there is in the room
+
+
+class _Worker(NamedTuple):
+    pid: int
+    orders: int  #: the pipe that tells it how much there is to take
+    results: int  #: the pipe that tells how much it made
+    room: mmap.mmap
+
+
+class Workers(Generic[T]):
+    """``make`` makes the bytes; ``pack`` and ``unpack`` hand a thing over. With one job there is no worker.
+
+    A result is to be used before the next is asked for: its memory is used again.
+    """
+
+    def __init__(
+        self,
+        jobs: int,
+        make: Callable[[T], bytes],
+        pack: Callable[[T], bytes],
+        unpack: Callable[[memoryview], T],
+    ) -> None:
+        self._jobs = jobs if jobs > 1 and hasattr(os, "fork") else 0
+        self._make, self._pack, self._unpack = make, pack, unpack
+        self._idle: list[_Worker] = []
+        self._under_way: deque[tuple[_Worker | None, T]] = deque()
+        self._begun = False
+
+    def put(self, thing: T) -> Iterator[bytes | memoryview]:
+        """It takes the next thing, and gives those results that have to be waited for."""
+        if not self._begun:
+            self._begin()
+        while self._under_way and not self._idle:
+            yield from self._next()
+        order = self._pack(thing) if self._idle else b""
+        if not 0 < len(order) <= _ROOM:
+            self._under_way.append((None, thing))
+            return
+        worker = self._idle.pop()
+        worker.room[: len(order)] = order
+        with suppress(BrokenPipeError):  # if it has died, its pipe of results says so too
+            os.write(worker.orders, len(order).to_bytes(_SIZE, "big"))
+        self._under_way.append((worker, thing))
+
+    def finish(self) -> Iterator[bytes | memoryview]:
+        """It gives the results that are left."""
+        while self._under_way:
+            yield from self._next()
+
+    def close(self) -> None:
+        """It lets the workers go, whatever they are at."""
+        for worker in (*self._idle, *(worker for worker, _ in self._under_way if worker is not None)):
+            _dismiss(worker)
+        self._idle.clear()
+        self._under_way.clear()
+
+    def _next(self) -> Iterator[bytes | memoryview]:
+        worker, thing = self._under_way.popleft()
+        made = None if worker is None else _result(worker)
+        if made is None:
+            if worker is not None:
+                _dismiss(worker)
+            yield self._make(thing)
+            return
+        yield made
+        if worker is not None:
+            self._idle.append(worker)
+
+    def _begin(self) -> None:
+        self._begun = True
+        for _ in range(self._jobs):
+            (orders_in, orders), (results, results_out) = os.pipe(), os.pipe()
+            room = mmap.mmap(-1, _ROOM)
+            pid = os.fork()
+            if not pid:
+                for fd in (orders, results, *(fd for other in self._idle for fd in (other.orders, other.results))):
+                    os.close(fd)  # whoever keeps these would not see the others go
+                self._work(orders_in, results_out, room)
+            os.close(orders_in)
+            os.close(results_out)
+            self._idle.append(_Worker(pid, orders, results, room))
+
+    def _work(self, orders: int, results: int, room: mmap.mmap) -> None:
+        status = 1
+        try:
+            while size := os.read(orders, _SIZE):
+                with memoryview(room) as shared:
+                    thing = self._unpack(shared[: int.from_bytes(size, "big")])
+                made = self._make(thing)
+                del thing
+                if len(made) <= _ROOM:
+                    room[: len(made)] = made
+                os.write(results, len(made).to_bytes(_SIZE, "big"))
+                if len(made) > _ROOM:
+                    left = memoryview(made)
+                    while left:
+                        left = left[os.write(results, left) :]
+            status = 0
+        finally:
+            # Whatever happened, a worker never goes on as if it were the command.
+            os._exit(status)
+
+
+def _result(worker: _Worker) -> bytes | memoryview | None:
+    """It waits for what a worker made; None: it has died."""
+    told = _read(worker.results, _SIZE)
+    if len(told) < _SIZE:
+        return None
+    size = int.from_bytes(told, "big")
+    if size <= _ROOM:
+        return memoryview(worker.room)[:size]
+    data = _read(worker.results, size)
+    return data if len(data) == size else None
+
+
+def _read(pipe: int, size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size and (piece := os.read(pipe, min(size, 1 << 20))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _dismiss(worker: _Worker) -> None:
+    os.close(worker.orders)
+    os.close(worker.results)
+    os.waitpid(worker.pid, 0)

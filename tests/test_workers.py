@@ -1,0 +1,88 @@
+"""Workers: other processes make the bytes, and nobody can tell."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from dcpdump.cli import workers
+from dcpdump.cli.workers import Workers
+
+
+def made(things: Iterable[int], make: Callable[[int], bytes], jobs: int) -> list[bytes]:
+    """It has bytes made of numbers, and gives copies of all results."""
+    team: Workers[int] = Workers(jobs, make, lambda number: b"%d" % number, lambda text: int(bytes(text)))
+
+    def results() -> Iterator[bytes | memoryview]:
+        for thing in things:
+            yield from team.put(thing)
+        yield from team.finish()
+
+    try:
+        return [bytes(result) for result in results()]
+    finally:
+        team.close()
+
+
+def long(number: int) -> bytes:
+    return b"%d" % number * 100_000
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_results_come_in_the_order_of_the_things(jobs: int) -> None:
+    assert made(range(20), long, jobs) == [long(number) for number in range(20)]
+
+
+def test_with_one_job_all_is_done_here() -> None:
+    assert made([7, 8], lambda number: b"%d" % os.getpid(), 1) == [b"%d" % os.getpid()] * 2
+
+
+def test_with_more_jobs_nothing_is_done_here() -> None:
+    pids = made(range(10), lambda number: b"%d" % os.getpid(), 3)
+    assert len(set(pids)) == 3
+    assert b"%d" % os.getpid() not in pids
+
+
+@pytest.mark.parametrize("room", [1, 3, 1000])
+def test_what_has_no_room_is_made_all_the_same(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_ROOM", room)
+    numbers = [5, 12345, 6, 99999, 7]
+    assert made(numbers, long, 2) == [long(number) for number in numbers]
+
+
+def test_what_a_worker_dies_of_is_done_here() -> None:
+    here = os.getpid()
+
+    def make(number: int) -> bytes:
+        if number % 4 == 3 and os.getpid() != here:
+            raise ValueError("only in a worker")
+        return long(number)
+
+    assert made(range(20), make, 2) == [long(number) for number in range(20)]
+
+
+def test_a_worker_that_dies_between_two_things_is_not_missed() -> None:
+    here = os.getpid()
+
+    def make(number: int) -> bytes:
+        if os.getpid() != here:
+            os._exit(0)
+        return long(number)
+
+    assert made(range(6), make, 2) == [long(number) for number in range(6)]
+
+
+def test_an_error_that_is_not_the_worker_s_is_raised() -> None:
+    def make(number: int) -> bytes:
+        raise ValueError("everywhere")
+
+    with pytest.raises(ValueError, match="everywhere"):
+        made([1], make, 2)
+
+
+def test_workers_are_gone_when_they_are_let_go() -> None:
+    team: Workers[int] = Workers(2, long, lambda number: b"%d" % number, lambda text: int(bytes(text)))
+    assert list(team.put(1)) == []
+    team.close()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
