@@ -29,7 +29,7 @@ DOORS: dict[str, set[str]] = {
     "rich": {"render/style.py"},
     "click": {"cli"},
     "numpy": {"columnar", "streams/feed.py", "share/search.py", "spark"},
-    "pyarrow": {"columnar", "tables", "cli/export.py", "spark"},
+    "pyarrow": {"columnar", "tables", "spark"},
     "pyspark": {
         "spark/__init__.py",
         "spark/launch.py",

@@ -1,5 +1,6 @@
 """What the commands that write tables have in common: the tables' names, and the package that they need."""
 
+import os
 from typing import Any
 
 import click
@@ -30,6 +31,8 @@ class TableNames(click.ParamType):  # type: ignore[type-arg]
 
 def need_pyarrow() -> None:
     """It raises a usage error where the package for tables is missing."""
+    # Arrow's own pools keep what is freed for later: a fifth more memory, and no time is gained. It looks but once.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
         import dcpdump.columnar.schema  # noqa: F401
     except ImportError as error:
