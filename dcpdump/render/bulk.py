@@ -7,8 +7,11 @@ all others go through the writers for one record. Both give the same text: the t
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 import dcpdump.columnar.part as states
 from dcpdump.columnar.block import NO_TIME
+from dcpdump.columnar.digits import of_day
 from dcpdump.columnar.filter import Masks
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.part import Part
@@ -23,6 +26,7 @@ from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.decode import decode
 from dcpdump.wire.value import interpret, json_fault, open_value
 
+_DAY_NS = 86_400 * 1_000_000_000
 _PLAIN = re.compile(rb"[ -~]*\Z").match
 
 
@@ -36,7 +40,7 @@ class Bulk:
 
     def text(self, part: Part, wanted: Sequence[int]) -> bytes:
         """It gives the text of the rows that are wanted, in their order, as UTF-8."""
-        out: dict[int, bytes] = {}
+        out = np.full(len(part), b"", object)
         if self._template is not None:
             chosen = None if len(wanted) == len(part) else set(wanted)
             for group in part.groups:
@@ -44,8 +48,10 @@ class Bulk:
                     columns = self._columns(part, group, framed, chosen)
                     if columns is not None:
                         texts = self._template(group.plan, framed, columns, self._view)
-                        out.update(zip(columns.row, texts, strict=True))
-        return b"".join([out.get(row) or self._single(record_of(part, row)) for row in wanted])
+                        out[columns.row] = texts
+        written: list[bytes] = out[wanted].tolist()
+        both = zip(wanted, written, strict=True)
+        return b"".join([text or self._single(record_of(part, row)) for row, text in both])
 
     def _single(self, record: Record) -> bytes:
         return OUTPUTS[self._form].write(record, self._view).encode()
@@ -88,7 +94,7 @@ class Bulk:
             row=rows.tolist(),
             number=(rows + part.first).tolist(),
             packet=part.packet[rows].tolist(),
-            time=_times(part.ts_ns[rows].tolist()),
+            time=_times(part.ts_ns[rows]),
             file=[files[file] for file in part.file[rows].tolist()],
             place=part.place[rows].tolist(),
             places=part.places,
@@ -154,15 +160,14 @@ def _safe(texts: list[bytes]) -> list[bytes]:
     return [text if plain(text) else safe(text).encode() for text in texts]
 
 
-def _times(times: list[int]) -> list[bytes]:
-    """It writes times; those of one packet are all the same."""
-    out: list[bytes] = []
-    last, text = NO_TIME, b""
-    for ts_ns in times:
-        if ts_ns != last:
-            last, text = ts_ns, iso_time(ts_ns).encode()
-        out.append(text)
-    return out
+def _times(times: Array) -> list[bytes]:
+    """It writes times. Nearly always they are of one day, and equally precise."""
+    fine = times % 1000 != 0
+    days = times // _DAY_NS
+    date, mark, _ = iso_time(int(times[0])).partition("T")
+    if mark and (days == days[0]).all() and (fine == fine[0]).all():
+        return of_day(date, times - days[0] * _DAY_NS, bool(fine[0]))
+    return [iso_time(ts_ns).encode() for ts_ns in times.tolist()]
 
 
 def wanted_rows(part: Part, wanted: Masks) -> list[int]:

@@ -6,8 +6,10 @@ together from pieces that many frames share.
 
 from typing import NamedTuple
 
+import numpy as np
+
 from dcpdump.columnar.digits import filled
-from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, STREAM_ID_TAG, Array, Plan
+from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, STREAM_ID_TAG, Array, Plan, distinct
 from dcpdump.render import View, table
 from dcpdump.render.gathered import Columns
 from dcpdump.spec.field import Field, u8, u16
@@ -161,24 +163,26 @@ def _rows(plan: Plan, framed: bool, columns: Columns) -> tuple[list[_Row], int]:
 def _heads(plan: Plan, rows: list[_Row], label: int, widths: list[int]) -> list[bytes]:
     """It writes everything up to the key. Frames that differ only in their numbers are written at once."""
     named = [row for row in rows if row.field.names is not None]
-    variants: dict[tuple[int, ...], list[int]] = {}
-    sorts = [row.numbers.tolist() for row in named if not isinstance(row.numbers, int)]
-    for index, variant in enumerate(zip(widths, *sorts, strict=True)):
-        variants.setdefault(variant, []).append(index)
-    title = f"{plan.message.name} command\n{'Field':<{label}} (offset) (value)\n"
-    heads = [b""] * len(widths)
-    for (width, *numbers), indices in variants.items():
-        words = {row.label: number for row, number in zip(named, numbers, strict=True)}
-        text, spots = title, []
+    sorts = [np.array(widths), *(row.numbers for row in named if not isinstance(row.numbers, int))]
+    variant = np.zeros(len(widths), np.int64)
+    for column in sorts:
+        values, _, which = distinct(column)
+        _, _, variant = distinct(variant * len(values) + which)
+    order = np.argsort(variant, kind="stable")
+    heads: list[bytes] = []
+    for indices in np.split(order, np.flatnonzero(np.diff(variant[order])) + 1):
+        text, spots = f"{plan.message.name} command\n{'Field':<{label}} (offset) (value)\n", []
         for row in rows:
-            text += f"{row.label:<{label}} {row.place:<{width}}: "
-            if row.label in words or isinstance(row.numbers, int):
-                number = words.get(row.label, row.numbers)
-                text += table.number(row.field, number if isinstance(number, int) else 0)
+            text += f"{row.label:<{label}} {row.place:<{widths[indices[0]]}}: "
+            if isinstance(row.numbers, int):
+                text += table.number(row.field, row.numbers)
+            elif row.field.names is not None:
+                text += table.number(row.field, int(row.numbers[indices[0]]))
             else:
                 spots.append((len(text) + 2, row.field.width, row.numbers[indices]))
                 text += "0x" + "0" * (2 * row.field.width)
             text += "\n"
-        for index, head in zip(indices, filled(text, spots, len(indices)), strict=True):
-            heads[index] = head
-    return heads
+        heads += filled(text, spots, len(indices))
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return [heads[place] for place in back.tolist()]
