@@ -30,8 +30,8 @@ from dcpdump.net.packet import Packet
 from dcpdump.render.line import spoken_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
-from dcpdump.streams.feed import sights, with_losses
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.sights import sights, with_losses
 from dcpdump.wire.encode import METADATA, encode
 from tests.packets import ACK, NOON, PSH, SYN, ethernet, flow, ipv4_tcp
 

@@ -6,10 +6,11 @@ from dcpdump.columnar.block import blocks
 from dcpdump.columnar.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.streams.burst import Burst
-from dcpdump.streams.feed import Feed, Watching
+from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import Stream
 from dcpdump.streams.verdict import Judge
+from dcpdump.streams.watching import Watching
 from tests.conversation import packets, said
 
 

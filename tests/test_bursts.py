@@ -13,10 +13,13 @@ from dcpdump.columnar.block import blocks
 from dcpdump.columnar.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.streams.burst import Burst
-from dcpdump.streams.feed import Feed, Watching, sights, steps
+from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.sights import sights
 from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.steps import steps
+from dcpdump.streams.watching import Watching
 from tests.check_cases import CASES, items
 from tests.conversation import opening, packets, said
 from tests.healthy import HEALTHY

@@ -28,7 +28,7 @@ DOORS: dict[str, set[str]] = {
     "cramjam": {"wire/snappy.py", "capture/compression.py"},
     "rich": {"render/style.py"},
     "click": {"cli"},
-    "numpy": {"columnar", "render/bulk.py", "render/sheets.py", "streams/feed.py", "share/search.py", "spark"},
+    "numpy": {"columnar", "render/bulk.py", "render/sheets.py", "streams", "share/search.py", "spark"},
     "pyarrow": {"columnar", "tables", "spark"},
     "pyspark": {
         "spark/__init__.py",

@@ -8,9 +8,11 @@ from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.later import Later
 from dcpdump.columnar.part import Part
 from dcpdump.net.packet import Packet
-from dcpdump.streams.feed import Feed, Watching, sights
+from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.sight import sight_of
+from dcpdump.streams.sights import sights
+from dcpdump.streams.watching import Watching
 from tests.columnar_rows import columnar, scalar
 from tests.conversation import Said, opening, packets, said
 from tests.test_bursts import books

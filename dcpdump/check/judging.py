@@ -6,9 +6,10 @@ from dcpdump.check.fold import Fold
 from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar.part import Part
 from dcpdump.streams.burst import Burst
-from dcpdump.streams.feed import Feed, Watching
+from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.watching import Watching
 
 
 class Judging:

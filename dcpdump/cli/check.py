@@ -23,8 +23,9 @@ from dcpdump.render import findings as report
 from dcpdump.render import ndjson
 from dcpdump.render.style import Palette
 from dcpdump.streams.burst import Burst
-from dcpdump.streams.feed import Feed, Watching
+from dcpdump.streams.feed import Feed
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.watching import Watching
 from dcpdump.wire.value import Meaning
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]

@@ -103,7 +103,7 @@ class Exporting:
         from dcpdump.check.judging import Judging
         from dcpdump.columnar.decode import FrameTable
         from dcpdump.columnar.filter import masks
-        from dcpdump.streams.feed import Watching
+        from dcpdump.streams.watching import Watching
         from dcpdump.tables.account import Files
 
         self._captures = captures

@@ -15,9 +15,9 @@ from dcpdump.record import Record
 from dcpdump.render import history as rows
 from dcpdump.render.bulk import record_of
 from dcpdump.spec import find
-from dcpdump.streams.feed import keys
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.sight import OWN_SEQNO, Sight
+from dcpdump.streams.sights import keys
 from dcpdump.streams.state import Stream
 from dcpdump.wire.value import Meaning
 

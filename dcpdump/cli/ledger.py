@@ -23,11 +23,13 @@ from dcpdump.record import Json, Record
 from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
 from dcpdump.streams.burst import Burst
-from dcpdump.streams.feed import Feed, Rates, Watching
+from dcpdump.streams.feed import Feed
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.rates import Rates
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.watching import Watching
 from dcpdump.wire.value import Meaning
 
 Command = TypeVar("Command", bound=Callable[..., Any])

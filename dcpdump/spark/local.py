@@ -15,8 +15,8 @@ from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.shelf import Parts, table_of
-from dcpdump.streams.feed import Watching
 from dcpdump.streams.hide import hide
+from dcpdump.streams.watching import Watching
 from dcpdump.tables import verdicts
 from dcpdump.tables.account import Files, gap_rows
 

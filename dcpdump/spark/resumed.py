@@ -24,7 +24,7 @@ from dcpdump.spark.life import (
     stream_slots,
     thinned,
 )
-from dcpdump.streams.feed import Watching
+from dcpdump.streams.watching import Watching
 from dcpdump.wire.resync import Streams
 
 

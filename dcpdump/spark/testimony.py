@@ -25,7 +25,8 @@ from dcpdump.columnar.text import faulty_json
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.streams.feed import Ended, Watching, sights
+from dcpdump.streams.sights import sights
+from dcpdump.streams.watching import Ended, Watching
 
 _MUTATION, _PREPARE = 0x57, 0x60
 _ORDINALS = 40  #: bits of a place in the order of testimonies that are not the work's

@@ -1,0 +1,147 @@
+"""Sights of many frames, from their columns: the ledger's door to parts."""
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from dcpdump.columnar.block import NO_TIME
+from dcpdump.columnar.dissection import Lost
+from dcpdump.columnar.key import prefixes
+from dcpdump.columnar.later import Later
+from dcpdump.columnar.part import YES, Part
+from dcpdump.columnar.plan import Array
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.streams.sight import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of
+
+_NOTHING = Shape("", (), {}, -1)
+#: Messages that are nearly all of a capture: their fields are given only to who asks for them.
+DOCUMENTS = frozenset({0x57, 0x58, 0x59})
+NO_ROWS = np.zeros(0, np.int64)
+
+
+def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> list[Sight]:
+    """It gives the sights of a part, or of some of its rows.
+
+    ``documents``: mutations, deletions and expirations have their fields too (their seqno is there in any case).
+    """
+    everything = rows is None
+    rows = np.arange(len(part)) if rows is None else rows
+    count, header = len(rows), part.header
+    fields: list[Any] = [()] * count
+    shapes: list[Any] = [_NOTHING] * count
+    seqnos: list[Any] = [None] * count
+    at = np.full(len(part), -1)
+    at[rows] = np.arange(count)
+    for group in part.groups:
+        plan, shape = group.plan, shape_of(group.plan.layout)
+        places, mine = at[group.rows], np.arange(len(group.rows))
+        if not everything:
+            mine = np.flatnonzero(places >= 0)
+            places = places[mine]
+        tuples: Any = repeat(())
+        if documents or plan.message.opcode not in DOCUMENTS:
+            tuples = group.extras[mine].tolist() if group.extras.dtype.names else repeat(())
+            if group.value is not None:
+                tuples = [extras + value for extras, value in zip(tuples, group.value[mine].tolist(), strict=False)]
+        own = next((name for name in OWN_SEQNO if plan.has(name)), None)
+        brought: Any = group.column(own)[mine].tolist() if own is not None else repeat(None)
+        if len(mine) == count and own is not None and not isinstance(tuples, repeat):
+            fields, seqnos, shapes = tuples, brought, [shape] * count
+            break
+        for place, values, seqno in zip(places.tolist(), tuples, brought, strict=False):
+            fields[place] = values
+            seqnos[place] = seqno
+            shapes[place] = shape
+    times: list[Any] = part.ts_ns[rows].tolist()
+    if (part.ts_ns[rows] == NO_TIME).any():
+        times = [None if time == NO_TIME else time for time in times]
+    key_at = (part.start + HEADER_LENGTH + header.framing + header.extras)[rows]
+    whole = np.ones(len(part), bool)
+    whole[list(part.odd)] = False
+    place, magic = part.place[rows], header.magic[rows]
+    columns = zip(
+        (part.first + rows).tolist(),
+        times,
+        np.array([ends.connection for ends in part.places])[place].tolist(),
+        np.array([ends.direction for ends in part.places])[place].tolist(),
+        magic.tolist(),
+        header.opcode[rows].tolist(),
+        RESPONSE[magic].tolist(),
+        _SERVER[magic].tolist(),
+        header.word[rows].tolist(),
+        header.opaque[rows].tolist(),
+        header.cas[rows].tolist(),
+        header.datatype[rows].tolist(),
+        part.length[rows].tolist(),
+        stream_ids(part)[rows].tolist(),
+        seqnos,
+        shapes,
+        fields,
+        repeat(part.data),
+        key_at.tolist(),
+        (key_at + header.key[rows]).tolist(),
+        np.maximum(header.value[rows], 0).tolist(),
+        part.gap_before[rows].tolist(),
+        whole[rows].tolist(),
+        (part.weak[rows] != 0).tolist(),
+        repeat(None),
+        strict=False,
+    )
+    out: list[Sight] = list(map(Sight._make, columns))
+    for row, record in part.records.items():
+        if at[row] >= 0 and not isinstance(record, Later):
+            out[at[row]] = sight_of(record)
+    return out
+
+
+def keys(part: Part) -> Iterator[tuple[int, bytes]]:
+    """It gives the rows of planned documents, and their keys without collection prefix."""
+    header = part.header
+    rows = np.concatenate([group.rows for group in part.groups if group.plan.message.collection_key] or [NO_ROWS])
+    start = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+    size = np.where(part.collections[rows] == YES, prefixes(part.view, start, header.key[rows]).size, 0)
+    ends = (start + header.key[rows]).tolist()
+    for row, begin, end in zip(rows.tolist(), (start + size).tolist(), ends, strict=True):
+        yield row, part.data[begin:end]
+
+
+def with_losses(part: Part, seen: list[Sight], lost: list[Lost]) -> list[Lost]:
+    """It marks in ``seen`` losses of unknown size, which no frame's ``gap_before`` tells; gives those yet to come."""
+    found, later = losses_in(part, lost)
+    for row, length in found.items():
+        seen[row] = seen[row]._replace(gap_before=length)
+    return later
+
+
+def losses_in(part: Part, lost: list[Lost]) -> tuple[dict[int, int], list[Lost]]:
+    """It gives the rows before which bytes were lost that their ``gap_before`` does not tell, and how many.
+
+    With it, the losses yet to come. A loss stands before the first frame of its direction that begins behind it.
+    """
+    found: dict[int, int] = {}
+    later: list[Lost] = []
+    places = {(ends.connection, ends.direction): number for number, ends in enumerate(part.places)}
+    for loss in lost:
+        place = places.get((loss.ends.connection, loss.ends.direction))
+        after = NO_ROWS
+        if place is not None:
+            after = np.flatnonzero((part.place == place) & (part.offset >= loss.gap.offset))
+        if not len(after):
+            later.append(loss)
+        elif not part.gap_before[after[0]]:
+            found.setdefault(int(after[0]), loss.gap.length or UNKNOWN_LOSS)
+    return found, later
+
+
+def stream_ids(part: Part) -> Array:
+    """It gives the stream ids, 0 where there is none."""
+    framing = part.header.framing
+    if not framing.any():
+        return np.zeros(len(part), np.int64)
+    return np.where(framing > 0, part.stream_id, 0)
+
+
+RESPONSE = np.array([value in MAGICS and MAGICS[value].response for value in range(256)])
+_SERVER = np.array([value in MAGICS and MAGICS[value].server for value in range(256)])

@@ -1,0 +1,36 @@
+"""Watching: a dissection that remembers how connections ended."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dcpdump.columnar.dissection import Dissection
+from dcpdump.net.connections import Delivery
+from dcpdump.net.event import End
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.record import Record
+
+
+class Ended(NamedTuple):
+    """A direction of a connection ended."""
+
+    connection: int
+    direction: int
+    reason: str
+    ts_ns: int | None
+
+
+class Watching(Dissection):
+    """A dissection that also keeps how its connections ended, to be taken away by its owner."""
+
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
+        super().__init__(limits, show_secrets=show_secrets)
+        self.ended: list[Ended] = []
+
+    def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
+        for connection, direction, event in deliveries:
+            if isinstance(event, End) and event.reason in _ENDS:
+                self.ended.append(Ended(connection.number, direction, event.reason, event.seen.ts_ns))
+        return super()._take(deliveries)
+
+
+_ENDS = frozenset({"fin", "rst", "reused"})
