@@ -1,7 +1,7 @@
 """Archives to measure the pipeline with: rotated files of many connections, and one file of a single connection.
 
-Frames of about a kilobyte in segments of 1,448 bytes, a few of them out of order or sent again. The same bytes
-every time.
+Frames of about a kilobyte in segments of 1,448 bytes, a few of them out of order or sent again: conversations in which
+no rule is broken. The same bytes every time.
 """
 
 import os
@@ -14,10 +14,11 @@ from dcpdump.wire.encode import encode
 from tests.bench.captures import START_NS, STEP_NS, Talk, opening
 
 #: Raised when what is written changes, so that an old archive is not taken for a new one.
-VERSION = 1
+VERSION = 2
 BURST = 32
 _POOL = 512  #: documents that are sent again and again under new seqnos
 _SEQNO = struct.Struct(">Q")
+_KEY, _KEY_AT = b"user::%08d", 24 + 31 + 1
 
 
 def archive(folder: Path, size: int, files: int, connections: int) -> list[Path]:
@@ -51,16 +52,18 @@ def _make(folder: Path, size: int, files: int, connections: int) -> None:
 def packets(connections: int) -> Iterator[bytes]:
     chance = random.Random(11)
     talks = [Talk(number, 1448) for number in range(connections)]
-    for talk in talks:
+    mine = [range(64 * number % 1024, 64 * number % 1024 + 64) for number in range(connections)]
+    for talk, vbuckets in zip(talks, mine, strict=True):
         yield from talk.opened()
-        for asked, answered in opening(range(64)):
+        for asked, answered in opening(vbuckets):
             yield from talk.sent(0, asked)
             yield from talk.sent(1, answered)
-    sources = [_documents(random.Random(number)) for number in range(connections)]
+    sources = [_documents(random.Random(number), vbuckets) for number, vbuckets in enumerate(mine)]
     while True:
         for talk, source in zip(talks, sources, strict=True):
-            yield from _disturbed(list(talk.sent(1, b"".join(next(source) for _ in range(BURST)))), chance)
-            acknowledged = encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": BURST * 1024})
+            burst = b"".join(next(source) for _ in range(BURST))
+            yield from _disturbed(list(talk.sent(1, burst)), chance)
+            acknowledged = encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": len(burst)})
             yield from talk.sent(0, acknowledged)
 
 
@@ -78,7 +81,7 @@ def _disturbed(packets: list[bytes], chance: random.Random) -> list[bytes]:
     return out
 
 
-def _documents(chance: random.Random) -> Iterator[bytes]:
+def _documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
     """It gives frames: snapshots of 64 documents."""
     pool = [
         bytearray(
@@ -86,16 +89,16 @@ def _documents(chance: random.Random) -> Iterator[bytes]:
                 "DCP_MUTATION",
                 {"by_seqno": 1, "rev_seqno": 1},
                 layout="1",
-                key=b"\x08user::%08d" % number,
+                key=b"\x08" + _KEY % 0,
                 value=b'{"n":%d,"text":"' % number + b"x" * chance.randint(700, 1100) + b'"}',
                 datatype=1,
             )
         )
         for number in range(_POOL)
     ]
-    seqnos = [0] * 64
+    seqnos = dict.fromkeys(vbuckets, 0)
     while True:
-        vbucket = chance.randrange(64)
+        vbucket = chance.choice(vbuckets)
         opaque, first = 0x1000 + vbucket, seqnos[vbucket] + 1
         marker = {"start_seqno": first, "end_seqno": first + 63, "snapshot_type": 1}
         yield encode("DCP_SNAPSHOT_MARKER", marker, layout="1", vbucket=vbucket, opaque=opaque)
@@ -104,5 +107,6 @@ def _documents(chance: random.Random) -> Iterator[bytes]:
             struct.pack_into(">H", frame, 6, vbucket)
             struct.pack_into(">I", frame, 12, opaque)
             _SEQNO.pack_into(frame, 24, seqno)
+            frame[_KEY_AT : _KEY_AT + len(_KEY % 0)] = _KEY % seqno
             yield bytes(frame)
         seqnos[vbucket] += 64
