@@ -6,6 +6,7 @@ file. Holds one packet of each file that is open, and opens a file only when its
 
 import heapq
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from dcpdump.capture.file import Capture
 from dcpdump.errors import CaptureError
@@ -15,24 +16,31 @@ from dcpdump.net.packet import Packet
 OPEN_LIMIT = 128
 
 
-def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Iterator[Packet]:
+def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, passed: int = 0) -> Iterator[Packet]:
     """Yield the packets of all captures in order of (time, file, number), each file in its own order.
 
-    A packet without a time comes right after the one before it in its file. However it ends, the
-    captures are closed then.
+    A packet without a time comes right after the one before it in its file. So many packets of the first
+    capture as have ``passed`` are left out. However it ends, the captures are closed then.
     """
     try:
         if len(captures) == 1:
-            yield from captures[0]
+            yield from islice(captures[0], passed, None)
         else:
-            yield from _merged(captures, open_limit)
+            lanes = [_Lane(capture, 0 if at else passed) for at, capture in enumerate(captures)]
+            yield from _merged(lanes, open_limit)
     finally:
         for capture in captures:
             capture.close()
 
 
-def _merged(captures: Sequence[Capture], open_limit: int) -> Iterator[Packet]:
-    waiting = sorted((_Lane(capture) for capture in captures), key=lambda lane: lane.key, reverse=True)
+def begin(capture: Capture) -> tuple[int, str]:
+    """Give where a capture begins in the timeline: when (-1: nobody knows), and its name."""
+    first = capture.first_time() if capture.rereadable else None
+    return -1 if first is None else first, capture.name
+
+
+def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
+    waiting = sorted(lanes, key=lambda lane: lane.key, reverse=True)
     active: list[tuple[tuple[int, str, int], int, _Lane]] = []
     order = 0  # tells lanes apart whose keys are equal: one file, named twice
     while waiting or active:
@@ -61,17 +69,17 @@ def _merged(captures: Sequence[Capture], open_limit: int) -> Iterator[Packet]:
 class _Lane:
     """A capture, its next packet, and where that stands in the timeline."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: Capture, passed: int) -> None:
         self.capture = capture
+        self._passed = passed
         self.packet: Packet | None = None
         self._packets: Iterator[Packet] | None = None
-        first = capture.first_time() if capture.rereadable else None
-        self.key = (first if first is not None else -1, capture.name, 0)
+        self.key = (*begin(capture), 0)
 
     def advance(self) -> bool:
         """Go to the next packet; say whether there is one. A finished capture is closed."""
         if self._packets is None:
-            self._packets = iter(self.capture)
+            self._packets = islice(self.capture, self._passed, None)
         self.packet = next(self._packets, None)
         if self.packet is None:
             self.capture.close()

@@ -1,20 +1,31 @@
-"""Input: the packets of captures as blocks; of a single plain pcap the short way, as far as that leads."""
+"""Input: the packets of captures as blocks; of plain pcap files the short way, as far as one follows the other."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from dcpdump.capture import Capture, timeline
+from dcpdump.capture.order import begin
 from dcpdump.columnar.block import Block, blocks
 from dcpdump.columnar.pcap import PlainPcap
 
 
 def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:
     """It gives the packets of all captures, as one timeline. A block is good until the next one is asked for."""
-    packets = timeline(captures)
-    if len(captures) == 1 and captures[0].rereadable:
-        plain = PlainPcap(captures[0].name)
-        yield from plain.blocks()
-        if plain.ended:
-            return
-        packets = islice(packets, plain.packets, None)
-    yield from blocks(packets)
+    queue = sorted(captures, key=begin) if len(captures) > 1 else list(captures)
+    passed = 0
+    while queue and queue[0].rereadable:
+        capture, *others = queue
+        until = begin(others[0]) if others else None
+        plain = PlainPcap(capture.name)
+        for block in plain.blocks():
+            if until is not None and (int(block.ts_ns.max()), capture.name) >= until:
+                passed = plain.packets - len(block.ts_ns)  # the next file has begun: they are to be merged
+                break
+            yield block
+        else:
+            if plain.ended:
+                queue = others
+                continue
+            passed = plain.packets
+        break
+    if queue:
+        yield from blocks(timeline(queue, passed=passed))

@@ -58,6 +58,8 @@ def regions_of(block: Block, flows: list[tuple[Array, bytes]]) -> tuple[list[Reg
     The second result is the packet in which something is that is no frame of a splitter in step; the number
     of packets in the block where there is none. Before it, all is well.
     """
+    if not flows:
+        return [], len(block.ts_ns)
     view, facts = memoryview(block.data), block.facts
     pieces: list[bytes | memoryview] = []
     for rows, held in flows:
@@ -66,34 +68,44 @@ def regions_of(block: Block, flows: list[tuple[Array, bytes]]) -> tuple[list[Reg
         ends = starts + facts.size[rows]
         pieces += [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     data = b"".join(pieces)
-    regions: list[Region] = []
-    at, fault = 0, len(block.ts_ns)
+    places: list[int] = []
+    spans: list[tuple[int, int, int, int]] = []  # of each flow: its bytes, and where its places are
+    ends_of: list[Array] = []
+    at = 0
     for rows, held in flows:
-        ends = at + len(held) + np.cumsum(facts.size[rows])
-        region, bad = _region(data, at, rows, ends)
-        regions.append(region)
-        fault, at = min(fault, bad), region.stop
-    return regions, fault
+        ends_of.append(at + len(held) + np.cumsum(facts.size[rows]))
+        stop, first = int(ends_of[-1][-1]), len(places)
+        places += hop(data, at, stop)
+        spans.append((at, stop, first, len(places)))
+        at = stop
+    # What asks NumPy is done once for all flows: there may be many, each with little.
+    begins = np.array(places, np.int64)
+    rows, ends = np.concatenate([rows for rows, _ in flows]), np.concatenate(ends_of)
+    regions: list[Region] = []
+    completed = rows[np.minimum(np.searchsorted(ends, begins, "left"), len(rows) - 1)]
+    for (start, stop, first, last), (mine, _), ends_mine in zip(spans, flows, ends_of, strict=True):
+        if places[last - 1] > stop:
+            last -= 1
+        regions.append(Region(data, start, stop, begins[first:last], completed[first + 1 : last], mine, ends_mine))
+    return regions, min(len(block.ts_ns), _fault(data, begins, spans, rows, ends))
 
 
-def _region(data: bytes, start: int, rows: Array, ends: Array) -> tuple[Region, int]:
-    stop = int(ends[-1])
-    places = hop(data, start, stop)
-    heads = overlapping(np.frombuffer(data, np.uint8), HEADER)[places[:-1]]
-    bad = np.flatnonzero(~framed(heads))
-    last = int(places[-1])
-    fault = int(np.iinfo(np.int64).max)
-    if len(bad):
-        fault = int(rows[np.searchsorted(ends, places[bad[0]], "right")])
-    elif stop - last < HEADER_LENGTH and last < stop and data[last] not in MAGICS:
-        fault = int(rows[np.searchsorted(ends, last, "right")])
-    count = int(np.count_nonzero(places[1:] <= stop))
-    places = places[: count + 1]
-    completed = rows[np.minimum(np.searchsorted(ends, places[1:], "left"), len(rows) - 1)]
-    return Region(data, start, stop, places, completed, rows, ends), fault
+def _fault(data: bytes, places: Array, spans: list[tuple[int, int, int, int]], rows: Array, ends: Array) -> int:
+    """It gives the packet in which the first of those is that cannot be the beginning of a frame."""
+    last = np.array([last - 1 for _, _, _, last in spans])
+    is_head = np.ones(len(places), bool)
+    is_head[last] = False
+    heads = places[is_head]
+    bad = heads[~framed(overlapping(np.frombuffer(data, np.uint8), HEADER)[heads])].tolist()
+    for (_, stop, _, _), place in zip(spans, places[last].tolist(), strict=True):
+        if stop - place < HEADER_LENGTH and place < stop and data[place] not in MAGICS:
+            bad.append(place)
+    if not bad:
+        return int(np.iinfo(np.int64).max)
+    return int(rows[np.searchsorted(ends, bad, "right")].min())
 
 
-def hop(data: bytes, start: int, stop: int) -> Array:
+def hop(data: bytes, start: int, stop: int) -> list[int]:
     """It goes from frame to frame. The places of all headers that are there, and where the next would be."""
     places: list[int] = []
     note, body = places.append, _BODY
@@ -102,4 +114,4 @@ def hop(data: bytes, start: int, stop: int) -> Array:
         note(at)
         at += HEADER_LENGTH + body(data, at + 8)[0]
     note(at)
-    return np.array(places, np.int64)
+    return places
