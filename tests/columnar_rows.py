@@ -12,9 +12,10 @@ from dcpdump.columnar.decode import FrameTable
 from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.filter import Masks
 from dcpdump.columnar.part import joined
-from dcpdump.dissect import Dissector
+from dcpdump.dissect import Dissector, Tally
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
+from dcpdump.net.balance import Balance
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json, columns, iso_time
 
@@ -49,6 +50,24 @@ def columnar(packets: Iterable[Packet], *, value_bytes: int | None = 64, size: i
             batches.append(table.feed(joined(parts)))
     batches += [table.feed(part) for part in dissection.close_blocks()]
     return [spelled(row) for batch in batches if batch is not None for row in batch.to_pylist()]
+
+
+def scalar_books(packets: Iterable[Packet]) -> tuple[Tally, Balance]:
+    """It gives what became of all bytes, as the pipe counts them that takes one packet at a time."""
+    dissector = Dissector()
+    for packet in packets:
+        dissector.feed(packet)
+    dissector.close()
+    return dissector.tally, dissector.balance
+
+
+def columnar_books(packets: Iterable[Packet], *, size: int = 1 << 20) -> tuple[Tally, Balance]:
+    """It gives what became of all bytes, as the columnar pipe counts them."""
+    dissection = Dissection()
+    for block in blocks(packets, size):
+        dissection.feed_block(block)
+    dissection.close_blocks()
+    return dissection.tally, dissection.balance
 
 
 def files(*paths: str) -> list[Packet]:

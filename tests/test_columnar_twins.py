@@ -12,7 +12,7 @@ from dcpdump.columnar.pcap import PlainPcap
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
-from tests.columnar_rows import columnar, files, scalar
+from tests.columnar_rows import columnar, columnar_books, files, scalar, scalar_books
 from tests.packets import TcpTalk, flow
 from tests.strategies import damaged, pushed, sent
 
@@ -71,6 +71,29 @@ def test_disorder_loss_and_repetition_give_the_same_rows(traffic: list[Packet], 
         if chance.random() < 0.002:
             packets[at] = packets[at]._replace(data=packets[at].data[:100])
     assert columnar(packets, size=chance.choice([100_000, 1 << 20])) == scalar(packets)
+
+
+@pytest.mark.parametrize("loss", [0.002, 0.01])
+def test_holes_that_are_given_up_amid_other_connections_give_the_same_rows(tmp_path: Path, loss: float) -> None:
+    chance = random.Random(loss)
+    long = files(str(capture(tmp_path, "wire", 8000, 64)))
+    packets = [packet for packet in long if chance.random() > loss]
+    for at in range(len(packets) - 1):
+        here, there = packets[at : at + 2]
+        if chance.random() < 0.01:
+            packets[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
+    assert columnar(packets) == scalar(packets)
+    tally, counts = columnar_books(packets)
+    assert (tally, counts) == scalar_books(packets)
+    assert counts.gaps > 0
+
+
+@pytest.mark.parametrize("first", range(500, 540, 5))
+def test_the_first_packets_of_a_capture_that_joined_late_may_be_in_two_blocks(
+    traffic: list[Packet], first: int
+) -> None:
+    packets = traffic[first : first + 60]
+    assert columnar(packets, size=sum(len(packet.data) for packet in packets[:20])) == scalar(packets)
 
 
 def test_bytes_that_are_no_frame_in_the_middle_of_a_run_give_the_same_rows(traffic: list[Packet]) -> None:

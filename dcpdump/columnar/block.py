@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dcpdump.columnar.plan import Array, distinct, overlapping
+from dcpdump.net.event import Seen
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import FIN, PROTOCOL, RST, SYN
 from dcpdump.wire.frame import Where
@@ -67,21 +68,43 @@ NO_TIME = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Packets in the order of the input, and their plain facts. ``data`` holds their bytes, one after the other."""
+class Origins:
+    """Where packets were found."""
 
-    packets: Sequence[Packet]
-    data: bytes | memoryview
     numbers: Array
     ts_ns: Array  #: NO_TIME where a packet has none
     file: Array  #: which of ``files``
     files: list[str]
-    facts: "Facts"
+
+    @classmethod
+    def of(cls, seen: Sequence[Seen]) -> "Origins":
+        """It makes columns of packets that were seen."""
+        files: dict[str, int] = {}
+        return cls(
+            np.array([each.number for each in seen], np.int64),
+            np.array([NO_TIME if each.ts_ns is None else each.ts_ns for each in seen], np.int64),
+            np.array([files.setdefault(each.file, len(files)) for each in seen], np.int64),
+            list(files),
+        )
 
     def where(self, index: int) -> Where:
         """It says where a packet was found."""
         ts = int(self.ts_ns[index])
         return Where(int(self.numbers[index]), None if ts == NO_TIME else ts, self.files[self.file[index]])
+
+    def seen(self, index: int) -> Seen:
+        """It says the same in the words of ``net``."""
+        where = self.where(index)
+        return Seen(where.packet, where.ts_ns, where.file)
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Origins):
+    """Packets in the order of the input, and their plain facts. ``data`` holds their bytes, one after the other."""
+
+    packets: Sequence[Packet]
+    data: bytes | memoryview
+    facts: "Facts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +162,12 @@ def _gathered(packets: list[Packet]) -> Block:
     ends = np.cumsum(lengths)
     files: dict[str, int] = {}
     return Block(
-        packets,
-        data,
         np.fromiter((packet[0] for packet in packets), np.int64, len(packets)),
         np.fromiter((NO_TIME if packet[1] is None else packet[1] for packet in packets), np.int64, len(packets)),
         np.fromiter((files.setdefault(packet[5], len(files)) for packet in packets), np.int64, len(packets)),
         list(files),
+        packets,
+        data,
         facts(np.frombuffer(data, np.uint8), ends - lengths, ends, links),
     )
 

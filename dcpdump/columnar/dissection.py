@@ -1,39 +1,42 @@
-"""Dissection: blocks of packets in, parts of frames out. The Dissector, with a fast lane for runs.
+"""Dissection: blocks of packets in, parts of frames out. The Dissector, with a fast lane for many packets at once.
 
-A run is a stretch of packets that only continue their streams. Its frames are found by hopping from length to
-length; any packet that is not part of a run takes the Dissector's own way, and lands in the same parts.
+What a stretch of packets brought to a direction that is in step is cut by hopping from length to length; all else
+takes the Dissector's own way, and lands in the same parts.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME, Block
+from dcpdump.columnar.assembly import Brought, assemble, chained
+from dcpdump.columnar.block import NO_TIME, Block, Origins
 from dcpdump.columnar.later import Later
 from dcpdump.columnar.memory import Planned
 from dcpdump.columnar.part import Ends, Part
 from dcpdump.columnar.pending import Cutting, Pending
 from dcpdump.columnar.plan import Array
 from dcpdump.columnar.region import Region, regions_of
-from dcpdump.columnar.runs import FlowRun, RunConnections, RunSession, RunSplitter, tail_of
+from dcpdump.columnar.runs import Place, RunConnections, RunSession, RunSplitter
 from dcpdump.dissect import Dissector, _Conversation
 from dcpdump.net.connections import Delivery
-from dcpdump.net.event import Gap, Seen
+from dcpdump.net.event import Bytes, Gap
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.seqnum import MASK
-from dcpdump.net.tcp import ACK
 from dcpdump.record import Record
 from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.session import Asked
+from dcpdump.wire.session import Asked, Session
 from dcpdump.wire.split import Cut, FrameSplitter
 
-#: A stretch shorter than this is not worth doing at once.
+#: Fewer packets, or pieces of what they brought, are not worth doing at once.
 SHORTEST_RUN = 12
-#: Packets taken one by one after a stretch came to nothing, at most.
+#: How many are taken one by one after doing them at once came to nothing, at most.
 LONGEST_PATIENCE = 512
+#: Packets that are looked at together, at least and at most: the next stretch reaches further than the last one came.
+SHORTEST_REACH, LONGEST_REACH = 128, 65_536
 
 
 class Lost(NamedTuple):
@@ -68,27 +71,27 @@ class Dissection(Dissector):
     def feed_block(self, block: Block) -> list[Part]:
         """It takes the next packets, and gives the frames that they complete."""
         facts = block.facts
-        chained = _chained(facts.flow, facts.seq, facts.size)
+        chain = chained(facts.flow, facts.seq, facts.size)
         odd = (facts.flow < 0) | facts.control
-        breaks = np.flatnonzero(odd | ~chained).tolist()
-        breaks.append(len(odd))
-        at, next_break, patience, one_by_one = 0, 0, SHORTEST_RUN, 0
+        stops = np.flatnonzero(odd).tolist()
+        stops.append(len(odd))
+        at, next_stop, patience, one_by_one, reach = 0, 0, SHORTEST_RUN, 0, LONGEST_REACH
         while at < len(odd):
-            while breaks[next_break] <= at:
-                next_break += 1
-            stop = breaks[next_break]
-            taken = 0
-            if at >= one_by_one and stop - at >= SHORTEST_RUN and not odd[at]:
-                taken = self._run(block, at, stop)
-                if taken:
+            while stops[next_stop] < at:
+                next_stop += 1
+            taken, stop = at, min(stops[next_stop], at + reach)
+            if at >= one_by_one and stop - at >= SHORTEST_RUN:
+                taken = self._take_stretch(block, chain, at, stop)
+                reach = min(max(4 * (taken - at), SHORTEST_REACH), LONGEST_REACH)
+                if taken > at:
                     patience = SHORTEST_RUN
                 else:
                     one_by_one = at + patience
                     patience = min(2 * patience, LONGEST_PATIENCE)
-            if not taken:
-                taken = 1
+            if taken == at:
                 self.feed(block.packets[at])
-            at += taken
+                taken += 1
+            at = taken
         return self.taken()
 
     def close_blocks(self) -> list[Part]:
@@ -102,75 +105,96 @@ class Dissection(Dissector):
         parts, self._parts = self._parts, []
         return parts
 
-    # -- runs -------------------------------------------------------------------------------------------
+    # -- many at once -----------------------------------------------------------------------------------
 
-    def _run(self, block: Block, at: int, stop: int) -> int:
-        """It takes packets ``at`` … ``stop``-1 at once, or as many of the first as it can; gives how many."""
-        facts = block.facts
-        deadline = self._runs.deadline()
-        if deadline is not None:
-            late = np.flatnonzero(block.ts_ns[at:stop] >= deadline)
-            if len(late):
-                stop = at + int(late[0])
-        if stop - at < SHORTEST_RUN:
-            return 0
-        flows, stop = self._flows(block, at, stop)
-        while stop - at >= SHORTEST_RUN:
-            lanes: list[Lane] = []
-            loads: list[tuple[Array, bytes]] = []
-            passing: list[tuple[Lane, int]] = []
-            for flow, rows in flows:
-                mine = rows[: np.searchsorted(rows, stop)]
-                mine = mine[facts.size[mine] > 0]
-                lane = self._lane(facts.keys[flow]) if len(mine) else None
-                if lane is None:
-                    continue
-                if lane.splitter.foreign:
-                    passing.append((lane, int(facts.size[mine].sum())))
-                    continue
-                lanes.append(lane)
-                loads.append((mine, lane.splitter.beginning))
-            regions, fault = regions_of(block, loads)
+    def _take_stretch(self, block: Block, chain: Array, at: int, stop: int) -> int:
+        """It takes packets ``at`` … ``stop``-1, or as many of the first as it can; gives the first that is left."""
+        brought, told, stop = assemble(self._runs, block, chain, at, stop)
+        self._cut(block, brought)
+        for place, deliveries in groupby(told, _place):
+            if place is None:
+                self._hear(list(deliveries))
+            else:
+                events = [event for _, _, event in deliveries if isinstance(event, Bytes)]
+                place = place._replace(offset=events[0].offset)
+                brought = [Brought(place, list(range(len(events))), [event.data for event in events])]
+                self._cut(Origins.of([event.seen for event in events]), brought)
+        if self._unweighed > self._limit // 16:
+            self._weigh()
+        return stop
+
+    def _cut(self, origins: Origins, brought: list[Brought]) -> None:
+        """It has the splitters cut what was brought: at once where they are in step, else piece by piece."""
+        patience = SHORTEST_RUN
+        while brought:
+            first = min(each.rows[0] for each in brought)
+            row = first
+            if sum(len(each.rows) for each in brought) >= SHORTEST_RUN:
+                row = self._cut_run(origins, brought)
+                brought = [each.after(bisect_left(each.rows, row)) for each in brought if each.rows[-1] >= row]
+            patience = SHORTEST_RUN if row > first else min(2 * patience, LONGEST_PATIENCE)
+            if brought:
+                brought = self._cut_each(origins, brought, patience)
+
+    def _cut_run(self, origins: Origins, brought: list[Brought]) -> int:
+        """It cuts what packets brought up to the first that a splitter is not ready for; gives that packet."""
+        stop = len(origins.numbers)
+        ready: list[tuple[Brought, Lane]] = []
+        for each in brought:
+            lane = self._lane(each.place)
+            if lane is None:
+                stop = min(stop, each.rows[0])
+            else:
+                ready.append((each, lane))
+        while True:
+            mine = [(each.before(stop), lane) for each, lane in ready if each.rows[0] < stop]
+            passing = [(lane, sum(map(len, each.pieces))) for each, lane in mine if lane.splitter.foreign]
+            loads = [(each, lane) for each, lane in mine if not lane.splitter.foreign]
+            regions, fault = regions_of([(each, lane.splitter.beginning) for each, lane in loads])
             if fault >= stop:
-                deliveries = self._runs.take(self._flow_runs(block, stop, flows), stop - at, _seen(block, stop - 1))
-                self._commit(block, list(zip(lanes, regions, strict=True)), passing)
-                for _ in self._take(deliveries):
-                    raise TypeError("a dissection in blocks makes no records")
-                if self._unweighed > self._limit // 16:
-                    self._weigh()
-                return stop - at
+                break
             stop = fault
-        return 0
+        self._commit(origins, [(lane, region) for (_, lane), region in zip(loads, regions, strict=True)], passing)
+        return stop
 
-    def _flows(self, block: Block, at: int, stop: int) -> tuple[list[tuple[int, Array]], int]:
-        """It sorts packets by flow, up to the first that does not simply continue its stream."""
-        facts = block.facts
-        flow = facts.flow[at:stop]
-        order = np.argsort(flow, kind="stable")
-        edges = np.flatnonzero(np.diff(flow[order])) + 1
-        flows: list[tuple[int, Array]] = []
-        for rows in np.split(order + at, edges):
-            number = int(facts.flow[rows[0]])
-            loaded = rows[facts.size[rows] > 0]
-            key = facts.keys[number]
-            if not self._runs.continues(key, int(facts.seq[loaded[0]]) if len(loaded) else None):
-                stop = min(stop, int(rows[0]))
-            elif len(loaded):
-                lane = self._lane(key)
-                if lane is None or not (lane.splitter.ready or lane.splitter.foreign):
-                    stop = min(stop, int(loaded[0]))
-            flows.append((number, rows))
-        return flows, stop
+    def _cut_each(self, origins: Origins, brought: list[Brought], count: int) -> list[Brought]:
+        """It has ``count`` pieces cut one by one, in the order in which they came; gives the rest.
 
-    def _lane(self, key: bytes) -> Lane | None:
-        where = self._runs.place(key)
-        conversation = self._conversations.get(where.connection) if where else None
-        splitter = conversation.splitters[where.direction] if where and conversation else None
-        if where is None or conversation is None or not isinstance(splitter, RunSplitter):
+        Where splitters are not ready, it is done as soon as all are.
+        """
+        unready = [each.place for each in brought if not self._is_ready(each.place)]
+        order = sorted((row, number) for number, each in enumerate(brought) for row in each.rows[:count])
+        taken = [0] * len(brought)
+        offsets = [each.place.offset for each in brought]
+        for row, number in order[:count]:
+            (connection, direction, late, _), _, pieces = brought[number]
+            piece = bytes(pieces[taken[number]])
+            event = Bytes(offsets[number], piece, origins.seen(row), late)
+            self._hear([Delivery(connection, direction, event)])
+            self._unweighed += len(piece)
+            taken[number] += 1
+            offsets[number] += len(piece)
+            if unready and all(map(self._is_ready, unready)):
+                break
+        return [each.after(done) for each, done in zip(brought, taken, strict=True) if done < len(each.rows)]
+
+    def _is_ready(self, place: Place) -> bool:
+        return self._lane(place) is not None
+
+    def _hear(self, deliveries: list[Delivery]) -> None:
+        for _ in self._take(deliveries):
+            raise TypeError("a dissection in blocks makes no records")
+
+    def _lane(self, place: Place) -> Lane | None:
+        conversation = self._conversations.get(place.connection.number)
+        splitter = conversation.splitters[place.direction] if conversation else None
+        if conversation is None or not isinstance(splitter, RunSplitter):
             return None
-        return Lane(conversation, where.direction, splitter)
+        if not (splitter.ready or splitter.foreign):
+            return None
+        return Lane(conversation, place.direction, splitter)
 
-    def _commit(self, block: Block, regions: list[tuple[Lane, Region]], passing: list[tuple[Lane, int]]) -> None:
+    def _commit(self, origins: Origins, regions: list[tuple[Lane, Region]], passing: list[tuple[Lane, int]]) -> None:
         for (conversation, direction, splitter), size in passing:
             splitter.pass_by(size)
             if conversation.framed[direction]:
@@ -182,31 +206,15 @@ class Dissection(Dissector):
             conversation, direction, splitter = lane
             offset, used = splitter.offset, region.used
             rest = region.data[region.rest : region.stop]
-            lost = splitter.take(region.frames, used, rest, region.marks(block, offset))
+            lost = splitter.take(region.frames, used, rest, region.marks(origins, offset))
             cuttings.append(Cutting(region, _ends(conversation, direction), offset, lost))
             self._talkers[conversation.connection.number] = conversation
             if region.frames:
                 self.tally.frames += region.frames
                 self.tally.frame_bytes += used
                 conversation.framed[direction] = True
-        self._pending.add_run(block, cuttings)
+        self._pending.add_run(origins, cuttings)
         self._unweighed += sum(region.stop - region.start for _, region in regions)
-
-    def _flow_runs(self, block: Block, stop: int, flows: list[tuple[int, Array]]) -> list[FlowRun]:
-        facts = block.facts
-        runs: list[tuple[int, FlowRun]] = []
-        for flow, rows in flows:
-            mine = rows[: np.searchsorted(rows, stop)]
-            if not len(mine):
-                continue
-            loaded = mine[facts.size[mine] > 0]
-            acked = mine[(facts.flags[mine] & ACK) > 0]
-            ack = int(facts.ack[acked[-1]]) if len(acked) else None
-            starts, sizes = facts.start[loaded].tolist(), facts.size[loaded].tolist()
-            times = [None if ts == NO_TIME else ts for ts in block.ts_ns[loaded].tolist()]
-            tail, cost = tail_of(block.data, starts, sizes, times, self._limits.history)
-            runs.append((int(mine[-1]), FlowRun(facts.keys[flow], sum(sizes), ack, tail, cost)))
-        return [run for _, run in sorted(runs, key=lambda each: each[0])]
 
     # -- what the Dissector calls -----------------------------------------------------------------------
 
@@ -243,6 +251,11 @@ class Dissection(Dissector):
         return []
 
     # -- what connections remember ----------------------------------------------------------------------
+
+    def absorb_of(self, conversation: _Conversation) -> None:
+        """It lets a session hear of all its frames so far."""
+        if conversation.connection.number in self._talkers:
+            self.absorb()
 
     def absorb(self) -> None:
         """It lets the sessions hear of all frames so far."""
@@ -310,7 +323,7 @@ def _overheard(part: Part) -> Array:
 
 
 class _Streams:
-    """What a splitter asks of its connection's session, which first has to hear of the frames so far."""
+    """What a splitter asks of its connection's session, which first has to hear of its frames so far."""
 
     def __init__(self, dissection: Dissection, conversation: _Conversation) -> None:
         self._dissection = dissection
@@ -319,37 +332,29 @@ class _Streams:
     @property
     def streams(self) -> Mapping[int, int]:
         """Opaque → vbucket of the streams that were asked for or seen."""
-        self._dissection.absorb()
-        return self._conversation.session.streams
+        return self._session.streams
 
     @property
     def complete(self) -> bool:
         """Whether the connection was seen from its beginning, so that it has no other streams."""
-        self._dissection.absorb()
-        return self._conversation.session.complete
+        return self._session.complete
 
     def last_seqno(self, opaque: int) -> int | None:
         """It gives the last seqno seen on the stream of an opaque."""
-        self._dissection.absorb()
-        return self._conversation.session.last_seqno(opaque)
+        return self._session.last_seqno(opaque)
+
+    @property
+    def _session(self) -> Session:
+        self._dissection.absorb_of(self._conversation)
+        return self._conversation.session
+
+
+def _place(delivery: Delivery) -> Place | None:
+    """It says where bytes go in order that follow one another; None of what is no bytes."""
+    connection, direction, event = delivery
+    return Place(connection, direction, event.joined_late, 0) if isinstance(event, Bytes) else None
 
 
 def _ends(conversation: _Conversation, direction: int) -> Ends:
     src, dst = conversation.ends[direction]
     return Ends(conversation.connection.number, direction, src, dst)
-
-
-def _seen(block: Block, row: int) -> Seen:
-    where = block.where(row)
-    return Seen(where.packet, where.ts_ns, where.file)
-
-
-def _chained(flow: Array, seq: Array, size: Array) -> Array:
-    """It says which packets continue the one before them of the same flow; those without payload always do."""
-    loaded = np.flatnonzero(size > 0)
-    loaded = loaded[np.argsort(flow[loaded], kind="stable")]
-    follows = flow[loaded][1:] == flow[loaded][:-1]
-    meets = (seq[loaded][:-1] + size[loaded][:-1]) & MASK == seq[loaded][1:]
-    chained = np.ones(len(flow), bool)
-    chained[loaded[1:]] = ~follows | meets
-    return chained

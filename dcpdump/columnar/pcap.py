@@ -78,15 +78,8 @@ class PlainPcap:
         numbers = np.arange(self.packets + 1, self.packets + count + 1)
         links = np.full(count, header.link_type)
         records = Records(data, numbers, ts_ns, links, starts, ends, wire[:count], self._path)
-        block = Block(
-            records,
-            data,
-            numbers,
-            ts_ns,
-            np.zeros(count, np.int64),
-            [self._path],
-            facts(view, starts, ends, links),
-        )
+        file = np.zeros(count, np.int64)
+        block = Block(numbers, ts_ns, file, [self._path], records, data, facts(view, starts, ends, links))
         return block, int(places[count]), None if len(bad) else int(seconds[-1])
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME, Block
+from dcpdump.columnar.block import NO_TIME, Origins
 from dcpdump.columnar.part import UNKNOWN, Ends, Numbers, Part
 from dcpdump.columnar.plan import HEADER, Array, Headers, overlapping, place
 from dcpdump.columnar.region import Region
@@ -59,10 +59,10 @@ class Pending:
         self._size += len(raw.data)
         self._count += 1
 
-    def add_run(self, block: Block, cuttings: list[Cutting]) -> None:
+    def add_run(self, origins: Origins, cuttings: list[Cutting]) -> None:
         """It takes the frames of a run, in the order in which its packets completed them."""
         self._settle()
-        files = self._files.of(block.files)
+        files = self._files.of(origins.files)
         columns: list[tuple[Array, ...]] = []
         for region, ends, offset, gap_before in cuttings:
             if not region.frames:
@@ -78,9 +78,9 @@ class Pending:
                     offset + starts - region.start,
                     gaps,
                     np.zeros(len(starts), np.int64),
-                    block.numbers[rows],
-                    block.ts_ns[rows],
-                    files[block.file[rows]],
+                    origins.numbers[rows],
+                    origins.ts_ns[rows],
+                    files[origins.file[rows]],
                     np.full(len(starts), self._places.number(ends)),
                     rows,
                 )

@@ -1,22 +1,24 @@
-"""Region: the bytes that one flow brings in a run, and the frames in them, found by hopping over their lengths."""
+"""Region: the bytes that one direction was brought, and the frames in them, found by hopping over their lengths."""
 
 from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.block import Block
+from dcpdump.columnar.assembly import Brought
+from dcpdump.columnar.block import Origins
 from dcpdump.columnar.plan import HEADER, Array, framed, overlapping
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.frame import Where
 
 _BODY = Struct(">I").unpack_from
+_NO_PACKET = 1 << 62
 
 
 class Region(NamedTuple):
-    """One direction's bytes: what was held from before, and the payloads of its packets.
+    """One direction's bytes: what was held from before, and the pieces that came.
 
-    All places are in ``data``, which the regions of a run share.
+    All places are in ``data``, which the regions of a stretch share.
     """
 
     data: bytes
@@ -24,8 +26,8 @@ class Region(NamedTuple):
     stop: int
     starts: Array  #: of the frames; the last is where the next one begins
     completed: Array  #: which packet of the block completed each frame
-    rows: Array  #: the packets
-    ends: Array  #: of their payloads
+    rows: Array  #: the packets that brought its pieces
+    ends: Array  #: of the pieces
 
     @property
     def frames(self) -> int:
@@ -42,52 +44,55 @@ class Region(NamedTuple):
         """The bytes of whole frames."""
         return self.rest - self.start
 
-    def marks(self, block: Block, offset: int) -> list[tuple[int, Where]]:
+    def marks(self, origins: Origins, offset: int) -> list[tuple[int, Where]]:
         """It says which packets brought what is not in frames: up to which offset of the direction, and where.
 
         ``offset`` is that of the region's first byte.
         """
         first = int(np.searchsorted(self.ends, self.rest, "right"))
         ends, rows = self.ends[first:].tolist(), self.rows[first:].tolist()
-        return [(offset + end - self.start, block.where(row)) for end, row in zip(ends, rows, strict=True)]
+        return [(offset + end - self.start, origins.where(row)) for end, row in zip(ends, rows, strict=True)]
 
 
-def regions_of(block: Block, flows: list[tuple[Array, bytes]]) -> tuple[list[Region], int]:
-    """It joins the payloads of each flow's packets to the bytes held, and finds the frames.
+def regions_of(loads: list[tuple[Brought, bytes]]) -> tuple[list[Region], int]:
+    """It joins what each direction was brought to the bytes held from before, and finds the frames.
 
-    The second result is the packet in which something is that is no frame of a splitter in step; the number
-    of packets in the block where there is none. Before it, all is well.
+    The second result is the packet in which something is that is no frame of a splitter in step; more than any
+    packet's number where there is none. Before it, all is well.
     """
-    if not flows:
-        return [], len(block.ts_ns)
-    view, facts = memoryview(block.data), block.facts
-    pieces: list[bytes | memoryview] = []
-    for rows, held in flows:
-        pieces.append(held)
-        starts = facts.start[rows]
-        ends = starts + facts.size[rows]
-        pieces += [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    data = b"".join(pieces)
+    if not loads:
+        return [], _NO_PACKET
+    parts: list[bytes | memoryview] = []
+    for (_, _, pieces), held in loads:
+        parts.append(held)
+        parts += pieces
+    data = b"".join(parts)
+    rows = np.array([row for brought, _ in loads for row in brought.rows], np.int64)
+    sizes = np.array([len(piece) for brought, _ in loads for piece in brought.pieces], np.int64)
+    ends = np.cumsum(sizes)
     places: list[int] = []
-    spans: list[tuple[int, int, int, int]] = []  # of each flow: its bytes, and where its places are
-    ends_of: list[Array] = []
-    at = 0
-    for rows, held in flows:
-        ends_of.append(at + len(held) + np.cumsum(facts.size[rows]))
-        stop, first = int(ends_of[-1][-1]), len(places)
+    spans: list[tuple[int, int, int, int]] = []  # of each direction: its bytes, and where its places are
+    at, first, held_so_far, lots = 0, 0, 0, []
+    for brought, held in loads:
+        mine = slice(first, first + len(brought.rows))
+        held_so_far += len(held)
+        ends[mine] += held_so_far
+        stop, begun = int(ends[mine.stop - 1]), len(places)
         places += hop(data, at, stop)
-        spans.append((at, stop, first, len(places)))
-        at = stop
-    # What asks NumPy is done once for all flows: there may be many, each with little.
+        spans.append((at, stop, begun, len(places)))
+        lots.append(mine)
+        at, first = stop, mine.stop
+    # What asks NumPy is done once for all directions: there may be many, each with little.
     begins = np.array(places, np.int64)
-    rows, ends = np.concatenate([rows for rows, _ in flows]), np.concatenate(ends_of)
     regions: list[Region] = []
     completed = rows[np.minimum(np.searchsorted(ends, begins, "left"), len(rows) - 1)]
-    for (start, stop, first, last), (mine, _), ends_mine in zip(spans, flows, ends_of, strict=True):
+    for (start, stop, begun, last), mine in zip(spans, lots, strict=True):
         if places[last - 1] > stop:
             last -= 1
-        regions.append(Region(data, start, stop, begins[first:last], completed[first + 1 : last], mine, ends_mine))
-    return regions, min(len(block.ts_ns), _fault(data, begins, spans, rows, ends))
+        regions.append(
+            Region(data, start, stop, begins[begun:last], completed[begun + 1 : last], rows[mine], ends[mine])
+        )
+    return regions, _fault(data, begins, spans, rows, ends)
 
 
 def _fault(data: bytes, places: Array, spans: list[tuple[int, int, int, int]], rows: Array, ends: Array) -> int:
@@ -101,7 +106,7 @@ def _fault(data: bytes, places: Array, spans: list[tuple[int, int, int, int]], r
         if stop - place < HEADER_LENGTH and place < stop and data[place] not in MAGICS:
             bad.append(place)
     if not bad:
-        return int(np.iinfo(np.int64).max)
+        return _NO_PACKET
     return int(rows[np.searchsorted(ends, bad, "right")].min())
 
 

@@ -44,7 +44,8 @@ def block_of(taken: Sequence[Taken], name: str) -> Block:
     starts += skipped
     wire -= skipped
     records = Records(data, numbers, ts_ns, links, starts, ends, wire, name)
-    return Block(records, data, numbers, ts_ns, np.zeros(len(at), np.int64), [name], facts(view, starts, ends, links))
+    file = np.zeros(len(at), np.int64)
+    return Block(numbers, ts_ns, file, [name], records, data, facts(view, starts, ends, links))
 
 
 def _links(hardware: Array, ethertype: Array) -> tuple[Array, Array]:

@@ -1,19 +1,22 @@
-"""Runs: stretches of packets in which every segment continues its stream. What such a stretch does to the
-machines of ``net`` and ``wire`` is done at once; any other packet is fed to them one by one.
+"""Runs: segments that continue their stream, one after the other. What many of them do to the machines of ``net``
+and ``wire`` is done at once; any other packet is fed to them one by one.
 
 This module knows how those machines keep their state, which nothing else outside of them does: each class
 here is one of them with a second way in, and leaves it as if everything had come through the first.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from heapq import heappop
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
 from dcpdump.columnar.plan import Array, distinct
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Seen
-from dcpdump.net.history import OVERHEAD
+from dcpdump.net.flow import Connection
+from dcpdump.net.history import OVERHEAD, History
 from dcpdump.net.seqnum import MASK
 from dcpdump.spec import find
 from dcpdump.spec.header import HEADER_LENGTH
@@ -38,95 +41,108 @@ COLLECTION_MESSAGES = sorted(_COLLECTION_MESSAGES)
 
 
 class Place(NamedTuple):
-    """A direction of a connection."""
+    """Where the next byte of a direction goes."""
 
-    connection: int
+    connection: Connection
     direction: int
-
-
-class RunConnections(Connections):
-    """Connections that also take a stretch of plain segments at once."""
-
-    def place(self, key: bytes) -> Place | None:
-        """It gives the direction that a key stands for, if it is known."""
-        half = self._halves.get(key)
-        return None if half is None else Place(half.connection.number, half.direction)
-
-    def deadline(self) -> int | None:
-        """It gives the capture time at which something is to be given up, None where nothing waits."""
-        return self._deadlines[0][0] if self._deadlines else None
-
-    def continues(self, key: bytes, seq: int | None) -> bool:
-        """It says whether a plain segment with this number (None: without payload) changes nothing but counts.
-
-        Then the same is true of every segment that continues it, and of what they acknowledge.
-        """
-        half = self._halves.get(key)
-        if half is None:
-            return False
-        stream, other = half.stream, half.other.stream
-        if seq is None:
-            if stream._base is None:
-                return False
-        elif stream._ready != seq:
-            return False
-        silent = other._base is None and not other.answers and other._first_ack is not None
-        return other._ready >= 0 or silent
-
-    def take(self, runs: "Sequence[FlowRun]", packets: int, last: Seen) -> list[Delivery]:
-        """It takes a stretch: what each flow brought, in the order of the flows' last packets."""
-        counts = self.counts
-        total = sum(run.size for run in runs)
-        counts.packets += packets
-        counts.tcp_packets += packets
-        counts.payload_bytes += total
-        counts.delivered_bytes += total
-        self._seen = last
-        for run in runs:
-            half = self._halves[run.key]
-            self._latest = half.connection
-            self._lives.move_to_end(half.connection.number)
-            if run.ack is not None:
-                half.other.stream.last_ack = run.ack
-            if not run.size:
-                continue
-            stream = half.stream
-            offset, history = stream.offset, stream._history
-            stream.offset = offset + run.size
-            stream._ready = (stream._ready + run.size) & MASK
-            if run.tail and run.tail_cost > self._limits.history:
-                history.clear()
-            for start, data, ts_ns in run.tail:
-                history.add(offset + start, data, ts_ns)
-        out: list[Delivery] = []
-        self._unweighed += total + packets * _PACKET_COST
-        if self._unweighed > self._weigh_after:
-            self._weigh(last, out)
-        return out
+    late: bool  #: the direction was joined late
+    offset: int
 
 
 class FlowRun(NamedTuple):
-    """What one flow brought in a stretch. ``tail``: its last pieces, which retransmissions are compared with."""
+    """What one flow brought: the pieces, when each of them came, and what was acknowledged last."""
 
     key: bytes
-    size: int
+    pieces: list[bytes | memoryview]
+    times: list[int | None]
     ack: int | None
-    tail: list[tuple[int, bytes, int | None]]
-    tail_cost: int
 
 
-def tail_of(data: bytes | memoryview, starts: list[int], sizes: list[int], times: list[int | None], limit: int) -> Any:
-    """It gives the last pieces of a run that a history of ``limit`` bytes can hold, and what they cost."""
-    cost, first = 0, len(starts)
-    while first and cost <= limit:
-        first -= 1
-        cost += sizes[first] + OVERHEAD
-    offset = sum(sizes[:first])
-    pieces: list[tuple[int, bytes, int | None]] = []
-    for start, size, time in zip(starts[first:], sizes[first:], times[first:], strict=True):
-        pieces.append((offset, bytes(data[start : start + size]), time))
-        offset += size
-    return pieces, cost
+class RunConnections(Connections):
+    """Connections that also take many plain segments of a direction at once."""
+
+    def connection(self, key: bytes) -> Connection | None:
+        """It gives the connection of a flow, if it is known."""
+        half = self._halves.get(key)
+        return None if half is None else half.connection
+
+    def place(self, key: bytes) -> Place:
+        """It says where the next byte of a flow goes; raises KeyError where it is not known."""
+        half = self._halves[key]
+        return Place(half.connection, half.direction, half.stream.joined_late, half.stream.offset)
+
+    def deadline(self) -> int | None:
+        """It gives the capture time at which something is to be given up, None where nothing waits."""
+        deadlines = self._deadlines
+        while deadlines:
+            due, _, half = deadlines[0]
+            if half.stream.deadline == due:
+                return due
+            heappop(deadlines)  # it came before its time, or another one is meant now
+            half.scheduled = False
+            self._schedule(half)
+        return None
+
+    def calm(self, key: bytes) -> bool:
+        """It says whether what a flow acknowledges changes nothing but what was acknowledged last."""
+        half = self._halves[key]
+        other = half.other.stream
+        silent = other._base is None and not other.answers and other._first_ack is not None
+        return half.stream._base is not None and (other._ready >= 0 or silent)
+
+    def expects(self, key: bytes, seq: int) -> bool:
+        """It says whether a segment with this number simply continues its stream, of which nothing waits.
+
+        Then the same is true of every segment that continues it.
+        """
+        return self._halves[key].stream._ready == seq
+
+    def advance(self, run: FlowRun) -> None:
+        """It takes what a flow brought that is calm and expects it."""
+        half = self._halves[run.key]
+        if run.ack is not None:
+            half.other.stream.last_ack = run.ack
+        if not run.pieces:
+            return
+        counts, stream = self.counts, half.stream
+        offsets = list(accumulate(map(len, run.pieces), initial=stream.offset))
+        size = offsets[-1] - stream.offset
+        counts.payload_bytes += size
+        counts.delivered_bytes += size
+        self._unweighed += size
+        self._remember(stream._history, run, offsets)
+        stream.offset += size
+        stream._ready = (stream._ready + size) & MASK
+
+    def _remember(self, history: History, run: FlowRun, offsets: list[int]) -> None:
+        """It keeps the last pieces to compare retransmissions with: of many, those that are not forgotten at once."""
+        limit, first, last = self._limits.history, 0, len(run.pieces)
+        cost = offsets[-1] - offsets[0] + last * OVERHEAD
+        if cost > limit:
+            first, cost = last, 0
+            while cost <= limit:
+                first -= 1
+                cost = offsets[-1] - offsets[first] + (last - first) * OVERHEAD
+            history.clear()
+        kept = zip(offsets[first:last], map(bytes, run.pieces[first:]), run.times[first:], strict=True)
+        history.extend(list(kept), cost)
+
+    def count(self, packets: int, used: Sequence[Connection], last: Seen) -> list[Delivery]:
+        """It ends a stretch: so many packets were taken at once, of connections in the order of their last packets.
+
+        ``last`` is the last packet of the stretch.
+        """
+        self.counts.packets += packets
+        self.counts.tcp_packets += packets
+        self._seen = last
+        for connection in used:
+            self._latest = connection
+            self._lives.move_to_end(connection.number)
+        out: list[Delivery] = []
+        self._unweighed += packets * _PACKET_COST
+        if self._unweighed > self._weigh_after:
+            self._weigh(last, out)
+        return out
 
 
 class RunSplitter(FrameSplitter):

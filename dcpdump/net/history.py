@@ -1,6 +1,7 @@
 """History: the last bytes delivered, to compare with what comes again. Bounded; knows no TCP."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -42,6 +43,15 @@ class History:
         self.size += len(data) + OVERHEAD
         if self.size > self._limit:
             self._forget()
+
+    def extend(self, pieces: Sequence[tuple[int, bytes, int | None]], cost: int) -> None:
+        """It adds pieces, each as ``add`` would; ``cost`` is what keeping all of them costs."""
+        if self.size + cost <= self._limit:
+            self._pieces += pieces
+            self.size += cost
+            return
+        for piece in pieces:
+            self.add(*piece)
 
     def clear(self) -> None:
         """It forgets all."""
