@@ -107,12 +107,13 @@ class Decoding:
         dissection = self._dissection
         lives = [] if self._work.end is not None else dissection.lives(thin=not self._work.whole)
         deadlines = {life.pair: life.deadline for life in lives}
+        digests, promised = {life.pair: life.digest() for life in lives}, dict(self._work.promised)
         return Exit(
             self._work.ordinal,
             read,
             self._entered,
-            {life.pair: life.digest() for life in lives},
-            {life.pair: life.packed() for life in lives},
+            digests,
+            {life.pair: life.packed() for life in lives if promised.get(life.pair) != digests[life.pair]},
             {pair: time for pair, time in deadlines.items() if time is not None},
             dissection.opened,
             dissection.last,

@@ -162,7 +162,7 @@ class Seams:
             splits = tuple(split for group in self._groups[first:stop] for split in group)
             used = {pair: entries[pair] for pair in sorted(entries, key=lambda pair: self._used(pair, first))}
             works.append(Work(len(works), splits, used, first=bases[first]))
-        self._promise(works, lasting)
+        self._promise(works, lasting if end else {})
         if end:
             last = self._begin.last
             for number in sorted(self._surveyed):
@@ -200,7 +200,7 @@ class Seams:
         return runs
 
     def _promise(self, works: list[Work], lasting: dict[Pair, bytes]) -> None:
-        """It tells works what those after them begin with."""
+        """It tells works what those after them begin with; ``lasting`` is what the end begins with."""
         coming = {pair: Life.unpacked(life).digest() for pair, life in lasting.items()}
         met: dict[int, set[Pair]] = {}
         spans = self._gluing()
@@ -221,12 +221,12 @@ class Seams:
 def verify(works: Sequence[Work], decode: Decoding, *, begin: State | None = None) -> State:
     """It has works decoded, those again that did not begin where the ones before them ended, until all did.
 
-    A work of the same ordinal takes the place of the one before. What is left at the end is given.
+    A work of the same ordinal takes the place of the one before. What goes on behind the last one is given.
     """
     held = {work.ordinal: work for work in works}
     exits: dict[int, Exit] = {}
     todo = list(works)
-    chain = _Chain(begin or BEGINNING)
+    chain = _Chain(begin or BEGINNING, works)
     while todo:
         for left in decode(todo):
             exits[left.ordinal] = left
@@ -239,15 +239,18 @@ def verify(works: Sequence[Work], decode: Decoding, *, begin: State | None = Non
 class _Chain:
     """Work after work, each of which is to begin where those before it ended."""
 
-    def __init__(self, begin: State) -> None:
+    def __init__(self, begin: State, works: Sequence[Work]) -> None:
         self._begin = begin
+        self._works = works
         self.state = begin
 
     def refuted(self, works: dict[int, Work], exits: dict[int, Exit]) -> list[Work]:
         """It gives the works that began otherwise, with what they should begin with."""
         begin = self._begin
         lives = {pair: Life.unpacked(life) for pair, life in begin.lives.items()}
-        stand = {pair: (-1, life.digest(), begin.lives[pair]) for pair, life in lives.items()}
+        stand: dict[Pair, tuple[int, bytes, bytes | None]] = {
+            pair: (-1, life.digest(), begin.lives[pair]) for pair, life in lives.items()
+        }
         deadlines = {pair: life.deadline for pair, life in lives.items() if life.deadline is not None}
         again: dict[int, Work] = {}
         first, last = begin.opened, begin.last
@@ -257,7 +260,7 @@ class _Chain:
             met |= {pair for pair, time in deadlines.items() if left.last_ns is not None and left.last_ns >= time}
             wrong = any(left.entered.get(pair) != (stand[pair][1] if pair in stand else None) for pair in met)
             if wrong or first != work.first:
-                entries = {pair: life for pair, (_, _, life) in stand.items() if pair in met}
+                entries = self._whole({pair: each for pair, each in stand.items() if pair in met})
                 again[number] = work._replace(entries=dict(entries), first=first)
                 lows = [stand[pair][0] for pair, life in entries.items() if is_thin(life)]
                 if lows and min(lows) >= 0:
@@ -267,12 +270,20 @@ class _Chain:
             for pair, digest in left.digests.items():
                 if pair in stand and stand[pair][1] != digest:  # it was used, so others were before it
                     del stand[pair]
-                stand[pair] = number, digest, left.lives[pair]
+                stand[pair] = number, digest, left.lives.get(pair)
                 deadlines.pop(pair, None)
                 if pair in left.deadlines:
                     deadlines[pair] = left.deadlines[pair]
-        self.state = State({pair: life for pair, (_, _, life) in stand.items()}, first, last)
+        ended = any(work.end is not None for work in works.values())
+        self.state = State({} if ended else self._whole(stand), first, last)
         return [again[number] for number in sorted(again)]
+
+    def _whole(self, stand: dict[Pair, tuple[int, bytes, bytes | None]]) -> dict[Pair, bytes]:
+        """It gives lives; of those that were as promised, what was promised."""
+        if any(life is None for _, _, life in stand.values()):
+            told = ((pair, life) for work in self._works for pair, life in work.entries.items() if life is not None)
+            promised = {(pair, Life.unpacked(life).digest()): life for pair, life in told}
+        return {pair: promised[pair, digest] if life is None else life for pair, (_, digest, life) in stand.items()}
 
 
 def _glued(works: dict[int, Work], first: int, last: int) -> dict[int, Work]:

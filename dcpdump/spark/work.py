@@ -72,7 +72,7 @@ class Exit(NamedTuple):
     read: tuple[tuple[Read, ...], ...]
     entered: dict[Pair, bytes]  #: digests of the lives that it went on with
     digests: dict[Pair, bytes]  #: of the lives that it left
-    lives: dict[Pair, bytes]
+    lives: dict[Pair, bytes]  #: those that are not as they were promised to be
     deadlines: dict[Pair, int]  #: of lives in which something is to be given up, and when
     opened: int  #: what the next new connection is to be numbered
     last: Seen
