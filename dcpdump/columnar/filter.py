@@ -118,7 +118,8 @@ def _vbucket(text: str) -> HeaderMask:
 
 
 def _kind(text: str) -> HeaderMask:
-    return lambda part: np.full(len(part), text == "request")
+    requests = "request" in clauses.parse_kinds(text)
+    return lambda part: np.full(len(part), requests)
 
 
 def _status(text: str) -> HeaderMask:
