@@ -137,5 +137,7 @@ def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None
         clear = run(f"dcpdump explain -q -f {form} {damaged}").out
         hidden = run(f"dcpdump explain -q --redact -f {form} {damaged}").out
         assert b"SECR".hex() in clear.lower() or str(int.from_bytes(b"SECR", "big")) in clear or "SECRET" in clear
-        assert not any(trace in hidden for trace in (b"SECR".hex(), str(int.from_bytes(b"SECR", "big")), "SECRET")), form
+        assert not any(trace in hidden for trace in (b"SECR".hex(), str(int.from_bytes(b"SECR", "big")), "SECRET")), (
+            form
+        )
     assert json.loads(run(f"dcpdump explain -q --redact -f ndjson {damaged}").out)["suggestion"].keys() == {"edits"}

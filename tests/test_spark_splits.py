@@ -220,7 +220,7 @@ def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tu
     hearing = Hearing()
     for each in testimonies:
         hearing.hear(each)
-    judging = hearing.close()
+    judging = hearing.close(alone=True)
     streams: list[tuple[Any, ...]] = [
         (s.connection.number, s.vbucket, s.opaque, s.size, s.high_seqno, s.counts) for s in judging.ledger.streams
     ]

@@ -195,7 +195,7 @@ class Exporting:
             return
         from dcpdump.tables import verdicts
 
-        self._judging.close(self._last_ns)
+        self._judging.close(self._last_ns, alone=len(self._captures) == 1)
         ledger, redactor = self._judging.ledger, self._shown.redactor
         if redactor is not None:
             from dcpdump.streams.hide import hide

@@ -103,9 +103,9 @@ class Hearing:
         self._last_ns = told.last_ns
         self.judging.feed([self._numbered(part) for part in told.parts])
 
-    def close(self) -> Judging:
-        """It ends the input, and gives what became of it."""
-        self.judging.close(self._last_ns)
+    def close(self, *, alone: bool) -> Judging:
+        """It ends the input, and gives what became of it. ``alone``: it is one capture."""
+        self.judging.close(self._last_ns, alone=alone)
         return self.judging
 
     def _numbered(self, part: Part) -> Part:
