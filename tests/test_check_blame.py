@@ -66,6 +66,14 @@ def test_what_trails_in_of_a_stream_that_was_closed_before_the_capture_began_is_
     assert [each for each in findings_of(captured[begin:]) if not each.reason] == []
 
 
+def test_where_the_answer_to_open_was_not_captured_nobody_knows_which_controls_were_accepted() -> None:
+    """The capture begins with DCP_OPEN, and what the server said before the grant is not in it."""
+    captured = packets(said(PLAIN + STREAM))
+    begin = next(at for at, packet in enumerate(captured) if b"\x80\x50" in packet.data[54:56])
+    heard = [packet for packet in captured[begin:] if packet.data[34:36] == (50_000).to_bytes(2, "big")]
+    assert [each for each in findings_of([*heard, captured[-1]]) if not each.reason] == []
+
+
 def test_after_a_marker_that_cannot_be_read_nobody_knows_which_seqnos_belong_to_the_snapshot() -> None:
     unreadable = "HEX RX 8056000001000005" + "00000001" + "00001005" + "00" * 8 + "09\n"
     text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x5}\n" + items(1, 3) + unreadable + items(4, 6)
@@ -127,3 +135,12 @@ def test_silence_is_told_where_the_capture_goes_on_without_a_connection() -> Non
 def test_of_several_captures_the_end_of_one_says_nothing_of_what_is_in_the_others() -> None:
     both = packets(said(PLAIN + "TX stream-request{vb=6, opaque=0x66}\nCONNECT\n" + PLAIN + "WAIT 90\nRX noop\n"))
     assert [each for each in judged(both, alone=False) if each[0] == "F7"] == []
+
+
+def test_bytes_that_are_no_frame_though_none_was_lost_are_told_as_such() -> None:
+    garbled = "HEX RX " + "7f" * 70 + "\n"
+    text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=9, flags=0x5}\n" + items(1, 2) + garbled + items(4, 6)
+    assert [(each.rule.id, each.message, each.reason) for each in findings(text)] == [
+        ("S12", "the order between seqno 2 and 4 was not seen", "70 bytes before frame 16 are no frames"),
+        ("F1", "70 bytes before this frame begin with no magic of the protocol", ""),
+    ]

@@ -139,11 +139,12 @@ class Dialogue:
 
     # -- learning ---------------------------------------------------------------------------------------
 
-    def lose(self, direction: int, length: int, number: int) -> None:
-        """It hears that bytes were lost before a frame, 0 being the end of the capture."""
+    def lose(self, direction: int, length: int, number: int, *, skipped: bool = False) -> None:
+        """It hears that bytes were lost before a frame, 0 being the end of the capture. ``skipped``: are no frames."""
         self.lost[direction] = True
         amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
-        self.why = f"{amount} were lost" + (f" before frame {number}" if number else " at the end")
+        place = f" before frame {number}" if number else " at the end"
+        self.why = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
         for course in self.courses.values():
             course.lose(sent=direction == self.source or self.source is None)
         self.requests.clear()
@@ -265,8 +266,8 @@ class Dialogue:
 
     @property
     def controls_known(self) -> bool:
-        """Whether every control and its answer was witnessed."""
-        return not self.doubtful and not self.controls_answered
+        """Whether every control and its answer was witnessed: where that to DCP_OPEN was not, nor may others be."""
+        return self.is_open and not self.doubtful and not self.controls_answered
 
     def learn_request(self, sight: Sight) -> None:
         """It takes a stream request, which waits for its answer."""

@@ -55,6 +55,7 @@ from dcpdump.check.rule import (
     PUSH,
     RESPONSE,
     SILENCE,
+    SKIPPED,
     STRAY,
     STREAM_DONE,
     SUSPENSIONS,
@@ -113,7 +114,12 @@ class Referee:
         if dialogue is None:
             dialogue = self._dialogues[sight.connection] = Dialogue(sight.connection, self.names)
             self._nowhere[sight.connection] = Course(dialogue, 0, -1, 0)
-        if sight.gap_before:
+        if sight.skipped:
+            if dialogue.spoken[sight.direction]:
+                self._ask(SKIPPED, sight, dialogue, self._nowhere[sight.connection])
+            sight = sight._replace(skipped=False)
+            self._lose(dialogue, sight.direction, sight.gap_before, sight.number, skipped=True)
+        elif sight.gap_before:
             self._lose(dialogue, sight.direction, sight.gap_before, sight.number)
         if self._probation:
             self._found += self._probation.pop((dialogue.number, sight.direction), ())
@@ -227,9 +233,9 @@ class Referee:
 
     # -- probation --------------------------------------------------------------------------------------
 
-    def _lose(self, dialogue: Dialogue, direction: int, length: int, number: int) -> None:
+    def _lose(self, dialogue: Dialogue, direction: int, length: int, number: int, *, skipped: bool = False) -> None:
         """It tells of lost bytes; what was found while they were missing unnoticed is no verdict any more."""
-        dialogue.lose(direction, length, number)
+        dialogue.lose(direction, length, number, skipped=skipped)
         for finding in self._probation.pop((dialogue.number, direction), ()):
             self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=dialogue.why))
 

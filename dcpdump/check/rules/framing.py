@@ -15,6 +15,7 @@ from dcpdump.check.rule import (
     DECODED,
     INFO,
     PUSH,
+    SKIPPED,
     STRAY,
     SUSPICIOUS,
     TICK,
@@ -43,7 +44,7 @@ def name(opcode: int) -> str:
     severity=VIOLATION,
     source="include/mcbp/protocol/magic.h",
     off="g",
-    on=(PUSH, DECODED),
+    on=(PUSH, DECODED, SKIPPED),
     scope=Scope.CONNECTION,
 )
 def magic(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
@@ -54,6 +55,8 @@ def magic(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a frame written with a wrong length before this one; a proxy that mixes two connections.
     """
+    if sight.skipped:
+        return f"{sight.gap_before:,} bytes before this frame begin with no magic of the protocol"
     if not sight.server:
         if sight.magic in (0x80, 0x81, 0x08, 0x18):
             return None
