@@ -8,6 +8,7 @@ from typing import Any
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.workers import Workers
 from dcpdump.columnar.block import Block
+from dcpdump.columnar.chosen import record_of, wanted_rows
 from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.filter import masks
 from dcpdump.columnar.input import blocks_of
@@ -16,7 +17,7 @@ from dcpdump.columnar.part import Part
 from dcpdump.dissect import Dissector
 from dcpdump.filter.clauses import with_problems
 from dcpdump.net.limits import Limits
-from dcpdump.render.bulk import Bulk, record_of, wanted_rows
+from dcpdump.render.bulk import Bulk
 
 #: Input of less than this is done in one process: starting others would take longer.
 FORK_BYTES = 24 * 1024 * 1024
