@@ -12,7 +12,6 @@ from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.filter import masks
 from dcpdump.columnar.part import joined
 from dcpdump.dissect import Dissector
-from dcpdump.filter.clauses import with_problems
 from dcpdump.net.packet import Packet
 from tests.bench.captures import capture
 
@@ -73,8 +72,7 @@ def test_the_same_frames_are_chosen(packets: list[Packet], given: dict[str, Any]
     dissector = Dissector()
     records = [record for packet in packets for record in dissector.feed(packet)] + dissector.close()
     wanted = [record.number for record in records if chosen.accepts(record)]
-    problems = with_problems in chosen.filter.clauses
-    table = FrameTable(masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems), 64)
+    table = FrameTable(masks(chosen.texts, chosen.filter, window=chosen.window), 64)
     dissection = Dissection()
     parts = [part for block in blocks(packets, 200_000) for part in [joined(dissection.feed_block(block))]]
     batches = [table.feed(part) for part in [*parts, *dissection.close_blocks()]]

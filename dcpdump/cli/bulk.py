@@ -15,7 +15,6 @@ from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part
 from dcpdump.dissect import Dissector
-from dcpdump.filter.clauses import with_problems
 from dcpdump.net.limits import Limits
 from dcpdump.render.bulk import Bulk
 
@@ -32,8 +31,7 @@ class BulkReading(Reading):
         super().__init__(*arguments, **options)
         self._bulk = Bulk(self._form, self._view)
         chosen = self._chosen
-        problems = with_problems in chosen.filter.clauses
-        self._masks = masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems)
+        self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
         size = sum(os.path.getsize(capture.name) for capture in self._captures if capture.rereadable)
         self._workers: Workers[tuple[Part, list[int]]] = Workers(
             jobs if size >= FORK_BYTES else 1, self._made, packed, unpacked

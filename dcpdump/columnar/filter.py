@@ -87,9 +87,7 @@ class Masks:
         return np.array([self.key(Record(0, BLANK, Meaning(key=key), None)) for key in keys], bool)
 
 
-def masks(
-    texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None, problems: bool = False
-) -> Masks:
+def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None) -> Masks:
     """It reads the texts of options, by their names, which ``whole`` was made of too."""
     header = tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts)
     return Masks(
@@ -102,7 +100,7 @@ def masks(
         parse_instant("--since", texts["since"]) if "since" in texts else None,
         parse_instant("--until", texts["until"]) if "until" in texts else None,
         window,
-        problems,
+        clauses.with_problems in whole.clauses,
     )
 
 
