@@ -57,7 +57,7 @@ class Masks:
         keep = np.ones(len(part), bool)
         for mask in self.any_frame:
             keep &= mask(part)
-        keep |= _SERVER[part.header.magic]  # their opcodes are a space of their own
+        keep |= part.header.server  # their opcodes are a space of their own
         keep[list(part.odd)] = True  # of those not even the header may be there
         found: list[int] = rows[keep[rows]].tolist()
         return found
@@ -162,7 +162,6 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
 
 
 _OF_ANY_FRAME = frozenset({"opcode", "opaque", "connection", "host", "port"})
-_SERVER = np.isin(np.arange(256), (0x82, 0x83))
 
 
 def _inside(ranges: Ranges, numbers: Array) -> Array:
