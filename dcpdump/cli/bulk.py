@@ -71,7 +71,7 @@ class BulkReading(Reading):
 
     def _meet(self, block: Block) -> None:
         """It hears of a block before it is read; the first tells the selection when the capture begins."""
-        self._chosen.begin(block.where(0).ts_ns)
+        self._chosen.begin(block.begins_ns)
 
     def _write(self, parts: list[Part]) -> bool:
         """It writes the rows that are wanted; true when there are enough."""
