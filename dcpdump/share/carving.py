@@ -183,7 +183,7 @@ class Choice:
         body = anatomy(packet, self._limits)
         if body.fragment:
             return self._fragment(packet)
-        stream, offset = self._places.of(packet.file, packet.number)
+        stream, offset, _ = self._places.of(packet.file, packet.number)
         connection = stream // 2
         if body.segment is None or stream == NOWHERE or connection not in self._talks:
             return None
@@ -200,11 +200,11 @@ class Choice:
         return Chosen(connection, body.key + packet.data[start : start + 4])
 
     def _fragment(self, packet: Packet) -> Chosen | None:
-        piece = self._places.piece(packet.file, packet.number)
+        piece = self._places.pieces.get((packet.file, packet.number))
         if piece is None:
             return None
         split, _ = piece
-        stream, offset = split.carried
+        stream, offset, _ = split.carried
         if stream == NOWHERE or not self._wants(stream, offset, len(split.payload)):
             return None
         return Chosen(stream // 2, split.addresses + split.header[:4])

@@ -122,7 +122,7 @@ class Redaction:
     def _payload(self, packet: Packet, body: Anatomy) -> bytes:
         if body.fragment:
             return self._fragment(packet)
-        stream, offset = self._places.of(packet.file, packet.number)
+        stream, offset, _ = self._places.of(packet.file, packet.number)
         if stream == NOWHERE or body.segment is None:
             return b""
         _, start, end = body.segment
@@ -139,7 +139,7 @@ class Redaction:
 
     def _fragment(self, packet: Packet) -> bytes:
         """It gives what an IP fragment carries: a piece of a segment, its TCP header included."""
-        piece = self._places.piece(packet.file, packet.number)
+        piece = self._places.pieces.get((packet.file, packet.number))
         if piece is None:
             return b""
         split, start = piece
@@ -148,7 +148,7 @@ class Redaction:
         return whole[start : start + layer.datagram.end - layer.datagram.start]
 
     def _segment(self, split: Split) -> bytes:
-        stream, offset = split.carried
+        stream, offset, _ = split.carried
         whole = bytearray(header_to_share(split.header))
         whole += self._content(stream, offset, split.payload)
         addresses = split.addresses
