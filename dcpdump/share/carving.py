@@ -17,15 +17,13 @@ from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.record import Record, as_json
+from dcpdump.record import Record
 from dcpdump.share.choice import Choice
+from dcpdump.share.likeness import likenesses
 from dcpdump.share.rehearsal import rehearse
 from dcpdump.share.survey import Survey
 from dcpdump.share.talk import PREFIX, SET_UP, STREAM_REQUESTS, WHOLE, Said, Span, Talk
 from dcpdump.spec import find
-
-#: Of a row, what another file with fewer packets has to have otherwise.
-_NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")
 
 #: By opcode, those of the server's own space behind the others.
 _MESSAGES = [find(opcode, server=server) for server in (False, True) for opcode in range(256)]
@@ -87,17 +85,18 @@ class Carving:
 
     def _take(self, part: Part) -> None:
         left = None if self._count is None else self._count - self.frames
-        rows = wanted_rows(part, self._wanted)[:left]
+        rows = np.array(wanted_rows(part, self._wanted)[:left], np.int64)
         self.frames += len(rows)
-        chosen = np.zeros(len(part), bool)
-        chosen[rows] = True
+        chosen, numbers = np.zeros(len(part), bool), np.zeros(len(part), np.int64)
+        chosen[rows], numbers[rows] = True, likenesses(part, rows)
         kind = part.header.opcode + 256 * part.header.server
-        self._follow(part, kind, chosen)
+        self._follow(part, kind, chosen, numbers)
         self._note(part, kind, chosen)
 
-    def _follow(self, part: Part, kind: Array, chosen: Array) -> None:
-        """It tells talks, direction by direction, which of their frames are chosen, and where streams begin."""
-        ends, streams = part.end, _STREAMED[kind] | _STREAM_REQUEST[kind]
+    def _follow(self, part: Part, kind: Array, chosen: Array, numbers: Array) -> None:
+        """It tells talks, direction by direction, which of their frames are chosen, and of which streams."""
+        ends, streamed = part.end, _STREAMED[kind]
+        streams = streamed | _STREAM_REQUEST[kind]
         order = np.argsort(part.place, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(part.place[order])) + 1):
             of = part.places[int(part.place[rows[0]])]
@@ -105,25 +104,25 @@ class Carving:
             talk.want_frames(of.direction, part.offset[rows], ends[rows], chosen[rows])
             for row in rows[streams[rows]][:1].tolist():
                 talk.streams_from = min(talk.streams_from, part.first + row)
+            mine = rows[chosen[rows]]
+            talk.rows.update(numbers[mine].tolist())
+            talk.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
 
     def _note(self, part: Part, kind: Array, chosen: Array) -> None:
-        """It tells talks, frame by frame, of what others need, and of what the chosen ones need."""
+        """It tells talks, frame by frame, of what others need, and of the responses that are chosen."""
         header, ends = part.header, part.end
         asks = _REPLIES[kind] & ~header.response
         needed = asks | _STREAM_REQUEST[kind] | _SET_UP[kind]
-        for row in np.flatnonzero(needed | chosen).tolist():
+        answers = chosen & header.response
+        for row in np.flatnonzero(needed | answers).tolist():
             of = part.places[int(part.place[row])]
             talk, opcode, opaque = self._talks[of.connection], int(header.opcode[row]), int(header.opaque[row])
             if needed[row]:
                 span = Span(of.direction, int(part.offset[row]), int(ends[row]))
                 stream = _stream(record_of(part, row)) if opcode in STREAM_REQUESTS else opaque
                 talk.note(Said(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
-            if chosen[row]:
-                talk.rows[_fingerprint(record_of(part, row))] += 1
-                if _STREAMED[kind[row]]:
-                    talk.want_stream(opaque)
-                if header.response[row]:
-                    talk.want_answered(of.direction, opcode, opaque)
+            if answers[row]:
+                talk.want_answered(of.direction, opcode, opaque)
 
     def _wrong(self) -> set[int]:
         """It gives the connections of which what would be taken decodes to other frames than were chosen."""
@@ -131,10 +130,11 @@ class Carving:
         found: dict[int, Counter[int]] = {number: Counter() for number in self._talks}
         packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
         for part in rehearse(packets, self.dissector.places, self._limits):
-            for row in wanted_rows(part, self._wanted):
-                number = part.places[int(part.place[row])].connection
-                if number in found:
-                    found[number][_fingerprint(record_of(part, row))] += 1
+            rows = np.array(wanted_rows(part, self._wanted), np.int64)
+            for place, number in zip(part.place[rows].tolist(), likenesses(part, rows), strict=True):
+                connection = part.places[place].connection
+                if connection in found:
+                    found[connection][number] += 1
         return {
             number
             for number, talk in self._talks.items()
@@ -145,10 +145,3 @@ class Carving:
 def _stream(record: Record) -> int:
     """It gives the opaque of the stream that is asked for, or that an answer tells."""
     return record.frame.get("stream_opaque") or record.frame.header.opaque
-
-
-def _fingerprint(record: Record) -> int:
-    row = as_json(record, value_bytes=None)
-    for name in _NUMBERS:
-        row.pop(name, None)
-    return hash(repr(row))

@@ -46,20 +46,20 @@ class Talk:
     """Tell it of frames in order, ``complete`` it, then ask what of the connection is wanted."""
 
     wanted: tuple[Spans, Spans] = field(default_factory=lambda: (Spans(), Spans()))
-    rows: Counter[int] = field(default_factory=Counter)  #: of chosen frames
+    rows: Counter[int] = field(default_factory=Counter)  #: likenesses of chosen frames
+    streams: set[int] = field(default_factory=set)  #: that chosen frames belong to, by opaque
     extent: int = SPANS
     streams_from: int = _NEVER  #: the number of the first frame that is no set-up any more
     _set_up: list[int] = field(default_factory=lambda: [0, 0])  # where it ends, by direction
     _requests: dict[tuple[int, int, int], Span] = field(default_factory=dict)  # by direction, opcode, opaque
-    _streams: dict[int, list[Span]] = field(default_factory=dict)  # requests and their answers, by opaque
-    _opaques: set[int] = field(default_factory=set)  # of streams that chosen frames belong to
+    _begun: dict[int, list[Span]] = field(default_factory=dict)  # requests of streams and their answers, by opaque
     _last: tuple[Array, Array] = field(default_factory=lambda: (np.zeros(_BEHIND, bool), np.zeros(_BEHIND, bool)))
 
     def note(self, said: Said) -> None:
         """It remembers where the set-up ends, and requests that frames to come may need."""
         direction, start, end = said.span
         if said.opcode in STREAM_REQUESTS:
-            self._streams.setdefault(said.stream, []).append(said.span)
+            self._begun.setdefault(said.stream, []).append(said.span)
         elif said.opcode in SET_UP and said.number < self.streams_from:
             self._set_up[direction] = end
         elif said.opcode in SET_UP:  # later controls: of any stream
@@ -74,10 +74,6 @@ class Talk:
         asked = self._requests.get((1 - direction, opcode, opaque))
         if asked is not None:
             self.wanted[asked.direction].add(asked.start, asked.end)
-
-    def want_stream(self, opaque: int) -> None:
-        """It wants the request of a stream, and the answer to it."""
-        self._opaques.add(opaque)
 
     def want_frames(self, direction: int, starts: Array, ends: Array, chosen: Array) -> None:
         """It takes the next frames of a direction. Those that are chosen are wanted, and two behind each.
@@ -97,8 +93,8 @@ class Talk:
         """It adds to what is wanted what that needs to be understood."""
         for direction, spans in enumerate(self.wanted):
             spans.add(0, max(1, self._set_up[direction]))
-        for opaque in self._opaques:
-            for direction, start, end in self._streams.get(opaque, ()):
+        for opaque in self.streams:
+            for direction, start, end in self._begun.get(opaque, ()):
                 self.wanted[direction].add(start, end)
 
     def wants(self, direction: int, offset: Array, size: Array) -> Array:
