@@ -14,9 +14,20 @@ from dcpdump.columnar.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
 from dcpdump.share.likeness import likenesses
+from dcpdump.wire.encode import encode
 from tests.columnar_rows import files
+from tests.packets import TcpTalk
 from tests.secret_talk import disturbed, talk
 from tests.test_carving import NUMBERS
+
+
+def gets() -> list[Packet]:
+    """It gives a client's requests on the same port, which are no concern of DCP."""
+    out = TcpTalk(segment=60)
+    for number in range(12):
+        out.send(0, encode("GET", key=b"\x08customer::%d" % number, opaque=number))
+        out.send(1, encode("GET", response=True, value=b"{}" * number, opaque=number))
+    return out.fin().packets
 
 
 def parts(packets: Sequence[Packet]) -> Iterator[Part]:
@@ -40,7 +51,7 @@ def readings(packets: list[Packet]) -> Iterator[Sequence[Packet]]:
         yield disturbed(packets, random.Random(seed))
 
 
-@pytest.mark.parametrize("packets", [talk(300, 24).packets, talk(60, 8).packets, files("samples/replica.pcap")])
+@pytest.mark.parametrize("packets", [talk(300, 24).packets, talk(60, 8).packets, files("samples/replica.pcap"), gets()])
 def test_frames_are_alike_where_what_is_shown_of_them_is(packets: list[Packet]) -> None:
     numbers: defaultdict[str, set[int]] = defaultdict(set)
     texts: defaultdict[int, set[str]] = defaultdict(set)

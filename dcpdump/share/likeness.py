@@ -4,9 +4,12 @@ import numpy as np
 
 from dcpdump.columnar.chosen import record_of
 from dcpdump.columnar.key import keys_of
+from dcpdump.columnar.later import Later
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
-from dcpdump.record import Record, as_json
+from dcpdump.record import as_json
+from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.session import Asked
 
 #: Of a row, what another file with fewer packets has to have otherwise.
 _NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")
@@ -38,13 +41,28 @@ def likenesses(part: Part, rows: Array) -> list[int]:
     )
     data = part.data
     return [
-        hash((data[start:end], offset, ts_ns, ends[place], lit)) if whole else _likeness(record_of(part, row))
+        hash((data[start:end], offset, ts_ns, ends[place], lit)) if whole else _decoded(part, row)
         for row, whole, start, end, offset, ts_ns, place, lit in facts
     ]
 
 
-def _likeness(record: Record) -> int:
-    row = as_json(record, value_bytes=None)
+def _decoded(part: Part, row: int) -> int:
+    """It gives the number of a frame that has to be understood, or of one that nothing agreed on can change."""
+    later = part.records.get(row)
+    if isinstance(later, Later):
+        return _as_it_is(part.raw(row), later.src, later.dst, later.request)
+    record = record_of(part, row)
+    frame = record.frame
+    if frame.magic.response or not (frame.message.collection_key or frame.message.document):
+        return _as_it_is(frame.raw, record.src, record.dst, record.request)
+    flat = as_json(record, value_bytes=None)
     for name in _NUMBERS:
-        row.pop(name, None)
-    return hash(repr(row))
+        flat.pop(name, None)
+    return hash(repr(flat))
+
+
+def _as_it_is(raw: RawFrame, src: str, dst: str, asked: Asked | None) -> int:
+    ts_ns = raw.where.ts_ns
+    then_ns = asked.ts_ns if asked is not None else None
+    latency_us = None if ts_ns is None or then_ns is None else (ts_ns - then_ns) // 1000
+    return hash((raw.data, raw.holes, raw.confidence, raw.offset, ts_ns, src, dst, latency_us))

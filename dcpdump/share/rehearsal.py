@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from dcpdump.columnar.block import Block, blocks
+from dcpdump.columnar.later import Later
 from dcpdump.columnar.part import Part
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
+from dcpdump.record import Record
 from dcpdump.share.places import NOWHERE, Places
 from dcpdump.share.survey import Survey
 
@@ -51,7 +53,12 @@ def _stream(places: Places, file: str, number: int, stream: int) -> int:
 
 def _renumbered(part: Part, numbers: Mapping[int, int]) -> Part:
     places = [replace(ends, connection=numbers.get(ends.connection, NOBODY)) for ends in part.places]
-    records = {
-        row: replace(part.record(row), connection=places[int(part.place[row])].connection) for row in part.records
-    }
-    return replace(part, places=places, records=dict(records))
+    of = part.place.tolist()
+    records = {row: _moved(record, places[of[row]].connection) for row, record in part.records.items()}
+    return replace(part, places=places, records=records)
+
+
+def _moved(record: Record | Later, connection: int) -> Record | Later:
+    if isinstance(record, Later):
+        return record._replace(connection=connection)
+    return replace(record, connection=connection)
