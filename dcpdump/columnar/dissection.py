@@ -59,7 +59,7 @@ class Dissection(Dissector):
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
         super().__init__(limits, show_secrets=show_secrets)
-        self._runs = RunConnections(replace(limits, memory=self._limit))
+        self._runs = self._connect(replace(limits, memory=self._limit))
         self._connections = self._runs
         self.balance = self._runs.counts
         self._limits = limits
@@ -215,6 +215,10 @@ class Dissection(Dissector):
                 conversation.framed[direction] = True
         self._pending.add_run(origins, cuttings)
         self._unweighed += sum(region.stop - region.start for _, region in regions)
+
+    def _connect(self, limits: Limits) -> RunConnections:
+        """It gives what keeps the connections."""
+        return RunConnections(limits)
 
     # -- what the Dissector calls -----------------------------------------------------------------------
 

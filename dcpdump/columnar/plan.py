@@ -165,6 +165,18 @@ class Headers:
         """The bytes that each header leaves for the value; negative where lengths contradict each other."""
         return self.body - self.framing - self.extras - self.key
 
+    @property
+    def response(self) -> Array:
+        """Which frames are responses, by their magic."""
+        found: Array = _RESPONSE[self.magic]
+        return found
+
+    @property
+    def server(self) -> Array:
+        """Which frames have the magic of the server's own requests and their answers: opcodes of another space."""
+        found: Array = _SERVER[self.magic]
+        return found
+
     @classmethod
     def joined(cls, parts: "Sequence[Headers]") -> "Headers":
         """It puts columns behind one another."""
@@ -199,6 +211,8 @@ def _table(*values: int) -> Array:
 
 _FLEXIBLE = _table(0x08, 0x18)
 _MAGICS = _table(0x80, 0x81, 0x08, 0x18, 0x82, 0x83)
+_RESPONSE = _table(0x81, 0x18, 0x83)
+_SERVER = _table(0x82, 0x83)
 _REQUESTS = _table(0x80, FLEXIBLE)
 
 

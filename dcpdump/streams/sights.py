@@ -8,9 +8,9 @@ import numpy as np
 
 from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.dissection import Lost
-from dcpdump.columnar.key import prefixes
+from dcpdump.columnar.key import keys_of
 from dcpdump.columnar.later import Later
-from dcpdump.columnar.part import YES, Part
+from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.streams.sight import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of
@@ -99,12 +99,9 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
 
 def keys(part: Part) -> Iterator[tuple[int, bytes]]:
     """It gives the rows of planned documents, and their keys without collection prefix."""
-    header = part.header
     rows = np.concatenate([group.rows for group in part.groups if group.plan.message.collection_key] or [NO_ROWS])
-    start = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
-    size = np.where(part.collections[rows] == YES, prefixes(part.view, start, header.key[rows]).size, 0)
-    ends = (start + header.key[rows]).tolist()
-    for row, begin, end in zip(rows.tolist(), (start + size).tolist(), ends, strict=True):
+    found = keys_of(part, rows)
+    for row, begin, end in zip(rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
         yield row, part.data[begin:end]
 
 
