@@ -99,6 +99,17 @@ def test_messages_after_the_end_of_a_stream_that_was_closed_are_told() -> None:
     assert [each[0] for each in told(text + "RX stream-end{opaque=0x1005, status=1}\n" + trailing)] == ["L3"]
 
 
+def test_messages_behind_the_end_of_a_stream_are_told_as_that_alone() -> None:
+    text = PLAIN + STREAM + "RX snapshot-marker{start=0, end=9, flags=0x5}\n" + items(1, 9)
+    text += "RX stream-end{opaque=0x1005, status=2}\n"
+    assert [each[0] for each in told(text + mutation(5, 0x1005, 2) + mutation(5, 0x1005, 77))] == ["L3", "L3"]
+
+
+def test_items_of_a_marker_that_runs_backwards_are_not_told_as_well() -> None:
+    text = PLAIN + STREAM + "RX snapshot-marker{start=9, end=3, flags=0x5}\n" + items(3, 5)
+    assert [each[0] for each in told(text) if each[0] in ("S1", "S11")] == ["S1"]
+
+
 def test_acknowledging_too_much_once_is_one_violation() -> None:
     text = WINDOW + STREAM + "RX snapshot-marker{start=0, end=90, flags=0x5}\n" + items(1, 3)
     text += "TX buffer-acknowledgement{buffer-bytes=900}\n"

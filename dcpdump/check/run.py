@@ -329,6 +329,8 @@ class Referee:
                 return None
         if not course.calm and (sight.opcode not in (MARKER, OSO) or not course.live):
             self._ask(OUTSIDE, sight, dialogue, course)
+            if course.ended and not course.stale:
+                return None  # that was told; it is no news of what the stream was
         return course
 
     def _meant(self, sight: Sight, dialogue: Dialogue, course: Course | None) -> Course | None:
