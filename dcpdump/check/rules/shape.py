@@ -50,6 +50,11 @@ _SYSTEM_XATTRS = 1024 * 1024
 _ELSEWHERE = ("total body", "no magic", "is not known", "has unknown bits", "stream id", "has no name", "lost", "cut")
 
 
+def _leaves_out(dialogue: Dialogue) -> bool:
+    """It says whether a datatype may describe a body that was left out: so it may where DCP_OPEN was not witnessed."""
+    return dialogue.open_flags is None or bool(dialogue.open_flags & _UNDERLYING)
+
+
 @rule(
     "DCP103",
     "F3",
@@ -81,8 +86,8 @@ def sections(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
         return f"{name(sight.opcode)} has datatype 0x{sight.datatype:02x}"
     if sight.opcode == PREPARE and not sight.cas:
         return "PREPARE has CAS 0"
-    if sight.opcode == DELETION and not (dialogue.open_flags or 0) & _UNDERLYING:
-        if sight.datatype in (1, 3):
+    if sight.opcode == DELETION:
+        if sight.datatype in (1, 3) and not _leaves_out(dialogue):
             return Remark(f"DELETION has datatype 0x{sight.datatype:02x}: JSON without XATTR")
         if sight.value_length and not sight.datatype & _XATTR_BIT and not sight.get("nmeta"):
             return Remark(f"DELETION has a body of {sight.value_length} bytes", SUSPICIOUS)
@@ -125,7 +130,7 @@ def datatype(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
 
 
 def _all_json(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
-    return not any(map(json_fault, close.texts))
+    return _leaves_out(dialogue) or not any(map(json_fault, close.texts))
 
 
 @rule(
@@ -141,6 +146,7 @@ def _all_json(burst: Burst, close: Close, dialogue: Dialogue, course: Course) ->
 def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
     """It sees values marked Snappy that do not decompress, xattr blocks whose lengths do not add up (a server
     answers XattrEinval), system xattrs beyond 1 MiB (E2big), and bodies marked JSON that are none (suspicious).
+    Snappy and JSON only where DCP_OPEN was captured: its flag 0x40 leaves bodies out and keeps their datatype.
 
     The document arrives, and cannot be read.
 
@@ -150,11 +156,11 @@ def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | No
     if not size:
         return None
     body = sight.data[at : at + size]
-    underlying = dialogue.open_flags and dialogue.open_flags & _UNDERLYING
+    left_out = _leaves_out(dialogue)
     if bits & _SNAPPY_BIT:
         plain, fault = decompress(body)
         if plain is None:
-            return None if underlying else fault
+            return None if left_out else fault
         body = plain
     if bits & _XATTR_BIT:
         pairs, body, fault = split_xattrs(body)
@@ -163,7 +169,7 @@ def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | No
         system = sum(len(key) + len(text) for key, text in pairs or () if key.startswith(b"_"))
         if system > _SYSTEM_XATTRS:
             return Remark(f"system xattrs of {system:,} bytes", status="E2big")
-    if bits & _JSON_BIT and body and not underlying:
+    if bits & _JSON_BIT and body and not left_out:
         fault = json_fault(body)
         if fault:
             return Remark(fault, SUSPICIOUS)
