@@ -46,3 +46,14 @@ def test_a_datatype_without_its_body_is_judged_by_the_open_flag_only(message: st
             assert told(findings_of(captured[joined:])) == []
         one_way = [packet for packet in captured if packet.data[34:36] != captured[0].data[34:36]]
         assert told(findings_of(one_way)) == []
+
+
+def test_metadata_behind_a_body_is_no_part_of_it() -> None:
+    body, metadata = b'{"a":1}'.hex(), "01020000"
+    message = "RX mutation{{seqno=1, datatype=1, value=#{}{}, nmeta={}}}\n"
+    begun = opening() + BEGUN
+    assert shapes(begun + message.format(body, metadata, 4)) == []
+    assert shapes(begun + message.format(body, metadata, 2)) == [
+        "F5 suspicious: the body is marked JSON but is not: at byte 7 the value is over, and more follows"
+    ]
+    assert shapes(begun + message.format("", metadata, 4)) == []

@@ -152,8 +152,9 @@ def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | No
 
     Usual causes: a body that was compressed twice or never; xattrs cut off by a filter that kept the bit.
     """
-    bits, size, at = sight.datatype, sight.value_length, sight.value_at
-    if not size:
+    bits, at = sight.datatype, sight.value_at
+    size = sight.value_length - (sight.get("nmeta") or 0)
+    if size <= 0:
         return None
     body = sight.data[at : at + size]
     left_out = _leaves_out(dialogue)
