@@ -3,7 +3,7 @@
 import pytest
 
 from dcpdump.check.finding import Finding
-from tests.conversation import findings, findings_of, opening, packets, said
+from tests.conversation import MAX, findings, findings_of, opening, packets, said
 
 STREAM = "STREAM vb=5\n"
 MARKER = "RX snapshot-marker{start=1, end=9, flags=0x5}\n"
@@ -39,7 +39,7 @@ def shapes(text: str) -> list[str]:
 )
 def test_a_datatype_without_its_body_is_judged_by_the_open_flag_only(message: str) -> None:
     assert shapes(LEFT_OUT + BEGUN + message) == []
-    assert shapes(opening() + BEGUN + message)
+    assert len(shapes(opening() + BEGUN + message)) == 1
     for text in (LEFT_OUT + BEGUN + message, opening() + BEGUN + message):
         captured = packets(said(text))
         for joined in range(len(packets(said(opening()))) - 2, len(captured)):
@@ -57,3 +57,43 @@ def test_metadata_behind_a_body_is_no_part_of_it() -> None:
         "F5 suspicious: the body is marked JSON but is not: at byte 7 the value is over, and more follows"
     ]
     assert shapes(begun + message.format("", metadata, 4)) == []
+
+
+OLD = "F3 suspicious: {} in a layout of old releases ({})"
+UNKNOWN_BITS = "F4 violation: datatype 0x09 has unknown bits"
+
+
+@pytest.mark.parametrize("before", ["", "RX mutation{seqno=1}\n"])
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("mutation{seqno=2, layout=1}", []),
+        ("mutation{seqno=2, layout=1-28}", [OLD.format("MUTATION", "1-28")]),
+        ("mutation{seqno=2, layout=1-30}", [OLD.format("MUTATION", "1-30")]),
+        ("mutation{seqno=2, layout=1-clen}", [OLD.format("MUTATION", "1-clen")]),
+        ("deletion{seqno=2, layout=1-clen}", [OLD.format("DELETION", "1-clen")]),
+        ("expiration{seqno=2, layout=1-18}", [OLD.format("EXPIRATION", "1-18")]),
+        ("system-event{seqno=2, layout=5.x}", [OLD.format("SYSTEM_EVENT", "5.x")]),
+        ("mutation{seqno=2, datatype=9}", [UNKNOWN_BITS]),
+        ("deletion{seqno=2, datatype=9}", [UNKNOWN_BITS]),
+        ("deletion{seqno=2, datatype=1}", ["F3 violation: DELETION has datatype 0x01: JSON without XATTR"]),
+        ("deletion{seqno=2, value=x}", ["F3 suspicious: DELETION has a body of 1 bytes"]),
+        ("seqno-advanced{seqno=9, datatype=1}", ["F3 violation: SEQNO_ADVANCED has datatype 0x01"]),
+        ("oso-snapshot{flags=1, datatype=1}", ["F3 violation: OSO_SNAPSHOT has datatype 0x01"]),
+        ("prepare{seqno=2, cas=0}", ["F3 violation: PREPARE has CAS 0"]),
+        ("commit{prepared-seqno=1, commit-seqno=2, datatype=2}", ["F3 violation: COMMIT has datatype 0x02"]),
+        ("stream-end{status=2, value=x}", ["F3 violation: STREAM_END: value must be empty but has 1 bytes"]),
+    ],
+)
+def test_a_shape_is_told_once_wherever_it_stands(before: str, message: str, wanted: list[str]) -> None:
+    assert shapes(opening() + BEGUN + before + f"RX {message}\n") == wanted
+
+
+def test_what_the_client_sends_is_judged_too() -> None:
+    text = opening(controls="connection_buffer_size=1000") + BEGUN
+    text += "TX buffer-acknowledgement{buffer-bytes=1, datatype=1}\n"
+    text += f"HEX TX 8053000028000006{40:08x}{6:08x}{0:016x}{0:032x}{MAX:016x}{0:032x}\n"
+    assert shapes(text) == [
+        "F3 violation: BUFFER_ACKNOWLEDGEMENT has datatype 0x01",
+        OLD.format("STREAM_REQ", "1-40"),
+    ]
