@@ -80,6 +80,17 @@ UNKNOWN_BITS = "F4 violation: datatype 0x09 has unknown bits"
         ("deletion{seqno=2, value=x}", ["F3 suspicious: DELETION has a body of 1 bytes"]),
         ("seqno-advanced{seqno=9, datatype=1}", ["F3 violation: SEQNO_ADVANCED has datatype 0x01"]),
         ("oso-snapshot{flags=1, datatype=1}", ["F3 violation: OSO_SNAPSHOT has datatype 0x01"]),
+        ("prepare{seqno=2, durability-level=3}", []),
+        ("prepare{seqno=2, durability-level=0}", ["F3 violation: PREPARE: durability level 0 has no meaning"]),
+        ("prepare{seqno=2, durability-level=4}", ["F3 violation: PREPARE: durability level 4 has no meaning"]),
+        ("prepare{seqno=2, deleted=2}", []),
+        ("stream-end{status=8}", []),
+        ("stream-end{status=99}", ["F3 suspicious: STREAM_END: reason 99 has no meaning"]),
+        ("set-vbucket-state{state=4}", []),
+        ("set-vbucket-state{state=5}", ["F3 violation: SET_VBUCKET_STATE: state 5 has no meaning"]),
+        ("oso-snapshot{flags=3}", ["F3 violation: OSO_SNAPSHOT: flags 0x3 are start and end"]),
+        ("oso-snapshot{flags=0}", ["F3 violation: OSO_SNAPSHOT: flags 0x0 are neither start nor end"]),
+        ("oso-snapshot{flags=6}", ["F3 violation: OSO_SNAPSHOT: flags 0x4 have no meaning"]),
         ("prepare{seqno=2, cas=0}", ["F3 violation: PREPARE has CAS 0"]),
         ("commit{prepared-seqno=1, commit-seqno=2, datatype=2}", ["F3 violation: COMMIT has datatype 0x02"]),
         ("stream-end{status=2, value=x}", ["F3 violation: STREAM_END: value must be empty but has 1 bytes"]),
@@ -97,3 +108,41 @@ def test_what_the_client_sends_is_judged_too() -> None:
         "F3 violation: BUFFER_ACKNOWLEDGEMENT has datatype 0x01",
         OLD.format("STREAM_REQ", "1-40"),
     ]
+
+
+NOTHING = "have no meaning"
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (0x365, ""),
+        (0x0D, ""),
+        (0x400, f"violation: OPEN: flags 0x400 {NOTHING}"),
+        (0x80000001, f"violation: OPEN: flags 0x80000000 {NOTHING}"),
+        (0x11, "suspicious: OPEN: flags 0x10 are of old releases"),
+        (0x4D, "violation: OPEN: flags 0x8 (no-value) and 0x40 (no-value-with-underlying-datatype) exclude each other"),
+        (0x101, "violation: OPEN: flag 0x100 (include-deleted-user-xattrs) needs 0x4 (include-xattrs)"),
+        (0x204, "violation: OPEN: flag 0x200 (skip-deletes-in-initial-backfill) needs 0x1 (producer)"),
+    ],
+)
+def test_open_flags(flags: int, wanted: str) -> None:
+    assert shapes(opening(flags)) == ([f"F3 {wanted}"] if wanted else [])
+
+
+@pytest.mark.parametrize("message", ["add-stream", "stream-request"])
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (0xF7, ""),
+        (0x111, ""),
+        (0x800, f"violation: %s: flags 0x800 {NOTHING}"),
+        (0x200, f"violation: %s: flags 0x200 {NOTHING}"),
+        (0x08, "suspicious: %s: flags 0x8 are of old releases"),
+        (0x104, "violation: %s: flag 0x100 (cache-transfer) excludes 0x4"),
+    ],
+)
+def test_stream_flags(message: str, flags: int, wanted: str) -> None:
+    name = {"add-stream": "ADD_STREAM", "stream-request": "STREAM_REQ"}[message]
+    text = opening(0x04 if message == "add-stream" else 0x05) + f"TX {message}{{vb=5, flags={flags}}}\n"
+    assert shapes(text) == ([f"F3 {wanted % name}"] if wanted else [])

@@ -3,6 +3,7 @@
 from dcpdump.check.course import Course
 from dcpdump.check.dialogue import (
     ABORT,
+    ADD_STREAM,
     ADVANCED,
     BUFFER_ACK,
     CACHED,
@@ -28,6 +29,7 @@ from dcpdump.check.dialogue import (
     XATTRS,
     Dialogue,
 )
+from dcpdump.check.meaning import not_together, without_meaning
 from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
@@ -41,11 +43,11 @@ _KEYED = (*_WITH_VALUES, COMMIT, ABORT)
 #: Messages whose datatype is 0.
 _PLAIN = frozenset(
     {STREAM_REQ, CLOSE_STREAM, STREAM_END, MARKER, SET_STATE, NOOP, BUFFER_ACK, CONTROL, SEQNO_ACK, COMMIT, ABORT}
-    | {ADVANCED, OSO, CACHED, CACHED_END, 0x51, 0x54}
+    | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, 0x54}
 )
-_NO_VALUE, _UNDERLYING, _KEPT_XATTRS = 0x08, 0x40, 0x100
+_UNDERLYING = 0x40
 _SYSTEM_XATTRS = 1024 * 1024
-#: What other rules look at.
+#: What is looked at elsewhere: by other rules, or below.
 _ELSEWHERE = ("total body", "no magic", "is not known", "has unknown bits", "stream id", "has no name", "lost", "cut")
 
 
@@ -65,13 +67,14 @@ def _leaves_out(dialogue: Dialogue) -> bool:
     "Sections or datatype that the message cannot have",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
-    on=(DECODED, DELETION, PREPARE),
+    on=(DECODED, DELETION, PREPARE, OSO),
     status="Einval",
 )
 def sections(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
     """It sees extras of a length that the message does not have, keys and values that must or must not be there,
-    values of other lengths than their fields need, a PREPARE without CAS, and datatypes on messages without
-    documents. Layouts of old prototypes and previews are suspicious only.
+    values of other lengths than their fields need, a PREPARE without CAS, datatypes on messages without documents,
+    and flags, states and levels that mean nothing or exclude each other. Layouts and flags of old prototypes and
+    previews are suspicious only, and so are reasons of STREAM_END that mean nothing.
 
     A server refuses such a request with Einval; a client reads fields from the wrong places.
 
@@ -86,6 +89,12 @@ def sections(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
                 return f"{name(sight.opcode)}: {problem.text}"
         if record.frame.layout.old:
             return Remark(f"{name(sight.opcode)} in a layout of old releases ({sight.shape.version})", SUSPICIOUS)
+        fault, severity = without_meaning(sight, record.frame.layout)
+        if fault:
+            return Remark(f"{name(sight.opcode)}: {fault}", severity)
+    fault = not_together(sight)
+    if fault:
+        return f"{name(sight.opcode)}: {fault}"
     if sight.datatype and sight.opcode in _PLAIN:
         return f"{name(sight.opcode)} has datatype 0x{sight.datatype:02x}"
     if sight.opcode == PREPARE and not sight.cas:
