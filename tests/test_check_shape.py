@@ -3,7 +3,7 @@
 import pytest
 
 from dcpdump.check.finding import Finding
-from tests.conversation import MAX, findings, findings_of, opening, packets, said
+from tests.conversation import HELLO, LOGIN, MAX, OPEN, findings, findings_of, opening, packets, said
 
 STREAM = "STREAM vb=5\n"
 MARKER = "RX snapshot-marker{start=1, end=9, flags=0x5}\n"
@@ -72,7 +72,6 @@ UNKNOWN_BITS = "F4 violation: datatype 0x09 has unknown bits"
         ("mutation{seqno=2, layout=1-30}", [OLD.format("MUTATION", "1-30")]),
         ("mutation{seqno=2, layout=1-clen}", [OLD.format("MUTATION", "1-clen")]),
         ("deletion{seqno=2, layout=1-clen}", [OLD.format("DELETION", "1-clen")]),
-        ("expiration{seqno=2, layout=1-18}", [OLD.format("EXPIRATION", "1-18")]),
         ("system-event{seqno=2, layout=5.x}", [OLD.format("SYSTEM_EVENT", "5.x")]),
         ("mutation{seqno=2, datatype=9}", [UNKNOWN_BITS]),
         ("deletion{seqno=2, datatype=9}", [UNKNOWN_BITS]),
@@ -146,3 +145,60 @@ def test_stream_flags(message: str, flags: int, wanted: str) -> None:
     name = {"add-stream": "ADD_STREAM", "stream-request": "STREAM_REQ"}[message]
     text = opening(0x04 if message == "add-stream" else 0x05) + f"TX {message}{{vb=5, flags={flags}}}\n"
     assert shapes(text) == ([f"F3 {wanted % name}"] if wanted else [])
+
+
+def test_a_stream_request_has_a_value_only_with_collections() -> None:
+    request = 'TX stream-request{vb=5, value={"uid":"0"}}\n'
+    told_of = "F3 violation: STREAM_REQ: it has a value, and HELLO did not grant collections"
+    assert shapes(opening(collections=True) + request) == []
+    assert shapes(opening() + request) == [told_of]
+    captured = packets(said(opening() + request))
+    answered = 4  # the packet with the answer to HELLO
+    assert [told(findings_of(captured[at:])) for at in range(12)] == [[told_of]] * (answered + 1) + [[]] * 7
+    again = packets(said(opening() + HELLO % ("|0x12", "|0x12") + request))
+    for lost in range(3, len(again) - 1):
+        assert told(findings_of(again[:lost] + again[lost + 1 :])) == []
+
+
+@pytest.mark.parametrize(
+    ("begun", "layout", "wanted"),
+    [
+        (opening(0x05), "1", ""),
+        (opening(0x25), "2", ""),
+        (opening(0x05), "2", "version 2, and DCP_OPEN did not ask for delete times"),
+        (opening(0x05, collections=True), "2", "version 2, and DCP_OPEN did not ask for delete times"),
+        (opening(0x25), "1", "version 1, and DCP_OPEN asked for delete times"),
+        (opening(0x25, collections=True), "1", "version 1, and DCP_OPEN asked for delete times"),
+    ],
+)
+def test_the_version_of_deletions_is_that_of_the_open_flags(begun: str, layout: str, wanted: str) -> None:
+    text = begun + BEGUN + f"RX deletion{{seqno=1, layout={layout}}}\n"
+    assert shapes(text) == ([f"F3 violation: DELETION: it is of {wanted}"] if wanted else [])
+    captured = packets(said(text))
+    assert told(findings_of(captured[len(packets(said(begun))) :])) == []
+
+
+@pytest.mark.parametrize(("features", "second"), [("", False), ("|0x12", True)])
+def test_a_consumer_takes_deletions_with_times_where_it_has_collections(features: str, second: bool) -> None:
+    begun = HELLO % (features, features) + LOGIN + OPEN % (0, "replication:n1")
+    for layout in ("1", "2"):
+        text = begun + MARKER.replace("RX", "TX") + f"TX deletion{{seqno=1, layout={layout}}}\n"
+        assert bool(shapes(text)) is (layout == "2" and not second)
+
+
+def test_expirations_are_deletions_where_nobody_asked_for_them() -> None:
+    expiration = BEGUN + "RX expiration{seqno=1}\n"
+    missed = ["F3 violation: EXPIRATION, and enable_expiry_opcode is not on"]
+    asked = "TX control{key=enable_expiry_opcode, value=true}\n"
+    assert shapes(opening(0x25, controls="enable_expiry_opcode=true") + expiration) == []
+    assert shapes(opening(0x25) + expiration) == missed
+    assert shapes(opening(0x05, controls="enable_expiry_opcode=true") + expiration) == missed
+    assert shapes(opening(0x25) + asked + "RX control-response{einval}\n" + expiration) == missed
+    assert shapes(opening(0x25) + asked + expiration) == []
+    old = expiration.replace("seqno=1}", "seqno=1, layout=1-18}")
+    assert shapes(opening(0x25, controls="enable_expiry_opcode=true") + old) == [OLD.format("EXPIRATION", "1-18")]
+    captured = packets(said(opening(0x25) + expiration))
+    opened = 9  # the packet with DCP_OPEN
+    for at in range(3, len(captured) - 1):
+        assert told(findings_of(captured[at:])) == (missed if at <= opened else [])
+        assert told(findings_of(captured[:at] + captured[at + 1 :])) == []

@@ -29,8 +29,8 @@ from dcpdump.check.dialogue import (
     XATTRS,
     Dialogue,
 )
-from dcpdump.check.meaning import not_together, without_meaning
-from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, rule
+from dcpdump.check.meaning import expiration_not_agreed, form_not_agreed, not_together, without_meaning
+from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, Severity, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
 from dcpdump.streams.burst import Burst, Close
@@ -67,44 +67,56 @@ def _leaves_out(dialogue: Dialogue) -> bool:
     "Sections or datatype that the message cannot have",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
-    on=(DECODED, DELETION, PREPARE, OSO),
-    status="Einval",
+    on=(DECODED, DELETION, EXPIRATION, PREPARE, OSO),
 )
-def sections(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def sections(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
     """It sees extras of a length that the message does not have, keys and values that must or must not be there,
     values of other lengths than their fields need, a PREPARE without CAS, datatypes on messages without documents,
-    and flags, states and levels that mean nothing or exclude each other. Layouts and flags of old prototypes and
-    previews are suspicious only, and so are reasons of STREAM_END that mean nothing.
+    flags, states and levels that mean nothing or exclude each other, and forms of STREAM_REQ, DELETION and EXPIRATION
+    that HELLO, DCP_OPEN and controls did not agree on. Suspicious only: layouts and flags of old prototypes and
+    previews, reasons of STREAM_END that mean nothing, and deletions with a body.
 
     A server refuses such a request with Einval; a client reads fields from the wrong places.
 
     Usual causes: an encoder of another version; extras length not changed with the layout.
     """
-    if sight.response or _was_asked(sight, course):
+    if sight.response:
         return None
-    record = sight.record
+    if expiration_not_agreed(sight, dialogue, course):
+        return Remark("EXPIRATION, and enable_expiry_opcode is not on")
+    if _was_asked(sight, course):
+        return None
+    text, severity = _refused(sight, dialogue)
+    if text:
+        status = "" if sight.opcode == STREAM_END and severity else "Einval"  # of a reason nobody says so
+        return Remark(f"{name(sight.opcode)}{text}", severity, status)
+    if sight.opcode == DELETION and sight.value_length and not sight.datatype & _XATTR_BIT and not sight.get("nmeta"):
+        return Remark(f"DELETION has a body of {sight.value_length} bytes", SUSPICIOUS)
+    return None
+
+
+def _refused(sight: Sight, dialogue: Dialogue) -> tuple[str, Severity | None]:
+    """It says what a receiver refuses, and how bad that is where it is no violation."""
+    record, opcode = sight.record, sight.opcode
     if record is not None and record.frame.message.dcp:
         for problem in record.frame.problems:
             if not any(words in problem.text for words in _ELSEWHERE):
-                return f"{name(sight.opcode)}: {problem.text}"
+                return f": {problem.text}", None
         if record.frame.layout.old:
-            return Remark(f"{name(sight.opcode)} in a layout of old releases ({sight.shape.version})", SUSPICIOUS)
-        fault, severity = without_meaning(sight, record.frame.layout)
-        if fault:
-            return Remark(f"{name(sight.opcode)}: {fault}", severity)
-    fault = not_together(sight)
-    if fault:
-        return f"{name(sight.opcode)}: {fault}"
-    if sight.datatype and sight.opcode in _PLAIN:
-        return f"{name(sight.opcode)} has datatype 0x{sight.datatype:02x}"
-    if sight.opcode == PREPARE and not sight.cas:
-        return "PREPARE has CAS 0"
-    if sight.opcode == DELETION:
-        if sight.datatype in (1, 3) and not _leaves_out(dialogue):
-            return Remark(f"DELETION has datatype 0x{sight.datatype:02x}: JSON without XATTR")
-        if sight.value_length and not sight.datatype & _XATTR_BIT and not sight.get("nmeta"):
-            return Remark(f"DELETION has a body of {sight.value_length} bytes", SUSPICIOUS)
-    return None
+            return f" in a layout of old releases ({sight.shape.version})", SUSPICIOUS
+        text, severity = without_meaning(sight, record.frame.layout)
+        if text:
+            return f": {text}", severity
+    text = not_together(sight) or form_not_agreed(sight, dialogue)
+    if text:
+        return f": {text}", None
+    if sight.datatype and opcode in _PLAIN:
+        return f" has datatype 0x{sight.datatype:02x}", None
+    if opcode == PREPARE and not sight.cas:
+        return " has CAS 0", None
+    if opcode == DELETION and sight.datatype in (1, 3) and not _leaves_out(dialogue):
+        return f" has datatype 0x{sight.datatype:02x}: JSON without XATTR", None
+    return "", None
 
 
 @rule(
