@@ -163,6 +163,7 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
     packed = np.flatnonzero(rows & (datatype > JSON))
     if len(packed):
         nobody = Dialogue(0)
+        nobody.open_flags = 0  # under which nothing is left out: whatever any flags might make a fault is told
         nowhere = Course(nobody, 0, -1, 0)
         for row, sight in zip(packed.tolist(), sights(part, rows=packed), strict=True):
             if soundness.judge(sight, nobody, nowhere) is not None:

@@ -190,6 +190,7 @@ class Layout:
     when: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
     note: str = ""  #: who sends this shape and when, in a few words
+    old: bool = False  #: only prototypes and previews send it; today it is refused
 
     @property
     def extras_length(self) -> int:
