@@ -1,11 +1,16 @@
 """dcpdump explain and spec: pastes in, pages out."""
 
+import bz2
+import gzip
 import json
+import lzma
 from pathlib import Path
 
+import cramjam
 import pytest
 
 from dcpdump.spec import MESSAGES
+from tests.captures import Record, ethernet, pcap, pcapng
 from tests.console import run
 
 NOOP = "805c00000000000000000000819698000000000000000000"
@@ -84,6 +89,38 @@ def test_what_cannot_be_read_is_refused_with_a_hint() -> None:
 def test_a_paste_that_is_not_there_is_an_error() -> None:
     printed = run("dcpdump explain -i /nowhere/paste.txt")
     assert printed == (3, "", "dcpdump: error: cannot read: no such file or directory (/nowhere/paste.txt)\n")
+
+
+RECORDS = [Record(0, ethernet(b"no DCP in here"))]
+CAPTURE = pcap(RECORDS)
+FILES = {
+    "a pcap capture": (CAPTURE, ""),
+    "a pcap capture of nanoseconds": (pcap(RECORDS, nano=True), ""),
+    "a pcap capture of a big-endian machine": (pcap(RECORDS, big_endian=True), ""),
+    "a pcapng capture": (pcapng(RECORDS), ""),
+    "a pcapng capture of a big-endian machine": (pcapng(RECORDS, big_endian=True), ""),
+    "gzip data": (gzip.compress(CAPTURE), "gzip -dc"),
+    "zstd data": (bytes(cramjam.zstd.compress(CAPTURE)), "zstd -dc"),
+    "lz4 data": (bytes(cramjam.lz4.compress(CAPTURE)), "lz4 -dc"),
+    "xz data": (lzma.compress(CAPTURE), "xz -dc"),
+    "bzip2 data": (bz2.compress(CAPTURE), "bzip2 -dc"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_capture_is_refused_with_the_command_that_reads_it(tmp_path: Path, kind: str) -> None:
+    data, unpack = FILES[kind]
+    path = tmp_path / "a capture"
+    path.write_bytes(data)
+    error = f"dcpdump: error: this is {kind.partition(' of ')[0]}, not a paste"
+    hint = "hint: dcpdump read {0}\n" + (f"hint: {unpack} {{0}} | dcpdump explain\n" if unpack else "")
+    assert run(f"dcpdump explain -i '{path}'") == (2, "", f"{error} ({path})\n" + hint.format(f"'{path}'"))
+    assert run("dcpdump explain", data) == (2, "", f"{error}\n" + hint.format("-"))
+
+
+def test_bytes_are_taken_for_what_the_user_says() -> None:
+    printed = run("dcpdump explain -f line --form raw", CAPTURE)
+    assert (printed.code, printed.err) == (0, "form: raw bytes\n")
 
 
 def test_credentials_are_masked_unless_asked_for() -> None:

@@ -1,5 +1,6 @@
 """dcpdump explain: pasted bytes, in whatever form they come → the specification's table of each frame."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.cli import exit as code
 from dcpdump.cli.options import Display, display, display_options, note, selection, selection_options
 from dcpdump.cli.sink import Sink
-from dcpdump.errors import CaptureError
+from dcpdump.errors import CaptureError, PasteError
 from dcpdump.escape import safe
-from dcpdump.paste import DIALECTS, read_paste
+from dcpdump.paste import DIALECTS, NAME, Pasted, read_paste
 from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View, ndjson
 from dcpdump.render.lines import Kind, Line
@@ -33,7 +34,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     shown as they are, with what is wrong, and with the smallest edit that would make them consistent.
     """
     chosen, shown = selection(options), display(options, text_value_bytes=None)
-    pasted = read_paste(_paste(text, source), form)
+    pasted = _read(_paste(text, source), source, form)
     if not quiet:
         note(f"form: {pasted.dialect}" + "".join(f"; {safe(remark)}" for remark in pasted.notes))
     explained = annotate(pasted.parts, show_secrets=shown.show_secrets)
@@ -67,6 +68,14 @@ def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
         return Path(source).read_bytes()
     except OSError as error:
         raise CaptureError(f"cannot read: {(error.strerror or str(error)).lower()}", source) from error
+
+
+def _read(paste: str | bytes, source: str | None, form: str | None) -> Pasted:
+    try:
+        return read_paste(paste, form)
+    except PasteError as error:
+        hint = error.hint.replace(NAME, shlex.quote(source or "-"))
+        raise PasteError(error.what, error.where or source or "", hint) from error
 
 
 def _json(explained: Annotated, shown: Display) -> str:

@@ -7,12 +7,13 @@ reason and a way out; bytes are never invented and never silently swapped.
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
+from dcpdump.paste.files import NAME, refuse_files
 from dcpdump.paste.formats import FORMATS, SEARCHES, Format
 from dcpdump.paste.packets import without_packets
 from dcpdump.paste.pasted import EXAMPLE, Pasted
 from dcpdump.paste.text import cleaned, decoded, views
 
-__all__ = ["DIALECTS", "Pasted", "read_paste"]
+__all__ = ["DIALECTS", "NAME", "Pasted", "read_paste"]
 
 RAW = "raw"
 
@@ -25,6 +26,8 @@ def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
     if dialect is not None and dialect not in DIALECTS:
         raise PasteError(f"no such form: {dialect!r}", hint=f"one of {', '.join(DIALECTS)}")
     if isinstance(text, bytes):
+        if dialect is None:
+            refuse_files(text)
         plain = None if dialect == RAW else decoded(text)
         if plain is None:
             return without_packets(_raw(text))
