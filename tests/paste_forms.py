@@ -329,6 +329,18 @@ def wireshark_hex(data: bytes, text: bool) -> str:
     return "\n".join(f"{at:04x}   {pairs(row):47}" + (f"   {shown(row)}" if text else "") for at, row in rows(data))
 
 
+def wireshark_follow(turns: Iterable[tuple[int, bytes]], indent: str = "\t") -> str:
+    """What two directions sent in turns, as Follow TCP Stream dumps it: tshark indents the second by a tab."""
+    lines = []
+    sent = [0, 0]
+    for direction, data in turns:
+        for at, row in rows(data):
+            cells, text = f"{pairs(row[:8])}  {pairs(row[8:])}", f"{shown(row[:8])} {shown(row[8:])}"
+            lines.append(f"{indent * direction}{sent[direction] + at:08X}  {cells:48}  {text}".rstrip(" "))
+        sent[direction] += len(data)
+    return "\n".join(lines) + "\n"
+
+
 def wireshark_escaped(data: bytes) -> str:
     return " \\\n".join('"' + "".join(f"\\x{b:02x}" for b in row) + '"' for _, row in rows(data))
 

@@ -11,10 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump import read
 from dcpdump.errors import PasteError
 from dcpdump.paste import DIALECTS, Pasted, read_paste
-from tests.paste_forms import FORMS, MORE, field_table, hexdump_c, pairs, prefixed, rows, spec_grid, wireshark_hex, xxd
+from tests.paste_forms import (
+    FORMS,
+    MORE,
+    field_table,
+    hexdump_c,
+    pairs,
+    prefixed,
+    rows,
+    spec_grid,
+    wireshark_follow,
+    wireshark_hex,
+    xxd,
+)
 
+CAPTURES = Path(__file__).parent.parent / "samples"
 SAMPLES = Path(__file__).parent / "paste_samples"
 
 MUTATION = bytes.fromhex(
@@ -363,6 +377,26 @@ CAPTURED = {
 @pytest.mark.parametrize(("name", "parts"), CAPTURED.items(), ids=CAPTURED.keys())
 def test_packets_lose_their_headers_and_segments_are_joined(name: str, parts: tuple[bytes, ...]) -> None:
     assert read_paste((SAMPLES / name).read_text()).parts == parts
+
+
+def test_directions_that_take_turns_are_read_each_as_one() -> None:
+    directions: dict[str, bytes] = {}
+    for record in read(str(CAPTURES / "takeover.pcap")):
+        directions[record.src] = directions.get(record.src, b"") + record.frame.raw.data
+    followed = read_paste((SAMPLES / "tshark-follow-turns.txt").read_text())
+    assert followed == Pasted("hex + ASCII dump", tuple(directions.values()))
+
+
+turns = st.lists(st.tuples(st.sampled_from([0, 1]), st.one_of(bodies, st.binary(min_size=17, max_size=60))), min_size=1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(turns=turns, indent=st.sampled_from(["\t", "    "]))
+def test_any_turns_that_two_directions_take_are_read_back(turns: list[tuple[int, bytes]], indent: str) -> None:
+    sent: dict[int, bytes] = {}
+    for direction, data in turns:
+        sent[direction] = sent.get(direction, b"") + data
+    assert read_paste(wireshark_follow(turns, indent)).parts == tuple(sent.values())
 
 
 def test_packets_are_named_as_such() -> None:

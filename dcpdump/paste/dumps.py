@@ -27,7 +27,7 @@ class Found(NamedTuple):
 def find_dumps(text: str) -> Found | None:
     """Every dump in ``text``, or None when there is none, or bytes stand outside of them."""
     blocks: list[tuple[str, list[Row]]] = []
-    heading = last_noise = ""
+    last_noise = ""
     fresh = True
     stray = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -43,11 +43,12 @@ def find_dumps(text: str) -> Found | None:
                 continue
             blocks[-1][1].append(found)
             continue
-        previous = next((r for r in reversed(blocks[-1][1]) if r.rest is not None), None) if blocks else None
-        if fresh or previous is None or int(found.offset, 16) <= int(previous.offset, 16):
-            heading, last_noise = last_noise, ""
-            blocks.append((heading, []))
-        blocks[-1][1].append(found)
+        rows = None if fresh else _above(blocks, found)
+        if rows is None:
+            rows = []
+            blocks.append((last_noise, rows))
+            last_noise = ""
+        rows.append(found)
         fresh = False
     runs: list[tuple[str, Run]] = []
     if stray or (blocks and not _may_be_dump(blocks[0][1], runs) and _holds_bytes(blocks[0][1])):
@@ -78,6 +79,19 @@ def find_dumps(text: str) -> Found | None:
         return None
     kept = tuple(r for r in runs if not _DERIVED.match(r[0]))
     return Found(kept or tuple(runs), tuple(title for title, _ in runs if _DERIVED.match(title)))
+
+
+def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
+    """The rows that a row goes on with: the last ones whose offsets stand above its own, where theirs are lower.
+
+    Two directions of a conversation take turns, and the second is indented.
+    """
+    for _, rows in reversed(blocks[-2:]):
+        last = next(r for r in reversed(rows) if r.rest is not None)
+        right, above = (r.indent + len(r.offset) for r in (found, last))
+        if found.indent == last.indent or right == above:
+            return rows if int(found.offset, 16) > int(last.offset, 16) else None
+    return None
 
 
 def _holds_bytes(rows: list[Row]) -> bool:

@@ -127,6 +127,9 @@ def shows(tail: str, data: bytes) -> bool:
     if text[:1] == "|" and len(text) - 1 == len(data.rstrip(b" ")):
         return _agrees(text[1:], data)
     shown = data.strip(b" ")
+    gap = 8 - (len(data) - len(data.lstrip(b" ")))  # Wireshark leaves one behind eight characters
+    if len(text) == len(shown) + 1 and gap > 0 and text[gap : gap + 1] == " ":
+        text = text[:gap] + text[gap + 1 :]
     return len(text) == len(shown) and _agrees(text, shown)
 
 

@@ -125,7 +125,8 @@ def _last(rest: str, row_cells: list[Cell], columns: list[Cell], guttered: bool)
             if cell.start != above.start or len(cell.data) > len(above.data):
                 break
             limit += 1
-    for count in range(limit, 0, -1):
+    longest = len(row_cells) if limit == len(columns) else limit  # no row above may have been as long
+    for count in range(longest, 0, -1):
         taken = row_cells[:count]
         tail = behind(rest, taken)
         if (tail.strip() or not guttered) and shows(tail, b"".join(c.data for c in taken)):
