@@ -329,6 +329,7 @@ def changed(data: bytes, at: int, new: str) -> bytes:
     ("data", "problems"),
     [
         pytest.param(b"", ["the header needs 24 bytes, 0 are there"], id="nothing"),
+        pytest.param(MUTATION[:6], ["the header needs 24 bytes, 6 are there"], id="a header without total body"),
         pytest.param(MUTATION[:23], ["the header needs 24 bytes, 23 are there"], id="a cut header"),
         pytest.param(MUTATION[:60], ["the frame is cut short: 65 bytes promised, 60 are there"], id="a cut value"),
         pytest.param(MUTATION[:40], ["the frame is cut short: 65 bytes promised, 40 are there"], id="cut extras"),

@@ -56,8 +56,9 @@ def section_ends(tiles: Tiles) -> tuple[int, int, int]:
         ("key length", "byte 3" if flexible else "bytes 2,3", (2 + flexible, 4), header.key_length),
     ):
         if size > left:
-            text = f"{name} says {size} ({place}) but total body leaves {left}"
-            tiles.problems.append(Problem(text, *span, size, left))
+            if len(tiles.data) >= HEADER_LENGTH:  # of a header that is cut, total body may not be there
+                text = f"{name} says {size} ({place}) but total body leaves {left}"
+                tiles.problems.append(Problem(text, *span, size, left))
             size = left
         at += size
         left -= size
