@@ -198,6 +198,43 @@ def test_od_a_is_refused() -> None:
     assert refusal(dump)[0] == "od -a drops the eighth bit of every byte"
 
 
+def test_what_stands_in_the_place_of_a_byte_is_named_with_its_place() -> None:
+    frame = pairs(MUTATION)
+    letter = ("'O6' is no byte", "line 1, after '80 57 00'", "did you mean 06?")
+    for text in (frame.replace("05", "O6", 1), f"10:00:00 rx {frame.replace('05', 'O6', 1)}"):
+        with pytest.raises(PasteError) as caught:
+            read_paste(text)
+        assert (caught.value.what, caught.value.where, caught.value.hint) == letter
+    assert refusal(frame.replace("29", "zz")) == ("'zz' is no byte", "line 1, after '00 00 00'")
+    assert refusal(frame.replace("80", "8O")) == ("'8O' is no byte", "line 1")
+    assert refusal(frame[:-2] + "6x") == ("'6x' is no byte", "line 1, after '6f 72 6c'")
+    assert refusal(frame.replace(" ", ":").replace("29", "zz")) == ("'zz' is no byte", "line 1, after '00 00 00'")
+    assert refusal(MUTATION.hex().replace("29", "2g")) == ("'g' is no hex digit", "line 1, after '00000002'")
+    wrapped = "\n".join(pairs(row) for _, row in rows(MUTATION, 32))
+    assert refusal(wrapped.replace("68", "h8")) == ("'h8' is no byte", "line 2, after '00 00 00'")
+
+
+def test_bytes_behind_what_is_none_are_not_lost() -> None:
+    assert refusal(f"{pairs(MUTATION[:40])} ? {pairs(MUTATION[40:])}")[0] == "'?' is no byte"
+    assert refusal(f"10:00:00 rx {pairs(MUTATION[:64])} ? 64")[0] == "'?' is no byte"
+    assert refusal(f"10:00:00 rx {MUTATION[:40].hex()}?{MUTATION[40:].hex()}")[0] == "'?' is no hex digit"
+    assert refusal(f"rx {pairs(MUTATION[:40])} <cut> {pairs(MUTATION[40:])}")[0] == "'<cut>' is no byte"
+    assert read_paste(f"rx {pairs(MUTATION)} from 10.0.0.1, 65 bytes") == Pasted(
+        "log lines", (MUTATION,), ("log prefix dropped", "text behind the bytes dropped")
+    )
+
+
+ODD = MUTATION[:24] + bytes.fromhex("a1b2c3d4e5f6a7b8") + MUTATION[32:]
+
+
+@pytest.mark.parametrize("odd", ["zz", "O3", "?", "? c3"])
+@pytest.mark.parametrize("form", [*FORMS, *MORE])
+def test_no_form_drops_a_byte_that_cannot_be_read(form: str, odd: str) -> None:
+    text = re.sub("c3", odd, {**FORMS, **MORE}[form](ODD), count=1, flags=re.IGNORECASE)
+    with suppress(PasteError):
+        assert read_paste(text).parts == (ODD,)  # nothing but a heading was changed, or there was no c3
+
+
 def test_half_a_byte_is_refused_where_it_is() -> None:
     assert refusal(ADD_STREAM.hex()[:-1]) == (
         "an odd number of hex digits: '000000000000000000000000'",

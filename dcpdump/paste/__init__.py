@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dcpdump.errors import PasteError
 from dcpdump.paste.files import NAME, refuse_files
 from dcpdump.paste.formats import FORMATS, SEARCHES, Format
+from dcpdump.paste.odd import refuse_odd
 from dcpdump.paste.packets import without_packets
 from dcpdump.paste.pasted import EXAMPLE, Pasted
 from dcpdump.paste.text import cleaned, decoded, views
@@ -45,6 +46,8 @@ def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
     for view, notes in seen:
         if pasted := _read(view, notes, SEARCHES, dialect):
             return pasted
+    if dialect is None:
+        refuse_odd(page)
     raise PasteError(*_nothing(page, dialect))
 
 

@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
+from dcpdump.paste.odd import odd_byte
 from dcpdump.paste.pasted import Pasted, counted
 
 _OFFSET = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{1,8}$")
@@ -26,6 +27,7 @@ class _Row(NamedTuple):
     line: int
     offset: str
     data: bytes | None  # None: cells of words
+    odd: str  # the first cell that is no byte, where others are bytes in 0x
 
 
 def _rows(text: str) -> list[_Row]:
@@ -46,7 +48,8 @@ def _rows(text: str) -> list[_Row]:
             position = cell.end()
             prefixed = prefixed or (cell["bytes"][:1] == "0" and cell["bytes"][1:2] in "xX")
         whole = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
-        rows.append(_Row(number, offset[0] if offset else "", bytes(data) if whole else None))
+        odd = "" if whole or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
+        rows.append(_Row(number, offset[0] if offset else "", bytes(data) if whole else None, odd))
     return rows
 
 
@@ -59,6 +62,8 @@ def read_grid(text: str) -> Pasted | None:
     open_grid: bytearray | None = None
     in_words = False  # in a drawing that says what the bytes mean
     for row in _rows(text):
+        if row.odd and open_grid is not None:
+            raise odd_byte(row.odd, row.line, open_grid[-3:].hex(" "))
         if row.data is None or (in_words and not _starts(row.offset)):
             words += bool(row.offset)
             if row.offset:

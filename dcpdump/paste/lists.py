@@ -49,6 +49,7 @@ _NUMBER = re.compile(
 )
 _BASES = (("hex", 16), ("bits", 2), ("octal", 8), ("radix", 16), ("radix2", 2), ("basic", 16), ("suffixed", 16))
 _HEX_WORD = re.compile(r"[0-9a-fA-F]{1,2}")
+_PAIR = re.compile(r"[0-9a-fA-F]{2}")
 
 
 def _list_of(inside: list[Token], binary: bool) -> _List | None:
@@ -65,6 +66,9 @@ def _list_of(inside: list[Token], binary: bool) -> _List | None:
         plain = _plain_numbers([e[0].text for e in elements])
         if plain is not None:
             return _List(plain.data, plain.name, (*notes, *plain.notes))
+    texts = [quoted(e[0].text).body for e in elements if e[0].kind == "string"] if all(elements) else []
+    if len({len(text) for text in texts if text[:2] != "0x"}) > 1 and any(map(_PAIR.fullmatch, texts)):
+        return None  # pairs of digits, and something else
     data = bytearray()
     for element in elements:
         value = _element(element)

@@ -33,7 +33,7 @@ def read_literal(text: str) -> Pasted | None:
 def _refuse_words(tokens: list[Token]) -> None:
     """Raises when the text is a list of hex numbers that are wider than a byte."""
     numbers = [t.text for t in tokens if t.kind == "number"]
-    wide = [n for n in numbers if n[:2] in ("0x", "0X") and len(n) > 4]
+    wide = [n for n in numbers if n[:2] in ("0x", "0X") and len(n.rstrip("uUlLyY")) > 4]
     if len(wide) >= 3 and len(wide) * 2 > len(numbers) and sum(t.kind == "word" for t in tokens) <= PROSE:
         raise PasteError(
             f"{wide[0][:20]} is wider than a byte: these words may be byte-swapped, and the list does not say",

@@ -10,7 +10,9 @@ from typing import NamedTuple
 from dcpdump.paste.base64_text import read_base64_token
 from dcpdump.paste.dumps import read_dump
 from dcpdump.paste.literals import read_literal
+from dcpdump.paste.odd import refuse_behind, refuse_odd
 from dcpdump.paste.pasted import CUT, HEADER, Pasted, begins_frame, counted, odd_digits
+from dcpdump.paste.rows import shows
 
 _EDGE = r"(?<![0-9A-Za-z_:.\-])"
 _RUNS = tuple(
@@ -45,6 +47,7 @@ class _Piece(NamedTuple):
     prefix: str  # what stands before the bytes, digits masked
     cut: bool
     skipped: int = 0  # tokens of the prefix that look like bytes: a count, an id
+    behind: bool = False  # whether other text follows the bytes
 
 
 def _wrapped(text: str) -> Pasted | None:
@@ -67,6 +70,8 @@ def read_log(text: str) -> Pasted | None:
         if piece is not None:
             pieces.append(piece)
         elif line.strip():
+            if pieces:
+                refuse_odd(line, line=number, few=4)
             skipped += 1
     if not pieces:
         return _wrapped(text)
@@ -83,6 +88,8 @@ def read_log(text: str) -> Pasted | None:
     notes = []
     if any(p.prefix or p.skipped for p in pieces):
         notes.append("log prefix dropped")
+    if any(p.behind for p in pieces):
+        notes.append("text behind the bytes dropped")
     if skipped:
         notes.append(f"{counted(skipped, 'line')} without bytes ignored")
     if cut:
@@ -101,7 +108,11 @@ def _piece(number: int, line: str, before: _Piece | None) -> _Piece | None:
                     if len(data) - skip < HEADER and not (len(data) - skip >= 8):
                         continue
                     cut = bool(_ELLIPSIS.match(line, run.end()))
-                    return _Piece(number, data[skip:], _masked(line[: run.start()]), cut, skip)
+                    rest = line[run.end() :]
+                    if not shows(rest, data):
+                        refuse_behind(run[0], rest, number)
+                    prefix = _masked(line[: run.start()])
+                    return _Piece(number, data[skip:], prefix, cut, skip, not _ends(line, run.end()))
     for word in _WORD.finditer(line):
         frame = read_base64_token(word[0])
         if frame is not None:

@@ -86,7 +86,7 @@ def _read_as(rows: list[Row], kind: Kind, base: int) -> Run | None:
                 return None
             # More bytes than the next offset leaves room for are a text column that looks like bytes, or no dump.
             tail = behind(r.rest, taken)
-            fenced = tail.lstrip()[:1] in ("|", ">")
+            fenced = base == 16 and tail.lstrip()[:1] in ("|", ">")
             if not (apart(tail) and (fenced or len(taken) == len(row_cells))) and not shows(tail, whole):
                 return None
         else:

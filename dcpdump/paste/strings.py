@@ -7,6 +7,7 @@ from dcpdump.paste.base64_text import read_base64_token
 from dcpdump.paste.digits import bytes_of_digits
 from dcpdump.paste.escapes import Digits, in_latin_1, meaning_of_digits, numeric_escapes, unescape
 from dcpdump.paste.languages import string_name
+from dcpdump.paste.odd import refuse_odd
 from dcpdump.paste.pasted import CUT, HEADER, LIMIT, MAGICS, Pasted, begins_frame, odd_digits
 from dcpdump.paste.tokens import Quoted, Token, quoted
 
@@ -96,6 +97,8 @@ def _join(pieces: list[_Piece]) -> bytes | None:
 def _decode(string: Quoted, single: bool, digits: Digits) -> bytes | None:
     if bytea := _BYTEA.match(string.body):
         return None if len(bytea[1]) % 2 else bytes.fromhex(bytea[1])
+    if _BEGINS_BYTEA.match(string.body):
+        refuse_odd(string.body)
     if "r" in string.prefix:
         return string.body.encode("utf-8", "surrogatepass")
     return unescape(string.body, single=single, digits=digits)
@@ -126,6 +129,7 @@ def _begins_frame_in_hex(digits: str) -> bool:
 
 
 _BARE = re.compile(r"\s*\\(?:[xX][0-9a-fA-F]{2}|[0-7]{3}|u00[0-9a-fA-F]{2}|\d{1,3})")
+_BEGINS_BYTEA = re.compile(r"\s*\\{1,2}x[0-9a-fA-F]{16}")  # an escape has two digits, and then no byte in hex
 _BYTEA = re.compile(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
 
 
@@ -136,6 +140,8 @@ def bare_escapes(text: str) -> Pasted | None:
         if len(bytea[1]) % 2:
             raise odd_digits(bytea[1][-24:], f"{len(bytea[1])} digits after \\x")
         return Pasted("bytea hex", (bytes.fromhex(bytea[1]),))
+    if _BEGINS_BYTEA.match(text):
+        refuse_odd(text)
     if not _BARE.match(text):
         return None
     body = text.strip("\n")
