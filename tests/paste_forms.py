@@ -668,6 +668,10 @@ FORMS: dict[str, Printer] = {
     "label = hex pairs": lambda d: "data = " + pairs(d),
     "prose": lambda d: f"I see this on the wire: {pairs(d)}. What is it?",
     "smart quotes": lambda d: f"“{d.hex()}”",
+    "binary": lambda d: " ".join(f"0b{b:08b}" for b in d),
+    "binary, once prefixed": lambda d: "0b" + " ".join(f"{b:08b}" for b in d),
+    "binary, nibbles apart": lambda d: ", ".join(f"0b{b >> 4:04b}_{b & 15:04b}" for b in d),
+    "binary, one number": lambda d: f"0b{int.from_bytes(d, 'big'):0{8 * len(d)}b}",
     "zero-width blanks": lambda d: pairs(d).replace(" ", "\u200b "),
 }
 

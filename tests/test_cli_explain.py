@@ -45,6 +45,18 @@ def test_arguments_a_file_and_standard_input_are_the_same(tmp_path: Path) -> Non
         assert printed == (0, TABLE, "")
 
 
+def test_arguments_and_a_file_are_not_taken_together(tmp_path: Path) -> None:
+    paste = tmp_path / "paste.txt"
+    paste.write_text(NOOP)
+    for words in (f"-i {paste} 8057", f"8057 -i {paste}", f"-i {paste} -"):
+        assert run(f"dcpdump explain {words}") == (
+            2,
+            "",
+            "dcpdump: error: the bytes come from the arguments or from -i FILE, not from both\n"
+            "hint: dcpdump explain --help\n",
+        )
+
+
 def test_it_says_which_form_it_took() -> None:
     assert run(f"dcpdump explain {NOOP}").err == "form: hex\n"
 

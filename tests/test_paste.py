@@ -198,6 +198,12 @@ def test_od_a_is_refused() -> None:
     assert refusal(dump)[0] == "od -a drops the eighth bit of every byte"
 
 
+def test_binary_is_read_in_whole_bytes_or_refused() -> None:
+    assert read_paste("0b1000000001010111") == Pasted("0b binary", (b"\x80\x57",))
+    assert refusal("0b1000")[0] == "0b1000 is binary, and 4 bits make no whole bytes; or it is hexadecimal"
+    assert read_paste("0b100100 0000ffff").parts == (bytes.fromhex("0b1001000000ffff"),)
+
+
 def test_what_stands_in_the_place_of_a_byte_is_named_with_its_place() -> None:
     frame = pairs(MUTATION)
     letter = ("'O6' is no byte", "line 1, after '80 57 00'", "did you mean 06?")

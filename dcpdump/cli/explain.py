@@ -58,6 +58,8 @@ def _shown(explained: Annotated, shown: Display) -> Annotated:
 
 
 def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
+    if text and source is not None:
+        raise click.UsageError("the bytes come from the arguments or from -i FILE, not from both")
     if text and text != ("-",):
         return " ".join(text)
     if source is None or source == "-":

@@ -7,7 +7,7 @@ import re
 
 from dcpdump.errors import PasteError
 from dcpdump.paste.bare import read_bare
-from dcpdump.paste.pasted import CUT, HEADER, Pasted, begins_frame, left_out
+from dcpdump.paste.pasted import CUT, HEADER, Pasted, begins_frame, counted, left_out
 
 _ELLIPSIS = re.compile(r"(?<!\.)\.{3}(?!\.)|…")  # more dots are a text column
 _MORE = re.compile(r"(?<!\d)\d{1,9} more (?:bytes|items|elements)[ \t\])>]{0,9}")
@@ -33,6 +33,7 @@ _SPELLINGS: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
         ("hex character references", r"&#x([0-9a-fA-F]{1,2});"),
     )
 )
+_BINARY = re.compile(r"0[bB][01_]+(?:[\s,;]+(?:0[bB][01_]+|[01]{8}))*[\s,;]*")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _BETWEEN = re.compile(r"[\s,;:|_/+-]*")
 
@@ -71,6 +72,8 @@ def _read(text: str, notes: tuple[str, ...]) -> Pasted | None:
             return Pasted(name, (data,), notes)
     if not _DIGIT_LINE.fullmatch(text):
         return None
+    if _BINARY.fullmatch(text) and (data := _of_binary(re.findall(r"[01_bB]+", text))):
+        return Pasted("0b binary", (data,), notes)
     return read_bare(text, notes)
 
 
@@ -89,6 +92,20 @@ def _without_ellipsis(text: str) -> tuple[str | None, tuple[str, ...]]:
             return None, ()
         raise left_out(f"after {before[-24:]!r}")
     return before, (CUT,)
+
+
+def _of_binary(tokens: list[str]) -> bytes | None:
+    """The bytes of numbers in binary, of which the first has its 0b; None where it may be hexadecimal."""
+    data = bytearray()
+    for token in tokens:
+        bits = token.replace("_", "").lower().removeprefix("0b")
+        if bits and len(bits) % 8 and all(one[:2] in ("0b", "0B") for one in tokens):
+            what = f"{token[:24]} is binary, and {counted(len(bits), 'bit')} make no whole bytes; or it is hexadecimal"
+            raise PasteError(what, "", "write all eight bits of each byte, or 0x before hexadecimal")
+        if not bits or len(bits) % 8:
+            return None
+        data += int(bits, 2).to_bytes(len(bits) // 8, "big")
+    return bytes(data)
 
 
 def _spelled(text: str, token: "re.Pattern[str]") -> bytes | None:
