@@ -4,10 +4,10 @@ A run of bytes is cut into frames as its headers say. Where they contradict the 
 as the bytes say, with what is left over, and with the smallest edit that would make it consistent.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dcpdump.record import Record
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, RawFrame, unpack_header
 from dcpdump.wire.mend import Edit, mend
@@ -29,6 +29,7 @@ class Annotated:
 
     record: Record
     suggestion: Suggestion | None = None
+    frame_at: int | None = None  #: where in its run the next frame begins, if these bytes begin none
 
 
 def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[Annotated]:
@@ -39,7 +40,9 @@ def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[An
         at = 0
         while at < len(part):
             end = _end(part, at, session)
-            out.append(_annotate(part[at:end], len(out) + 1, session, show_secrets))
+            one = _annotate(part[at:end], len(out) + 1, session, show_secrets)
+            stray = part[at] not in MAGICS and end < len(part) and end - at != one.record.frame.raw.length
+            out.append(replace(one, frame_at=end) if stray else one)
             at = end
     return out
 
@@ -52,8 +55,10 @@ def _end(part: bytes, at: int, session: Session) -> int:
     end = at + header.frame_length
     if end == len(part) or (end + HEADER_LENGTH <= len(part) and _begins(part, end)):
         return end
-    found = find_frame(part, at + HEADER_LENGTH, session, final=True)
-    return found.at if found.verdict is Verdict.FRAME else len(part)
+    # Bytes that begin no frame may be few before one; where a header is damaged, there may be copies in its document.
+    stray = part[at] not in MAGICS
+    found = find_frame(part, at + (1 if stray else HEADER_LENGTH), session, final=True)
+    return found.at if found.verdict is Verdict.FRAME or (stray and found.verdict is Verdict.WEAK) else len(part)
 
 
 def _begins(part: bytes, at: int) -> bool:

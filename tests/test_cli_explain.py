@@ -12,6 +12,8 @@ import pytest
 from dcpdump.spec import MESSAGES
 from tests.captures import Record, ethernet, pcap, pcapng
 from tests.console import run
+from tests.paste_forms import pairs
+from tests.test_paste import STREAM_REQUEST
 
 NOOP = "805c00000000000000000000819698000000000000000000"
 TABLE = """\
@@ -90,6 +92,26 @@ def test_a_contradiction_comes_with_the_edit_that_mends_it() -> None:
         "snapshot_type": 1,
         "snapshot_type_names": ["memory"],
     }
+
+
+def test_a_frame_behind_bytes_that_begin_none_is_found_and_noted() -> None:
+    note = "form: hex pairs\nnote: a frame begins at byte {}; what stands before it begins none\n"
+    nop = bytes.fromhex(NOOP).hex(" ")
+    junk = run(f"dcpdump explain -f line de ad be ef {nop}")
+    assert junk.out.splitlines()[1:] == ["RX noop{}"]
+    assert (junk.code, junk.err) == (0, note.format(4))
+    middle = run(f"dcpdump explain -f line {nop[30:]} {nop} {nop}")
+    assert middle.out.splitlines()[1:] == ["RX noop{}", "RX noop{}"]
+    assert middle.err == note.format(14)
+    cut = run(f"dcpdump explain -f line de ad be ef {pairs(STREAM_REQUEST[:40])}")
+    assert cut.err == note.format(4)
+    assert run(f"dcpdump explain -q de ad be ef {nop}").err == ""
+
+
+def test_a_damaged_first_byte_hides_no_frame() -> None:
+    printed = run(f"dcpdump explain -f line 00{NOOP[2:]} {NOOP}")
+    assert printed.out == "RX noop{} ! 0x00 is no magic of the protocol\nRX noop{}\n"
+    assert printed.err == "form: hex groups\n"
 
 
 def test_what_cannot_be_read_is_refused_with_a_hint() -> None:

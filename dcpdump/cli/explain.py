@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,13 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
                 sink.write(_suggestion(one.suggestion, shown, view))
     if not quiet and any(one.record.meaning.collection_inferred for one in explained):
         note("note: no answer to HELLO was seen; whether keys start with a collection id is inferred")
+    for at in (one.frame_at for one in explained if one.frame_at is not None and not quiet):
+        note(f"note: a frame begins at byte {at}; what stands before it begins none")
     return code.DONE
 
 
 def _shown(explained: Annotated, shown: Display) -> Annotated:
-    return Annotated(shown.shown(explained.record), explained.suggestion)
+    return replace(explained, record=shown.shown(explained.record))
 
 
 def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
