@@ -114,6 +114,12 @@ def test_a_damaged_first_byte_hides_no_frame() -> None:
     assert printed.err == "form: hex groups\n"
 
 
+def test_damage_that_is_shown_is_no_failure() -> None:
+    printed = run("dcpdump explain -q -f line 805c00000000")
+    assert printed == (0, "RX noop{} ! the header needs 24 bytes, 6 are there\n", "")
+    assert "the exit code is 0 all the same." in " ".join(run("dcpdump explain --help").out.split())
+
+
 def test_what_cannot_be_read_is_refused_with_a_hint() -> None:
     printed = run("dcpdump explain", "no bytes in here")
     assert (printed.code, printed.out) == (2, "")

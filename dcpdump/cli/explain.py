@@ -32,7 +32,8 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.
 
     HEX comes from the arguments, from a file, or from standard input. Bytes that contradict themselves are
-    shown as they are, with what is wrong, and with the smallest edit that would make them consistent.
+    shown as they are, with what is wrong, and with the smallest edit that would make them consistent; the exit code
+    is 0 all the same.
     """
     chosen, shown = selection(options), display(options, text_value_bytes=None)
     pasted = _read(_paste(text, source), source, form)
