@@ -112,7 +112,11 @@ def test_the_input_is_never_the_output(how: str, tmp_path: Path) -> None:
         out = tmp_path / "deep" / ".." / "a.pcap"
     else:
         out = capture
-    for command in (f"dcpdump read {capture}", f"dcpdump read {tmp_path}/*.pcap", f"dcpdump explain -i {capture}"):
+    for command in (
+        f"dcpdump read {capture}",
+        f"dcpdump read {tmp_path}/*.pcap",
+        f"dcpdump explain --form raw -i {capture}",
+    ):
         printed = run(f"{command} -o {out} --force")
         assert printed.code == 5, printed
         assert "the output is one of the inputs" in printed.err
