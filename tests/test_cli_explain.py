@@ -198,13 +198,33 @@ def test_the_index_has_every_dcp_message() -> None:
     ]
 
 
-def test_a_page_that_does_not_exist_names_the_nearest() -> None:
-    printed = run("dcpdump spec mutatoin")
-    assert printed == (
-        2,
-        "",
-        "dcpdump: error: unknown opcode 'mutatoin' for --opcode\nhint: did you mean mutation (0x57)?\n",
-    )
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("mutatoin", "did you mean mutation (0x57)?"),
+        ("stream", "did you mean stream_req (0x53) or stream_end (0x55) or add_stream (0x51)?"),
+        ("nosuch", "dcpdump spec lists the messages"),
+        ("0x157", "dcpdump spec lists the messages"),
+    ],
+)
+def test_a_page_that_does_not_exist_names_the_nearest(name: str, hint: str) -> None:
+    assert run(f"dcpdump spec {name}") == (2, "", f"dcpdump: error: there is no message {name!r}\nhint: {hint}\n")
+
+
+def test_the_index_tells_each_layout_once() -> None:
+    rows = {line.split()[1]: line for line in run("dcpdump spec").out.splitlines() if " DCP_" in line}
+    assert rows["DCP_SYSTEM_EVENT"] == "0x5f  DCP_SYSTEM_EVENT             producer     layouts 0, 1, 2, 5.x"
+    assert rows["DCP_ADD_STREAM"] == "0x51  DCP_ADD_STREAM               manager"
+
+
+def test_a_page_tells_values_by_their_names_and_one_byte_as_one() -> None:
+    events = run("dcpdump spec system_event").out.splitlines()
+    assert "Request, layout 0 (when extras_length = 13, event = 3 (CreateScope), version = 0)" in events
+    answers = run("dcpdump spec stream_req").out.splitlines()
+    assert "Response, layout 1-rollback (when status = 35 (Rollback))" in answers
+    marker = run("dcpdump spec snapshot_marker").out
+    assert "  extras 1 byte · key must be empty · value has fields\n" in marker
+    assert "        Total 1 byte\n" in marker
 
 
 def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None:

@@ -3,7 +3,7 @@
 import click
 
 from dcpdump.cli.sink import Sink
-from dcpdump.filter import find_opcodes
+from dcpdump.filter import FilterError, Opcode, find_opcodes
 from dcpdump.render import spec as pages
 from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
 
@@ -22,6 +22,14 @@ def spec(opcode: str | None, everything: bool) -> None:
             sink.write("\nSent by a server of its own accord (magic 0x82):\n")
             sink.write(pages.index(list(PUSHES.values())))
             return
-        found = [find(number, server=server) for server, number in sorted(find_opcodes(opcode))]
+        found = [find(number, server=server) for server, number in sorted(_numbers(opcode))]
         known = [message for message in found if message.name != UNKNOWN_NAME]
         sink.write("\n".join(pages.page(message) for message in known or found[:1]))
+
+
+def _numbers(name: str) -> set[Opcode]:
+    try:
+        return find_opcodes(name)
+    except FilterError as error:
+        hint = error.hint or "dcpdump spec lists the messages"
+        raise FilterError(f"there is no message {name!r}", hint=hint) from error

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from dcpdump.filter.clauses import Clause
 from dcpdump.filter.error import FilterError
-from dcpdump.filter.names import find_opcodes
+from dcpdump.filter.names import Opcode, find_opcodes
 from dcpdump.filter.window import Instant, TimeWindow, parse_instant
 from dcpdump.record import Record
 
-__all__ = ["Clause", "FilterError", "FrameFilter", "Instant", "TimeWindow", "find_opcodes", "parse_instant"]
+__all__ = ["Clause", "FilterError", "FrameFilter", "Instant", "Opcode", "TimeWindow", "find_opcodes", "parse_instant"]
 
 
 @dataclass(frozen=True, slots=True)

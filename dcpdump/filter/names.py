@@ -10,6 +10,7 @@ from dcpdump.filter.ranges import words
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 
+_NEAR = 3  # names to offer for one that is not known
 T = TypeVar("T")
 Opcode = tuple[bool, int]  #: whether the server sends it of its own accord, and its number
 
@@ -94,7 +95,8 @@ def _spelled_opcode(folded: str) -> str:
 
 
 def _unknown(kind: str, word: str, names: Iterable[str], spelled: Callable[[str], str]) -> FilterError:
-    close = get_close_matches(_folded(word), names, n=3, cutoff=0.75) or get_close_matches(_folded(word), names, n=1)
-    near = list(dict.fromkeys(map(spelled, close)))
-    hint = f"did you mean {' or '.join(near)}?" if near else "dcpdump spec lists the opcodes" * (kind == "opcode")
+    folded = _folded(word)
+    close = get_close_matches(folded, names, n=_NEAR, cutoff=0.75) or [name for name in names if folded in name]
+    near = list(dict.fromkeys(map(spelled, close if len(folded) > 2 else ())))[:_NEAR]
+    hint = f"did you mean {' or '.join(near)}?" if near else "dcpdump spec lists the messages" * (kind == "opcode")
     return FilterError(f"unknown {kind} {word!r} for --{kind}", hint=hint)

@@ -43,24 +43,34 @@ def _section(title: str, rows: tuple[str, ...]) -> list[str]:
 
 
 def _shapes(message: Message) -> str:
-    versions = [layout.version for layout in message.request]
+    versions = dict.fromkeys(layout.version for layout in message.request)
     return f"layouts {', '.join(versions)}" if len(versions) > 1 else ""
 
 
 def _layout(kind: str, layout: Layout, *, alone: bool) -> list[str]:
     name = kind if alone and layout.version == "1" else f"{kind}, layout {layout.version}"
-    when = ", ".join(f"{fact} = {value}" for fact, value in layout.when.items())
+    when = ", ".join(_fact(layout, fact, value) for fact, value in layout.when.items())
     out = [name + (f" (when {when})" if when else "")]
     if layout.note:
         out.append(f"  {layout.note}")
     value = layout.value.value if isinstance(layout.value, Presence) else "has fields"
-    extras = f"{layout.extras_length} bytes" if layout.extras else "must be empty"
+    extras = _bytes(layout.extras_length) if layout.extras else "must be empty"
     out.append(f"  extras {extras} · key {layout.key.value} · value {value}")
     if layout.extras:
         out += ["", "  Extras:", *_drawn(layout.extras)]
     if isinstance(layout.value, tuple):
         out += ["", "  Value:", *_value(layout.value)]
     return out
+
+
+def _fact(layout: Layout, fact: str, value: int) -> str:
+    """It writes a fact that a layout answers to, with the name that the value has."""
+    names = STATUS if fact == "status" else next((f.names for f in layout.extras if f.name == fact), None)
+    return " ".join((f"{fact} = {value}", *(f"({name})" for name in (names.speak(value) if names else ()))))
+
+
+def _bytes(count: int) -> str:
+    return f"{count} byte{'s' * (count != 1)}"
 
 
 def _value(parts: tuple[Part, ...]) -> list[str]:
@@ -101,7 +111,7 @@ def _drawn(fields: tuple[Field, ...]) -> list[str]:
             row, start = [], at
     if row:
         out += _row(start, row)
-    return [*out, f"        Total {at} bytes"]
+    return [*out, f"        Total {_bytes(at)}"]
 
 
 def _row(start: int, cells: list[tuple[str, int]]) -> list[str]:

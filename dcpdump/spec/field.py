@@ -24,13 +24,14 @@ NEVER, MAY, MUST = Presence.NEVER, Presence.MAY, Presence.MUST
 
 
 class Sender(Enum):
-    """Who sends a DCP request: the side that has the changes, or the side that wants them."""
+    """Who sends a DCP request: the side that has the changes, the side that wants them, or who commands it."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
     EITHER = "either side"
     SERVER = "server"
     CLIENT = "client"
+    MANAGER = "manager"
 
 
 class Holds(Enum):
@@ -44,7 +45,7 @@ class Holds(Enum):
 
 
 PRODUCER, CONSUMER, EITHER = Sender.PRODUCER, Sender.CONSUMER, Sender.EITHER
-SERVER, CLIENT = Sender.SERVER, Sender.CLIENT
+SERVER, CLIENT, MANAGER = Sender.SERVER, Sender.CLIENT, Sender.MANAGER
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,6 +4,7 @@ from dcpdump.spec.connection import EMPTY_BODY, FAILOVER_LOG
 from dcpdump.spec.field import (
     CONSUMER,
     EITHER,
+    MANAGER,
     MAY,
     PRODUCER,
     Field,
@@ -22,7 +23,7 @@ from dcpdump.spec.names import OSO_FLAGS, SNAPSHOT_TYPE, STREAM_END_STATUS, STRE
 ADD_STREAM = Message(
     0x51,
     "DCP_ADD_STREAM",
-    sender=PRODUCER,
+    sender=MANAGER,
     request=(
         Layout(
             "1",
