@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from dcpdump.record import columns
+from dcpdump.wire.encode import encode
+from tests.captures import Record, pcap
 from tests.console import run
+from tests.packets import TcpTalk
 
 REPLICA = "samples/replica.pcap"
 
@@ -78,6 +81,21 @@ def test_value_bytes_says_how_much_of_a_value_is_shown(option: str, value: str |
     printed = run(f"dcpdump read {REPLICA} --key big -f ndjson -q {option}")
     row = json.loads(printed.out)
     assert (row["value_length"], row.get("value")) == (4000, value)
+
+
+def test_the_help_says_how_much_of_a_value_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "long.pcap"
+    frame = encode("DCP_MUTATION", {"by_seqno": 1}, key=b"k", value=b"v" * 200)
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in TcpTalk().send(1, frame).packets]))
+    for command, given, default in (
+        ("read", str(path), "64 in every format"),
+        ("explain", frame.hex(), "all, but 64 in ndjson and csv"),
+    ):
+        assert f"or all; by default {default}." in " ".join(run(f"dcpdump {command} --help").out.split())
+        for form in ("table", "ndjson", "csv"):
+            shown = 200 if command == "explain" and form == "table" else 64
+            out = run(f"dcpdump {command} {given} -q -f {form}").out
+            assert ("v" * shown in out, "v" * (shown + 1) in out) == (True, False)
 
 
 def test_all_of_a_value_is_shown_when_asked_for() -> None:

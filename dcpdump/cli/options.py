@@ -165,8 +165,14 @@ class Size(click.ParamType):  # type: ignore[type-arg]
 
 def display_options(
     formats: Sequence[str] = ("table", "grid", "line", "ndjson", "csv"),
+    *,
+    value_bytes: str = "64 in every format",
 ) -> Callable[[Command], Command]:
-    """It adds the options that say how to show frames, and where; the first of ``formats`` is the default."""
+    """It adds the options that say how to show frames, and where; the first of ``formats`` is the default.
+
+    ``value_bytes`` says what is shown of a value where the user does not say.
+    """
+    how_much = f"How much of a value to show: a number, or all; by default {value_bytes}."
     rows = [
         click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help="Salt of the hashes of --redact."),
         click.option(
@@ -178,7 +184,7 @@ def display_options(
         click.option("--show-secrets", is_flag=True, help="Print authentication payloads."),
         click.option("--force", is_flag=True, help="Let -o replace an existing file."),
         click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all."),
-        click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all."),
+        click.option("--value-bytes", type=ValueBytes(), help=how_much),
         click.option(
             "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour for people."
         ),
