@@ -117,6 +117,18 @@ def test_csv_has_the_same_columns_for_every_capture_and_reads_back() -> None:
     assert rows[16]["snapshot_type_names"] == "disk|checkpoint"
 
 
+def test_csv_writes_what_is_true_as_ndjson_does(tmp_path: Path) -> None:
+    path = tmp_path / "late.pcap"
+    frames = [encode("DCP_MUTATION", {"by_seqno": 1 + at}, key=b"\x08key", opaque=9) for at in range(3)]
+    talk = TcpTalk().send(1, b"".join(frames))
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in talk.packets]))
+    for command in (f"dcpdump read {path}", f"dcpdump explain {b''.join(frames).hex()}"):
+        rows = csv.DictReader(io.StringIO(run(f"{command} -f csv -q").out, newline=""), strict=True)
+        objects = [json.loads(line) for line in run(f"{command} -f ndjson -q").out.splitlines()]
+        assert [one["collection_inferred"] for one in objects] == [True] * 3
+        assert [row["collection_inferred"] for row in rows] == ["true"] * 3
+
+
 def test_the_grid_is_read_back_by_explain() -> None:
     grid = run(f"dcpdump read {REPLICA} --opcode snapshot_marker -c 1 -f grid -q").out
     row = json.loads(run("dcpdump explain -f ndjson", grid).out)

@@ -278,6 +278,8 @@ def test_csv_reads_back_and_says_what_ndjson_says(path: Path) -> None:
         flat = {**whole.get("fields", {}), **whole}
         for name in ("frame", "offset", "name", "opaque", "cas", "key", "key_hex", "value", "by_seqno", "end_seqno"):
             assert row[name] == str(flat.get(name, "")), (name, whole)
+        truths = {name: told for name, told in flat.items() if isinstance(told, bool)}
+        assert {name: row[name] for name in truths} == {name: json.dumps(told) for name, told in truths.items()}
         assert row["problems"] == "; ".join(problem["text"] for problem in whole.get("problems", []))
 
 

@@ -181,7 +181,7 @@ def _csv(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]:
         "datatype_names": [_DATATYPES[value] for value in columns.datatype.tolist()],
         "collection": [number if number >= 0 else "" for number in columns.collection],
         "collection_inferred": [
-            "True" if number >= 0 and inferred else ""
+            "true" if number >= 0 and inferred else ""
             for number, inferred in zip(columns.collection, columns.inferred, strict=True)
         ],
         "key": [_cell(key) for key in _texts(columns.key)],
