@@ -247,6 +247,10 @@ def objects_of_damage() -> list[dict[str, Any]]:
 def test_keys_are_patterns_as_in_read() -> None:
     assert len(objects("dcpdump key '/account::[12]$/' samples/durable.pcap")) == 6
     assert len(objects("dcpdump key 'account::1' samples/durable.pcap")) == 4
+    error = (
+        "dcpdump: error: PATTERN: '/(/' is no regular expression: missing ), unterminated subpattern at position 0\n"
+    )
+    assert run("dcpdump key '/(/' samples/durable.pcap") == (2, "", error)
 
 
 def test_a_key_that_is_not_there_is_placed() -> None:

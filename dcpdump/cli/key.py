@@ -37,7 +37,7 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
     For their vbuckets it says which seqnos the capture has, and whether bytes were lost on the way: what is not in
     a complete range was not sent. A server sends only the latest version of a document in a snapshot.
     """
-    matches, chosen, shown = clauses.by_key(pattern), choosing(options), display(options)
+    matches, chosen, shown = clauses.by_key(pattern, asked="PATTERN"), choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         tracing = Tracing([open_capture(path) for path in paths], chosen, shown, sink, matches=matches)

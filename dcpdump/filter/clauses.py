@@ -73,11 +73,11 @@ def by_status(text: str) -> Clause:
     return accepts
 
 
-def by_key(text: str) -> Clause:
+def by_key(text: str, *, asked: str = "--key") -> Clause:
     """A glob (``user::*``) or ``/regular expression/`` over the key without its collection prefix; several: any."""
     patterns = text.split(BETWEEN)
-    wanted = [_searching(pattern) for pattern in patterns if not pattern.startswith("!")]
-    excluded = [_searching(pattern[1:]) for pattern in patterns if pattern.startswith("!")]
+    wanted = [_searching(pattern, asked) for pattern in patterns if not pattern.startswith("!")]
+    excluded = [_searching(pattern[1:], asked) for pattern in patterns if pattern.startswith("!")]
 
     def matches(key: bytes) -> bool:
         return not wanted or any(search(key) is not None for search in wanted)
@@ -93,13 +93,13 @@ def by_key(text: str) -> Clause:
     return accepts
 
 
-def _searching(pattern: str) -> Callable[[bytes], re.Match[bytes] | None]:
+def _searching(pattern: str, asked: str) -> Callable[[bytes], re.Match[bytes] | None]:
     try:
         if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
             return re.compile(pattern[1:-1].encode()).search
         return re.compile(translate(pattern).encode()).match
     except re.error as error:
-        raise FilterError(f"--key: {pattern!r} is no regular expression: {error}") from error
+        raise FilterError(f"{asked}: {pattern!r} is no regular expression: {error}") from error
 
 
 def by_collection(text: str) -> Clause:
