@@ -49,6 +49,14 @@ def test_sarif_names_every_rule_and_places_results() -> None:
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == ORDER
 
 
+def test_the_place_of_a_result_is_a_uri_whatever_the_file_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "a b#é 100%.pcap"
+    path.write_bytes(Path(ORDER).read_bytes())
+    (sarif,) = json.loads(run(f"dcpdump check -q '{path}' -f sarif").out)["runs"]
+    place = sarif["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert place == f"{tmp_path}/a%20b%23%C3%A9%20100%25.pcap"
+
+
 def test_the_exit_code_follows_fail_on() -> None:
     loop = "samples/rollback-loop.pcap"
     codes = [run(f"dcpdump check -q {loop} --fail-on {least}").code for least in ("violation", "suspicious", "info")]

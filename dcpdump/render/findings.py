@@ -1,7 +1,9 @@
 """Findings as lines for people, as objects for programs, and as SARIF; and the pages of the rules."""
 
+import os
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import quote
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
@@ -119,7 +121,7 @@ def _result(finding: Finding, more: int, index: int, files: Sequence[str]) -> Js
     out["message"] = {"text": _sentence(finding)}
     location: Json = {"logicalLocations": [{"fullyQualifiedName": _place(finding), "kind": "stream"}]}
     if len(files) == 1:
-        location["physicalLocation"] = {"artifactLocation": {"uri": safe(files[0])}}
+        location["physicalLocation"] = {"artifactLocation": {"uri": quote(os.fsencode(files[0]))}}
     out["locations"] = [location]
     out["properties"] = {"frame": finding.frame, "connection": finding.connection}
     if more:
