@@ -97,6 +97,7 @@ def test_repeats_are_folded(tmp_path: Path) -> None:
     folded = run(f"dcpdump check -q {path}").out.splitlines()
     assert len(folded) == 22
     assert folded[20].endswith("… 30 more (--all)")
+    assert folded[21] == "1 stream checked by 89 rules: 50 violations, 0 suspicious, 0 info, 0 unknown"
     assert len(run(f"dcpdump check -q {path} --all").out.splitlines()) == 51
     rows = [json.loads(line) for line in run(f"dcpdump check -q {path} -f ndjson").out.splitlines()]
     assert [row.get("more") for row in rows] == [None] * 19 + [30]

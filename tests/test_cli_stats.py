@@ -1,12 +1,16 @@
 """dcpdump stats: what is counted, and that a filter chooses what is."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dcpdump.columnar.statistics import Distribution, Timeline
+from tests.captures import Record, pcap
+from tests.check_cases import PLAIN
 from tests.console import run
+from tests.conversation import packets, said
 
 
 def counted(arguments: str) -> dict[str, list[dict[str, Any]]]:
@@ -43,6 +47,21 @@ def test_messages_are_told_apart_by_name_and_kind() -> None:
     assert found["latency"] == [
         {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "count": 2, "p50": 500, "p90": 500, "p99": 500, "max": 500}
     ]
+
+
+def test_one_frame_is_counted_as_one_and_has_no_rate() -> None:
+    printed = run("dcpdump stats samples/takeover.pcap -q --opcode mutation -c 1").out.splitlines()
+    assert printed[0] == "1 frame, 62 bytes, from 2025-11-20T12:02:11.004250Z for 0.000 s"
+    assert printed[3] == "  DCP_MUTATION request                            1 frame                62 bytes 100.0 %"
+    assert "vbuckets: 1 with traffic, at most 1 frame" in printed
+
+
+def test_what_comes_within_a_microsecond_has_no_rate(tmp_path: Path) -> None:
+    talk = packets(said(PLAIN))
+    path = tmp_path / "burst.pcap"
+    path.write_bytes(pcap([Record(1_000 * at, packet.data) for at, packet in enumerate(talk)]))
+    printed = run(f"dcpdump stats {path} -q").out
+    assert "/s" not in printed
 
 
 def test_people_see_a_map_of_the_vbuckets() -> None:

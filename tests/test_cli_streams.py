@@ -185,10 +185,7 @@ def test_a_connection_is_one_object() -> None:
 
 
 def test_an_unanswered_noop_is_told() -> None:
-    assert (
-        "2 of 3 answered in 0.5 ms..0.5 ms, one waits since 12:08:11.009"
-        in rows("dcpdump conns samples/silent.pcap")[1]
-    )
+    assert "2 of 3 answered in 0.5 ms, one waits since 12:08:11.009" in rows("dcpdump conns samples/silent.pcap")[1]
 
 
 def test_a_rollback_is_one_object_with_its_clause() -> None:

@@ -18,6 +18,7 @@ from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
 from dcpdump.net.limits import DEFAULT
 from dcpdump.pseudonym import Pseudonyms
+from dcpdump.render.columns import counted
 from dcpdump.share.redaction import Flaw, Redaction
 from dcpdump.share.spool import Spool
 
@@ -157,7 +158,8 @@ def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
 def _tell(redaction: Redaction, out: str) -> None:
     tally, net = redaction.dissector.tally, redaction.dissector.balance
     blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes
-    note(f"{out}: {tally.frames:,} frames in {net.packets:,} packets · {blanked:,} B of payload in no frame are blank")
+    frames = counted(tally.frames, "frame")
+    note(f"{out}: {frames} in {counted(net.packets, 'packet')} · {blanked:,} B of payload in no frame are blank")
     for what, count in redaction.left_out.items():
         note(f"left out of pcapng: {count:,} {what}")
-    note("proved: no key or value of 8 bytes or more is in it, and it decodes to the same frames")
+    note("proved: no original key or value of 8 bytes or more is in it, and it decodes to the same frames")

@@ -152,7 +152,7 @@ def _noops(each: Connection) -> str:
         return ""
     text = f"{noops.answered} of {noops.sent} answered"
     if noops.latencies_ns:
-        text += f" in {span(min(noops.latencies_ns))}..{span(max(noops.latencies_ns))}"
+        text += " in " + "..".join(dict.fromkeys((span(min(noops.latencies_ns)), span(max(noops.latencies_ns)))))
     if noops.open_ns is not None:
         text += f", one waits since {clock(noops.open_ns)}"
     return text

@@ -9,6 +9,7 @@ from dcpdump.check.finding import Finding
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.escape import safe
 from dcpdump.record import Json, iso_time
+from dcpdump.render.columns import counted
 from dcpdump.render.lines import Kind, Line
 
 Folded = Iterable[tuple[Finding, int]]
@@ -50,15 +51,14 @@ def lines(findings: Folded) -> Iterator[Line]:
 
 def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) -> Line:
     """It sums up; ``partly``: how many connections and streams were not seen whole."""
-    said = ", ".join(f"{counts.get(severity, 0):,} {severity.value}" for severity in Severity)
-    text = f"{_many(streams, 'stream')} checked by {_many(rules, 'rule')}: {said}"
+    violations = counted(counts.get(Severity.VIOLATION, 0), "violation")
+    others = (f"{counts.get(each, 0):,} {each.value}" for each in Severity if each is not Severity.VIOLATION)
+    said = ", ".join((violations, *others))
+    text = f"{counted(streams, 'stream')} checked by {counted(rules, 'rule')}: {said}"
     if partly:
-        text += f"; {partly:,} connections and streams were seen in part, and not judged by what is missing"
+        who = "connection or stream was" if partly == 1 else "connections and streams were"
+        text += f"; {partly:,} {who} seen in part, and not judged by what is missing"
     return Line(Kind.PLAIN, text)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def objects(findings: Folded) -> Iterator[Json]:

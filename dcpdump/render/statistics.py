@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from dcpdump.columnar.statistics import Amount, Distribution, Statistics
 from dcpdump.record import Json, iso_time
+from dcpdump.render.columns import counted
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec import find
 
@@ -12,6 +13,7 @@ _HEAT = " ░▒▓█"
 _BARS = "▁▂▃▄▅▆▇█"
 _PERCENTILES = (50, 90, 99)
 _NS = 1_000_000_000
+_SHORTEST = 0.001  #: seconds: of less there is no rate that means anything
 
 
 def lines(found: Statistics) -> list[Line]:
@@ -72,10 +74,10 @@ def _seconds(found: Statistics) -> float:
 
 def _total(found: Statistics) -> str:
     seconds = _seconds(found)
-    text = f"{found.total.frames:,} frames, {found.total.bytes:,} bytes"
+    text = f"{counted(found.total.frames, 'frame')}, {counted(found.total.bytes, 'byte')}"
     if found.first_ns is not None:
         text += f", from {iso_time(found.first_ns)} for {seconds:,.3f} s"
-    if seconds > 0:
+    if seconds >= _SHORTEST:
         text += f": {found.total.frames / seconds:,.0f} frames/s, {found.total.bytes / seconds:,.0f} B/s"
     return text
 
@@ -87,7 +89,7 @@ def _messages(found: Statistics) -> list[str]:
         name = f"UNKNOWN 0x{opcode:02x}" if name == "UNKNOWN" else name
         share = 100 * amount.bytes / max(1, found.total.bytes)
         what = f"{name} {'response' if response else 'request'}"
-        rows.append(f"  {what:<36} {amount.frames:>12,} frames {amount.bytes:>16,} bytes {share:>5.1f} %")
+        rows.append(f"  {what:<36} {_amounts(amount)} {share:>5.1f} %")
     return rows
 
 
@@ -95,13 +97,17 @@ def _connections(found: Statistics) -> list[str]:
     rows = []
     for ends, amount in sorted(found.ends.items(), key=lambda item: (item[0].connection, item[0].direction)):
         who = f"{ends.connection}  {ends.src} → {ends.dst}"
-        rows.append(f"  {who:<44} {amount.frames:>12,} frames {amount.bytes:>16,} bytes")
+        rows.append(f"  {who:<44} {_amounts(amount)}")
     return rows
+
+
+def _amounts(amount: Amount) -> str:
+    return f"{amount.frames:>12,} {'frame' if amount.frames == 1 else 'frames':<6} {amount.bytes:>16,} bytes"
 
 
 def _vbuckets_title(found: Statistics) -> str:
     busy = int((found.vbuckets > 0).sum())
-    return f"vbuckets: {busy:,} with traffic, at most {int(found.vbuckets.max()):,} frames"
+    return f"vbuckets: {busy:,} with traffic, at most {counted(int(found.vbuckets.max()), 'frame')}"
 
 
 def _heat_map(found: Statistics) -> list[str]:
@@ -125,7 +131,7 @@ def _distribution(name: str, found: Distribution) -> str:
 
 def _throughput(found: Statistics) -> list[str]:
     steps = list(found.timeline.steps(_COLUMNS))
-    if len(steps) < 2:
+    if len(steps) < 2 or _seconds(found) < _SHORTEST:
         return []
     most = max(amount.bytes for _, amount in steps)
     bars = "".join(

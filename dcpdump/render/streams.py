@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, number
+from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
 from dcpdump.streams.spoken import clock, seqno
@@ -72,12 +72,12 @@ def total(judged: Sequence[Judged], streams: int, connections: Sequence[Connecti
     """It counts verdicts, and what was lost."""
     kinds = Counter(verdict.kind.value for _, verdict in judged)
     lost = sum(sum(connection.lost_bytes) for connection in connections)
-    words = [_counted(streams, "stream"), _counted(len(connections), "connection")]
+    words = [counted(streams, "stream"), counted(len(connections), "connection")]
     if kinds:
         words.insert(1, ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()))
     rollbacks = sum(len(stream.rollbacks) for stream, _ in judged)
     if rollbacks:
-        words.append(_counted(rollbacks, "rollback"))
+        words.append(counted(rollbacks, "rollback"))
     if any(connection.lossy for connection in connections):
         words.append(f"{lost:,} B lost")
     return Line(Kind.TITLE, " · ".join(words))
@@ -153,10 +153,6 @@ def _request(request: Request) -> Json:
 
 def _time(ts_ns: int | None) -> str | None:
     return None if ts_ns is None else iso_time(ts_ns)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def objects(judged: Sequence[Judged]) -> Iterator[Json]:
