@@ -7,7 +7,7 @@ as the bytes say, with what is left over, and with the smallest edit that would 
 from dataclasses import dataclass, replace
 
 from dcpdump.record import Record
-from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS, WORD_END
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, RawFrame, unpack_header
 from dcpdump.wire.mend import Edit, mend
@@ -92,4 +92,5 @@ def _contradicts(frame: Frame, data: bytes) -> bool:
 
 def _record(frame: Frame, number: int, session: Session) -> Record:
     understood = session.understand(frame, number)
-    return Record(number, frame, understood.meaning, understood.vbucket, understood.request)
+    vbucket = understood.vbucket if len(frame.raw.data) >= WORD_END else None
+    return Record(number, frame, understood.meaning, vbucket, understood.request)

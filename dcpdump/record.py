@@ -12,6 +12,7 @@ from typing import Any
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Part, Repeat
+from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, STATUS
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.session import Asked
@@ -21,6 +22,19 @@ Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64
 _NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1)
+#: A header's keys, and how many bytes of it must be there to know them.
+_NEEDS = {
+    "opcode": 2,
+    "name": 2,
+    "layout": 5,
+    "datatype": 6,
+    "vbucket": 8,
+    "status": 8,
+    "status_name": 8,
+    "length": 12,
+    "opaque": 16,
+    "cas": 24,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +147,16 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
         ]
     if record.hints:
         out["hints"] = list(record.hints)
+    if len(frame.raw.data) < HEADER_LENGTH:
+        _leave_out_what_is_cut(out, len(frame.raw.data))
     return out
+
+
+def _leave_out_what_is_cut(out: Json, size: int) -> None:
+    """It leaves out what a pasted header is too short to say."""
+    for name, needs in _NEEDS.items():
+        if size < needs:
+            out.pop(name, None)
 
 
 def _place(record: Record) -> Json:

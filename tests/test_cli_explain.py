@@ -13,7 +13,7 @@ from dcpdump.spec import MESSAGES
 from tests.captures import Record, ethernet, pcap, pcapng
 from tests.console import run
 from tests.paste_forms import pairs
-from tests.test_paste import STREAM_REQUEST
+from tests.test_paste import MUTATION, STREAM_REQUEST, STREAM_RESPONSE
 
 NOOP = "805c00000000000000000000819698000000000000000000"
 TABLE = """\
@@ -76,6 +76,26 @@ def test_json_leaves_out_what_only_a_capture_can_give() -> None:
         "cas": "0x0000000000000000",
         "datatype": 0,
     }
+
+
+def test_what_a_cut_header_does_not_hold_is_not_told() -> None:
+    row: dict[str, object] = {"magic": 128, "kind": "request"}
+    words: dict[int, dict[str, object]] = {
+        2: {"opcode": 87, "name": "DCP_MUTATION"},
+        6: {"layout": "1", "datatype": 0},
+        8: {"vbucket": 528},
+        12: {"length": 65, "value_length": 5},
+        16: {"opaque": 0x1210},
+    }
+    for size in (1, 2, 6, 8, 12, 16, 23):
+        row |= words.get(size, {})
+        told = json.loads(run(f"dcpdump explain -q -f ndjson {MUTATION[:size].hex()}").out)
+        assert told.pop("problems") == [
+            {"text": f"the header needs 24 bytes, {size} are there", "offset": 0, "length": size}
+        ]
+        assert told == row
+    for cut, line in ((MUTATION[:6], "RX mutation{} ! "), (STREAM_RESPONSE[:6], "RX stream-request-response{} ! ")):
+        assert run(f"dcpdump explain -q -f line {cut.hex()}").out.startswith(line)
 
 
 def test_a_contradiction_comes_with_the_edit_that_mends_it() -> None:

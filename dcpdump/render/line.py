@@ -7,6 +7,7 @@ from dcpdump.escape import safe
 from dcpdump.record import Record, iso_time, masked, value_length
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec.field import Bits, Choice, Field, Message, Sender
+from dcpdump.spec.header import WORD_END
 from dcpdump.spec.names import STATUS
 from dcpdump.wire.frame import FieldValue, Section
 
@@ -56,6 +57,7 @@ def _message(record: Record) -> str:
         name = f"unknown-0x{frame.header.opcode:02x}"
     if frame.magic.response:
         name += "-response"
+    if frame.magic.response and len(frame.raw.data) >= WORD_END:
         status = STATUS.names.get(frame.header.word)
         words.append(status.lower() if status else f"status=0x{frame.header.word:04x}")
     if record.vbucket is not None and (frame.message.streamed or frame.message.vbucket):

@@ -11,6 +11,7 @@ from dcpdump.spec.field import Blob, Field, ServerDuration, id64, u8, u16, u32
 from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL, STATUS
 
 HEADER_LENGTH = 24
+WORD_END = 8  #: where the vbucket, or the status, ends
 #: The server closes a connection that announces a larger frame (its max_packet_size).
 MAX_FRAME = 30 * 1024 * 1024
 
