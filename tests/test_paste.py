@@ -225,9 +225,12 @@ def test_bytes_behind_what_is_none_are_not_lost() -> None:
     assert refusal(f"10:00:00 rx {pairs(MUTATION[:64])} ? 64")[0] == "'?' is no byte"
     assert refusal(f"10:00:00 rx {MUTATION[:40].hex()}?{MUTATION[40:].hex()}")[0] == "'?' is no hex digit"
     assert refusal(f"rx {pairs(MUTATION[:40])} <cut> {pairs(MUTATION[40:])}")[0] == "'<cut>' is no byte"
-    assert read_paste(f"rx {pairs(MUTATION)} from 10.0.0.1, 65 bytes") == Pasted(
-        "log lines", (MUTATION,), ("log prefix dropped", "text behind the bytes dropped")
-    )
+    for prose in ("from 10.0.0.1, 65 bytes", "-- 65 bytes", "ok", "crc deadbeef"):
+        assert read_paste(f"rx {pairs(MUTATION)} {prose}") == Pasted(
+            "log lines", (MUTATION,), ("log prefix dropped", "text behind the bytes dropped")
+        )
+    named = f"rx {pairs(MUTATION)}\nsha1 da 39 a3 ee 5e 6b 4b 0d 32 55"
+    assert read_paste(named) == Pasted("log lines", (MUTATION,), ("log prefix dropped", "1 line without bytes ignored"))
 
 
 ODD = MUTATION[:24] + bytes.fromhex("a1b2c3d4e5f6a7b8") + MUTATION[32:]

@@ -49,8 +49,8 @@ def _odd(tokens: Sequence[str], few: int) -> int | None:
         if all(whole[near] and len(tokens[at]) <= len(tokens[near]) + 2 for near in around):
             if len(around) == 2:
                 return at
-            if _PLAIN.fullmatch(tokens[at]):
-                beside.append(at)
+            if _PLAIN.fullmatch(tokens[at]) and len(tokens[at]) <= len(tokens[around[0]]):
+                beside.append(at)  # what is longer names the bytes
     return beside[0] if beside else None
 
 
@@ -64,10 +64,12 @@ def refuse_behind(run: str, rest: str, line: int) -> None:
         return
     separator = _MARKS if ":" in run or "-" in run else _BLANKS
     odd, *behind = [token for token in separator.split(rest) if token] or [""]
-    whole = [_BYTES.fullmatch(token.strip(_QUOTES)) or _LONG.match(token) for token in behind]
-    count = (*map(bool, whole), False).index(False)
+    whole = [bool(_BYTES.fullmatch(token.strip(_QUOTES)) or _LONG.match(token)) for token in behind]
+    count = (*whole, False).index(False)
+    size = sum(len(token) // 2 for token in behind[:count])
     is_short = len(odd.removeprefix("0x")) <= 2
-    if count >= 4 or (is_short and count) or (_HALF.fullmatch(odd) and not behind):
+    is_last = count == len(behind)  # behind it there are bytes alone
+    if count >= 4 or (is_short and (size > 1 or (is_last and (size or _HALF.fullmatch(odd))))):
         raise odd_byte(odd, line, run)
 
 
