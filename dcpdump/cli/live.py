@@ -10,7 +10,7 @@ from typing import Any
 from dcpdump.capture.intake import Intake
 from dcpdump.cli import exit as code
 from dcpdump.cli.bulk import BulkReading
-from dcpdump.cli.options import note
+from dcpdump.cli.notes import note
 from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.ring import block_of

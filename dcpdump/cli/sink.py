@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from dcpdump.cli.stop import EndedAtOnce
 from dcpdump.errors import OutputError
 
 _BLOCK = 64 * 1024
@@ -18,7 +19,7 @@ _PLAIN = {"→": "->", "…": "...", "−": "-"}
 
 
 class PipeClosed(Exception):
-    """The reader of standard output went away. (click would make a BrokenPipeError an exit code of its own.)"""
+    """The reader of standard output, or error, went away. (click would make an exit code of its own of it.)"""
 
 
 class Sink:
@@ -35,6 +36,8 @@ class Sink:
         self._final: Path | None = None
         self._part: Path | None = None
         if path in (None, "-", "/dev/stdout"):
+            if sys.stdout is None:
+                raise OutputError("cannot write: it is closed", "standard output")
             self._file: BinaryIO = sys.stdout.buffer
             self._encoding = sys.stdout.encoding or "utf-8"
             return
@@ -119,7 +122,7 @@ class Sink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Interrupted work is shown on standard output as far as it got; a file needs all of it.
-        if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError))):
+        if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError, EndedAtOnce))):
             self.flush()
         if self._final is None:
             return

@@ -12,15 +12,8 @@ from dcpdump.capture.live import ANY, Live, interfaces
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
 from dcpdump.cli.live import LiveReading, until_stopped
-from dcpdump.cli.options import (
-    Display,
-    Size,
-    display,
-    display_options,
-    note,
-    selection,
-    selection_options,
-)
+from dcpdump.cli.notes import note
+from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.render.style import Palette

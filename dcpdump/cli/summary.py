@@ -6,7 +6,7 @@ from typing import Any
 
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
-from dcpdump.cli.options import note
+from dcpdump.cli.notes import note
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 

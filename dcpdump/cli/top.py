@@ -12,7 +12,8 @@ from dcpdump.capture.intake import Intake
 from dcpdump.cli import exit as code
 from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
 from dcpdump.cli.live import books, counted, live_blocks, sum_up, until_stopped
-from dcpdump.cli.options import Display, display, display_options, note
+from dcpdump.cli.notes import note
+from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
 from dcpdump.columnar.block import Block, prompt_blocks
