@@ -18,6 +18,7 @@ import click
 from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
+from dcpdump.cli.plain import PLAIN
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stop import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
@@ -121,6 +122,8 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     """It runs the command line and ends the process with one of the documented exit codes."""
     words = sys.argv[1:] if arguments is None else arguments
     streams = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, TextIOWrapper)]
+    for stream in streams:
+        stream.reconfigure(errors=PLAIN)
     raise_at_signals()
     try:
         status = outcome(words)

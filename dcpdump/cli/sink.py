@@ -9,13 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from dcpdump.cli.plain import PLAIN
 from dcpdump.cli.stop import EndedAtOnce
 from dcpdump.errors import OutputError
 
 _BLOCK = 64 * 1024
 _UTF8 = ("utf-8", "utf8")
-#: What stands in for the few non-ASCII characters of ours where the terminal cannot show them.
-_PLAIN = {"→": "->", "…": "...", "−": "-"}
 
 
 class PipeClosed(Exception):
@@ -73,7 +72,7 @@ class Sink:
 
     def encoded(self, text: str) -> bytes:
         """It gives the bytes that text becomes here."""
-        return _encoded(text, self._encoding)
+        return text.encode(self._encoding, PLAIN)
 
     def recoded(self, text: bytes) -> bytes:
         """It gives the bytes that UTF-8 becomes here, which nearly everywhere is the same."""
@@ -172,12 +171,3 @@ def _refuse_to_harm(final: Path, force: bool, inputs: Iterable[str]) -> None:
         raise OutputError("the output is a folder", str(final))
     if (final.exists() or final.is_symlink()) and not force:
         raise OutputError("the output exists already", str(final), "--force replaces it")
-
-
-def _encoded(text: str, encoding: str) -> bytes:
-    try:
-        return text.encode(encoding)
-    except UnicodeEncodeError:
-        for ours, plain in _PLAIN.items():
-            text = text.replace(ours, plain)
-        return text.encode(encoding, "backslashreplace")
