@@ -1,6 +1,7 @@
 """How commands end where a pipe, a disk or a descriptor fails them, and when signals come."""
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -87,3 +88,20 @@ def test_who_closes_standard_error_wants_no_notes() -> None:
     done = closed(f"dcpdump read {REPLICA} -f line 2>&-")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 27)
     assert closed("dcpdump read none.pcap 2>&-").returncode == 3
+
+
+@pytest.mark.parametrize("form", ["table", "grid", "line", "ndjson", "csv"])
+def test_a_file_that_grows_too_large_is_told_in_every_format(form: str, tmp_path: Path) -> None:
+    out = tmp_path / "frames"
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    command = [*DCPDUMP, "read", str(REPLICA), "-f", form, "-o", str(out)]
+    done = subprocess.run(command, preexec_fn=limited, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        5,
+        "",
+        f"dcpdump: error: cannot write: file too large ({out})\n",
+    )
+    assert os.listdir(tmp_path) == []

@@ -1,6 +1,5 @@
 """Reading: one run over captures, frame by frame: what was chosen, where it goes, and what it came to."""
 
-import sys
 from collections.abc import Iterable, Sequence
 
 from dcpdump.capture import Capture, timeline
@@ -8,6 +7,7 @@ from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.summary import status_of, summarise
 from dcpdump.dissect import Dissector
+from dcpdump.errors import OutputError
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.render import OUTPUTS, View
@@ -50,12 +50,18 @@ class Reading:
             self._sink.write(self._output.header())
         try:
             self._read()
-        finally:
-            # However it ends, what was done so far is told.
-            if sys.exc_info()[0] is not PipeClosed:
-                self._sink.flush()
-                self._sum_up(summary)
+        except (PipeClosed, OutputError):
+            raise
+        except BaseException:
+            self._conclude(summary)  # however it ends, what was done so far is told
+            raise
+        self._conclude(summary)
         return self._status()
+
+    def _conclude(self, summary: str) -> None:
+        """It tells what a run came to, behind all of its output."""
+        self._sink.flush()
+        self._sum_up(summary)
 
     def _sum_up(self, summary: str) -> None:
         summarise(self._dissector, self._captures, self._shown, summary)

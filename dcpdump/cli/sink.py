@@ -51,7 +51,7 @@ class Sink:
         except OSError as error:
             raise OutputError(f"cannot write: {(error.strerror or '').lower()}", path) from error
         self._part = Path(name)
-        self._file = os.fdopen(handle, "wb")
+        self._file = os.fdopen(handle, "wb", buffering=0)
 
     @property
     def is_terminal(self) -> bool:
