@@ -1,8 +1,9 @@
 """Stop: the signals that end a run. At the first, what was done so far is still told; a second ends all at once."""
 
 import signal
+from collections.abc import Callable
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dcpdump.cli import exit as code
 
@@ -19,6 +20,33 @@ class EndedAtOnce(BaseException):
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
+
+
+class Stop:
+    """While it is open, the first signal is only remembered: whoever reads is to end the input when there is one.
+
+    It may be opened once more while it is open.
+    """
+
+    def __init__(self, hear: Callable[[], None] | None = None) -> None:
+        self.status: int | None = None  #: the exit code, once a signal came
+        self._hear = hear
+        self._before: list[dict[signal.Signals, Any]] = []
+
+    def __enter__(self) -> "Stop":
+        self._before.append({number: signal.signal(number, self._come) for number in _STATUS})
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        before = self._before.pop()
+        if self.status is None:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _come(self, number: int, _: FrameType | None) -> None:
+        self.status = _next_ends_all(number)
+        if self._hear is not None:
+            self._hear()
 
 
 def raise_at_signals() -> None:

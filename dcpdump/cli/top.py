@@ -9,13 +9,13 @@ import click
 
 from dcpdump.capture import Capture, expand, open_capture, timeline
 from dcpdump.capture.intake import Intake
-from dcpdump.cli import exit as code
 from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
-from dcpdump.cli.live import books, counted, live_blocks, sum_up, until_stopped
+from dcpdump.cli.live import books, counted, live_blocks, status_after, sum_up, telling
 from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
+from dcpdump.cli.stop import Stop
 from dcpdump.columnar.block import Block, prompt_blocks
 from dcpdump.redact import Redactor
 from dcpdump.render import ndjson
@@ -76,14 +76,16 @@ def top(
         screen = Screen(shown.coloured(terminal=True)) if screens else None
         user = "" if live is None else give_up_rights(shown)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
+        stop = Stop(lambda: intake.stop() if intake is not None else None)
         intake = None if live is None else open_now.enter_context(Intake(live, room=wanted.room, seconds=seconds))
         reading = TopReading(inputs, chosen, shown, sink, intake, live.name if live else ", ".join(paths), rows)
         if live is not None and intake is not None:
-            open_now.enter_context(until_stopped(intake, lambda: reading.told))
+            open_now.enter_context(telling(lambda: reading.told))
+            open_now.enter_context(stop)
             if not quiet:
                 note(begun(live, user))
         status = reading.show(None if once or ends else interval, screen, "none" if quiet else "text")
-    return code.DONE if live is not None else status
+    return status_after(stop) if live is not None else status
 
 
 class TopReading(LedgerReading):
