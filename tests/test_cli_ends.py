@@ -1,7 +1,13 @@
 """How commands end where a pipe, a disk or a descriptor fails them, and when signals come."""
 
+import fcntl
+import gzip
 import os
+import pty
+import re
 import resource
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.bench.captures import capture
+from tests.console import run
+from tests.live import PATIENCE, fed, wait_for, wait_until_idle, waiting_in
 
 REPLICA = Path("samples/replica.pcap")
 DCPDUMP = [sys.executable, "-m", "dcpdump"]
@@ -105,3 +115,109 @@ def test_a_file_that_grows_too_large_is_told_in_every_format(form: str, tmp_path
         f"dcpdump: error: cannot write: file too large ({out})\n",
     )
     assert os.listdir(tmp_path) == []
+
+
+INTERRUPTED, TERMINATED = (signal.SIGINT, 130), (signal.SIGTERM, 143)
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [
+        ("streams", *INTERRUPTED),
+        ("streams -f ndjson", *TERMINATED),
+        ("check", *INTERRUPTED),
+        ("check -f sarif", *TERMINATED),
+        ("stats", *INTERRUPTED),
+        ("stats -f ndjson", *TERMINATED),
+        ("conns", *TERMINATED),
+        ("flow", *INTERRUPTED),
+        ("rollbacks", *INTERRUPTED),
+        ("key '*'", *TERMINATED),
+        ("top --once", *INTERRUPTED),
+    ],
+)
+def test_a_signal_ends_an_analysis_with_what_was_found_so_far(command: str, number: int, code: int) -> None:
+    data = Path("samples/rollback-loop.pcap").read_bytes()
+    whole = run(f"dcpdump {command} -", data)
+    with fed([*shlex.split(command), "-"], data) as process:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out.decode(), err.decode()) == (code, whole.out, f"interrupted · {whole.err}")
+
+
+def test_a_report_that_was_interrupted_is_written_where_it_was_to_go(tmp_path: Path) -> None:
+    data, out = REPLICA.read_bytes(), tmp_path / "streams.txt"
+    with fed(["streams", "-", "-o", str(out), "-q"], data) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=PATIENCE) == (b"", b"")
+    assert (process.returncode, out.read_text("utf-8")) == (130, run("dcpdump streams -", data).out)
+
+
+def test_who_interrupts_before_there_is_a_frame_is_not_told_that_there_is_none() -> None:
+    with fed(["streams", "-"], REPLICA.read_bytes()[:24]) as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    told = "interrupted · 0 of 0 frames shown · 0 packets · 0 connections · payload 0 B = 0 in frames\n"
+    assert (process.returncode, out, err.decode()) == (130, b"", told)
+
+
+def test_read_says_that_it_was_interrupted_for_people_and_for_programs() -> None:
+    told = "interrupted · 27 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    for summary, wanted in (("text", told), ("json", '"interrupted": true}\n')):
+        with fed(["read", "-", "-f", "line", "--summary", summary], REPLICA.read_bytes()) as process:
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, len(out.splitlines()), err.decode()[-len(wanted) :]) == (143, 27, wanted)
+
+
+def test_a_file_that_is_interrupted_in_the_middle_is_told_as_far_as_it_was_read(tmp_path: Path) -> None:
+    packed = tmp_path / "large.pcap.gz"
+    packed.write_bytes(gzip.compress(capture(tmp_path, "wire", 60_000).read_bytes(), 1))
+    with subprocess.Popen([*DCPDUMP, "stats", str(packed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: _read_of(process.pid, packed) > packed.stat().st_size // 3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    told = re.match(r"interrupted · ([\d,]+) of ([\d,]+) frames shown · ", err.decode())
+    assert told is not None, err
+    assert (process.returncode, told[1], told[2]) == (130, told[2], out.decode().partition(" frames, ")[0])
+    assert 0 < int(told[1].replace(",", "")) < 60_000
+
+
+def _read_of(pid: int, path: Path) -> int:
+    """How much of a file a process has read."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        if os.path.realpath(link) == str(path):
+            return int(Path(f"/proc/{pid}/fdinfo/{link.name}").read_text().split()[1])
+    return 0
+
+
+def test_a_second_signal_ends_it_while_its_result_waits_for_a_reader() -> None:
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    with fed(["check", "-f", "sarif", "-"], REPLICA.read_bytes(), stdout=writer) as process:
+        process.send_signal(signal.SIGINT)
+        wait_until_idle(process.pid)
+        assert waiting_in(reader)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    os.close(reader)
+    os.close(writer)
+    assert (process.returncode, err) == (130, b"")
+
+
+@pytest.mark.parametrize("command", ["check", "conns", "rollbacks", "stats"])
+def test_on_a_terminal_the_summary_comes_after_what_was_found(command: str) -> None:
+    ours, theirs = pty.openpty()
+    words = [*DCPDUMP, command, "samples/rollback-loop.pcap", "--color", "never"]
+    with subprocess.Popen(words, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:  # the end of a terminal
+            pass
+        process.wait(PATIENCE)
+    os.close(ours)
+    printed = run(f"dcpdump {command} samples/rollback-loop.pcap")
+    assert (process.returncode, shown.decode().replace("\r\n", "\n")) == (printed.code, printed.out + printed.err)

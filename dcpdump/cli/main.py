@@ -130,7 +130,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # of standard error, while an error was told
         status = code.PIPE_CLOSED
     except EndedAtOnce as ended:
-        status = ended.status
+        os._exit(ended.status)  # to free what a large input has left takes seconds
     end_at_signals()
     for stream in streams:
         status = _finished(stream, status)

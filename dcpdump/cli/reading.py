@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dcpdump.capture import Capture, timeline
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.sink import PipeClosed, Sink
+from dcpdump.cli.stop import EndedAtOnce, Terminated
 from dcpdump.cli.summary import status_of, summarise
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
@@ -37,6 +38,7 @@ class Reading:
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=len(captures) > 1)
         self._dissector = self._dissecting(limits, shown.show_secrets)
         self._shown = 0
+        self._interrupted = False
         #: A pipe may still be written to, and a person may be looking: they see each packet's frames at once.
         self._prompt = prompt or sink.is_terminal or any(capture.name == "-" for capture in captures)
 
@@ -50,9 +52,10 @@ class Reading:
             self._sink.write(self._output.header())
         try:
             self._read()
-        except (PipeClosed, OutputError):
+        except (PipeClosed, OutputError, EndedAtOnce):
             raise
-        except BaseException:
+        except BaseException as error:
+            self._interrupted = isinstance(error, (KeyboardInterrupt, Terminated))
             self._conclude(summary)  # however it ends, what was done so far is told
             raise
         self._conclude(summary)
@@ -64,7 +67,7 @@ class Reading:
         self._sum_up(summary)
 
     def _sum_up(self, summary: str) -> None:
-        summarise(self._dissector, self._captures, self._shown, summary)
+        summarise(self._dissector, self._captures, self._shown, summary, interrupted=self._interrupted)
 
     def _status(self) -> int:
         return status_of(self._dissector, self._captures)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand, open_capture, timeline
+from dcpdump.capture import Capture, expand, open_capture
 from dcpdump.capture.intake import Intake
 from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
 from dcpdump.cli.live import books, counted, live_blocks, status_after, sum_up, telling
@@ -16,7 +16,8 @@ from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
 from dcpdump.cli.stop import Stop
-from dcpdump.columnar.block import Block, prompt_blocks
+from dcpdump.columnar.block import Block
+from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import ndjson
 from dcpdump.render import top as tables
@@ -76,16 +77,14 @@ def top(
         screen = Screen(shown.coloured(terminal=True)) if screens else None
         user = "" if live is None else give_up_rights(shown)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
-        stop = Stop(lambda: intake.stop() if intake is not None else None)
         intake = None if live is None else open_now.enter_context(Intake(live, room=wanted.room, seconds=seconds))
         reading = TopReading(inputs, chosen, shown, sink, intake, live.name if live else ", ".join(paths), rows)
         if live is not None and intake is not None:
             open_now.enter_context(telling(lambda: reading.told))
-            open_now.enter_context(stop)
+            open_now.enter_context(reading.stop)  # by now, for whom the note tells how to end it
             if not quiet:
                 note(begun(live, user))
-        status = reading.show(None if once or ends else interval, screen, "none" if quiet else "text")
-    return status_after(stop) if live is not None else status
+        return reading.show(None if once or ends else interval, screen, "none" if quiet else "text")
 
 
 class TopReading(LedgerReading):
@@ -103,6 +102,8 @@ class TopReading(LedgerReading):
     ) -> None:
         super().__init__(captures, chosen, shown, sink)
         self._intake, self._source, self._most = intake, source, most
+        if intake is not None:
+            self.stop = Stop(intake.stop)
         self._paces = Paces()
         self._interval: float | None = None
         self._due = 0.0
@@ -119,21 +120,21 @@ class TopReading(LedgerReading):
         with ExitStack() as shown:
             if screen is not None:
                 shown.enter_context(screen)
-            status = self.run(summary)
+            try:
+                self.read()
+            except LiveError:
+                self._conclude(summary)
+                raise
             if self.ledger.frames:
                 self._draw(None)  # what is to be hidden is hidden by now
-        return status
+        return self.conclude(summary)
 
     def _read(self) -> None:
         self._read_blocks()
         self._see(self._feed.rest())
 
     def _blocks(self) -> Iterator[Block | None]:
-        source: Iterator[Block | None] = super()._blocks()
-        if self._intake is not None:
-            source = live_blocks(self._intake, self._source)
-        elif not all(capture.rereadable for capture in self._captures):
-            source = prompt_blocks(timeline(self._captures))
+        source = super()._blocks() if self._intake is None else live_blocks(self._intake, self._source)
         for block in source:
             yield block
             if self._interval is not None and time.monotonic() >= self._due:
@@ -201,6 +202,9 @@ class TopReading(LedgerReading):
             super()._sum_up(summary)
         elif summary != "none":
             sum_up(self._intake, self._dissector, self._shown, summary)
+
+    def _status(self) -> int:
+        return super()._status() if self._intake is None else status_after(self.stop)
 
 
 def _peer(each: Connection, pace: Pace, redactor: Redactor | None) -> Peer:
