@@ -107,6 +107,7 @@ class TopReading(LedgerReading):
         self._paces = Paces()
         self._interval: float | None = None
         self._due = 0.0
+        self._came_ns = 0  #: when the last packets came, by the clock that only goes forward
         self._screen: Screen | None = None
 
     @property
@@ -136,6 +137,8 @@ class TopReading(LedgerReading):
     def _blocks(self) -> Iterator[Block | None]:
         source = super()._blocks() if self._intake is None else live_blocks(self._intake, self._source)
         for block in source:
+            if block is not None:
+                self._came_ns = time.monotonic_ns()
             yield block
             if self._interval is not None and time.monotonic() >= self._due:
                 self._due = time.monotonic() + self._interval
@@ -143,7 +146,8 @@ class TopReading(LedgerReading):
                     self._feed.pause(time.time_ns())
                     self._forget()
                 elif self._last_ns is not None:
-                    self._feed.pause(self._last_ns)
+                    # A capture that is written now, or one of long ago: what passed since its last packet passes there.
+                    self._feed.pause(self._last_ns + (0 if block is not None else time.monotonic_ns() - self._came_ns))
                 self._draw(self._redactor)
 
     def _forget(self) -> None:
