@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,6 +124,8 @@ def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subpro
     reader, writer = os.pipe()
     with subprocess.Popen([sys.executable, "-m", "dcpdump", *command], stdin=reader, **options) as process:
         os.close(reader)
+        patience = threading.Timer(PATIENCE, process.kill)  # whoever waits for its output then has the end of it
+        patience.start()
         try:
             with open(writer, "wb", buffering=0) as pipe:
                 pipe.write(data)
@@ -130,6 +133,7 @@ def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subpro
                 wait_until_idle(process.pid)
                 yield process
         finally:
+            patience.cancel()
             process.kill()
 
 
