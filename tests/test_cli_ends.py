@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -117,6 +117,15 @@ def test_a_file_that_grows_too_large_is_told_in_every_format(form: str, tmp_path
     assert os.listdir(tmp_path) == []
 
 
+def shown_on(terminal: int) -> str:
+    """It gives what is written to a terminal until nobody has it open, and closes it."""
+    shown = b""
+    with open(terminal, "rb", buffering=0) as file, suppress(OSError):  # which is the end of a terminal
+        while piece := file.read(4096):
+            shown += piece
+    return shown.decode()
+
+
 INTERRUPTED, TERMINATED = (signal.SIGINT, 130), (signal.SIGTERM, 143)
 
 
@@ -205,19 +214,23 @@ def test_a_second_signal_ends_it_while_its_result_waits_for_a_reader() -> None:
     assert (process.returncode, err) == (130, b"")
 
 
+def test_on_a_terminal_the_result_of_an_interrupted_run_begins_on_a_line_of_its_own() -> None:
+    data, told = REPLICA.read_bytes(), run("dcpdump conns -", REPLICA.read_bytes())
+    ours, theirs = pty.openpty()
+    with fed(["conns", "-", "--color", "never"], data, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        process.send_signal(signal.SIGINT)
+        assert shown_on(ours).replace("\r\n", "\n") == f"\n{told.out}interrupted · {told.err}"
+        assert process.wait(PATIENCE) == 130
+
+
 @pytest.mark.parametrize("command", ["check", "conns", "rollbacks", "stats"])
 def test_on_a_terminal_the_summary_comes_after_what_was_found(command: str) -> None:
     ours, theirs = pty.openpty()
     words = [*DCPDUMP, command, "samples/rollback-loop.pcap", "--color", "never"]
     with subprocess.Popen(words, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        shown = b""
-        try:
-            while piece := os.read(ours, 4096):
-                shown += piece
-        except OSError:  # the end of a terminal
-            pass
+        shown = shown_on(ours)
         process.wait(PATIENCE)
-    os.close(ours)
     printed = run(f"dcpdump {command} samples/rollback-loop.pcap")
-    assert (process.returncode, shown.decode().replace("\r\n", "\n")) == (printed.code, printed.out + printed.err)
+    assert (process.returncode, shown.replace("\r\n", "\n")) == (printed.code, printed.out + printed.err)

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
+from dcpdump.cli import exit as code
 from dcpdump.cli.bulk import BulkReading
+from dcpdump.cli.notes import end_line
 from dcpdump.cli.stop import Stop
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.input import blocks_as_they_come, blocks_of
@@ -22,6 +24,8 @@ class Analysis(BulkReading):
         with self.stop:
             self._read()
         self._interrupted = self.stop.status is not None
+        if self.stop.status == code.INTERRUPTED:
+            end_line()
 
     def conclude(self, summary: str) -> int:
         """It tells on standard error what the run came to, behind all of its output, and gives the exit code."""
