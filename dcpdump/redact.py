@@ -1,9 +1,10 @@
 """Redaction: keys, values, xattrs and names become keyed hashes that keep equality and length.
 
 The classes are those of Couchbase's own log redaction. Without ``full``: user data (documents, keys, xattrs,
-user names) and names of buckets. With it also metadata (names of collections, scopes and connections) and
-system data (hosts and ports). The same text gives the same hash as long as the salt is the same, so frames
-of one document can still be told to belong together; texts of less than four bytes may collide.
+user names) and names of buckets, with what may have them in it (names of connections, configurations, statistics).
+With it also metadata (names of collections, scopes and clients) and system data (hosts and ports). The same text
+gives the same hash as long as the salt is the same, so frames of one document can still be told to belong together;
+texts of less than four bytes may collide.
 """
 
 import json

@@ -127,6 +127,21 @@ def _consumer() -> str:
     return text + "".join(f"TX mutation{{seqno={seqno}, opaque=0x01000000}}\n" for seqno in (1, 2))
 
 
+def _left_out() -> str:
+    """Bodies are left out, their datatypes are kept."""
+    text = opening(0x45, collections=True) + _STREAM + "RX snapshot-marker{start=0, end=9, flags=0x6}\n"
+    for seqno, bits in enumerate((1, 3, 6, 7), 1):
+        value = "#0000000e0000000a5f73006173646600" if bits & 4 else ""
+        text += f"RX mutation{{seqno={seqno}, key=#0861{seqno:02x}, datatype={bits}, value={value}}}\n"
+    return text + "RX deletion{seqno=8, key=#0862, datatype=1}\nRX deletion{seqno=9, key=#0863, datatype=3}\n"
+
+
+def _expirations() -> str:
+    text = opening(0x25, controls="enable_expiry_opcode=true") + _STREAM
+    text += "RX snapshot-marker{start=0, end=9, flags=0x6}\nRX expiration{seqno=1}\n"
+    return text + "RX deletion{seqno=4, layout=2}\nRX expiration{seqno=9, datatype=4, value=#00000000}\n"
+
+
 HEALTHY: dict[str, str] = {
     "plain": opening() + _STREAM + "RX snapshot-marker{start=0, end=9, flags=0x6}\n" + items(2, 9) + _noops(3),
     "the specification's example": opening()
@@ -141,5 +156,7 @@ HEALTHY: dict[str, str] = {
     "cache transfer": _cache(),
     "rollback": _rollback(),
     "consumer": _consumer(),
+    "left out": _left_out(),
+    "expirations": _expirations(),
     "two connections": opening() + _STREAM + "CONNECT\n" + opening(name="b") + _STREAM + _noops(1),
 }

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.capture import open_capture
 from dcpdump.cli import bulk
+from tests.captures import Pcapng
 from tests.console import Printed, run
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
@@ -56,6 +58,19 @@ def test_values_are_cut_alike(form: str, size: str) -> None:
 def test_filters_choose_alike(options: str) -> None:
     in_columns, one_by_one = both(Path("samples/replica.pcap"), f"-f line {options}")
     assert in_columns == one_by_one
+
+
+def test_times_count_from_the_first_packet_that_has_one(tmp_path: Path) -> None:
+    packets = list(open_capture("samples/replica.pcap"))
+    write = Pcapng()
+    blocks = [write.section(), write.interface(options=[(9, b"\x09")])]
+    blocks += [write.simple_packet(packet.data) for packet in packets[:3]]
+    blocks += [write.packet(packet.ts_ns or 0, packet.data) for packet in packets[3:]]
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(b"".join(blocks))
+    in_columns, one_by_one = both(path, "-f line --since +5ms")
+    assert in_columns == one_by_one
+    assert 0 < in_columns.out.count("\n") < both(path, "-f line")[0].out.count("\n")
 
 
 @pytest.mark.parametrize("options", ["--collection 8", "--stream-id 3", "--collection 0", "--key '*::1'"])

@@ -158,6 +158,8 @@ FAULTS = {
     "a key without a collection id": "RX mutation{seqno=%d, key=#05}",
     "something in a reserved field": "RX mutation{seqno=%d, lock-time=1, key=#0077}",
     "a compressed value that is none": "RX mutation{seqno=%d, datatype=2, value=#ff, key=#0077}",
+    "a layout of old releases": "RX mutation{seqno=%d, layout=1-28, key=#0077}",
+    "a layout of old releases, of 30 bytes": "RX mutation{seqno=%d, layout=1-30, key=#0077}",
     "a silence": "WAIT 400\nRX mutation{seqno=%d, key=#0077}",
     "a deletion": "RX deletion{seqno=%d, key=#0077, layout=2}",
     "a larger document": "RX mutation{seqno=%d, key=#0077, value=" + "x" * 5000 + "}",

@@ -848,7 +848,8 @@ def test_too_many_concurrent_files_are_refused_with_a_way_out(
 def test_files_globs_and_folders_are_expanded_once_each(save: Callable[..., str], tmp_path: Path) -> None:
     a = save(pcap(FIVE), "in/a.pcap")
     b = save(pcap(FIVE), "in/deep/b")
-    c = save(b"", "in/deep/c.pcap.gz")
+    c = save(b"torn", "in/deep/c.pcap.gz")
+    save(b"", "in/deep/empty.pcap")
     d = save(gzip.compress(pcap(FIVE)), "in/data.bin")
     save(b"hello", "in/notes.txt")
     folder = str(tmp_path / "in")

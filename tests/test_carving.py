@@ -1,11 +1,13 @@
 """Carved captures: the chosen frames again, with what is needed to understand them, and little else."""
 
+import gzip
 import json
 import random
 import struct
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
 from dcpdump.share.spans import Spans
 from dcpdump.wire.encode import encode
+from tests.bench.captures import capture
 from tests.captures import Pcapng
 from tests.console import run
 from tests.packets import SYN, TcpTalk, flow, renumbered
@@ -37,6 +40,8 @@ FILTERS = (
     "--problems",
     "--since +200ms",
 )
+#: When the traffic of ``traffic`` is well under way.
+TIMES = "--since 2025-11-20T12:02:11.012Z --until 2025-11-20T12:02:11.014Z"
 
 
 def chosen(path: Path, options: str) -> Counter[str]:
@@ -169,6 +174,58 @@ def test_a_beginning_that_was_not_captured_is_no_hindrance(tmp_path: Path) -> No
     assert chosen(carved(path, options), options) == chosen(path, options)
 
 
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
+    """Four connections of replica traffic, mostly in runs."""
+    return list(open_capture(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 2500, 64))))
+
+
+@pytest.mark.parametrize("options", ["--vbucket 17", "--host 10.0.0.21", "--opcode snapshot_marker", TIMES, "-c 70"])
+@pytest.mark.parametrize("first", [0, 900])
+def test_busy_connections_of_which_the_beginning_may_be_missing(
+    traffic: list[Packet], first: int, options: str, tmp_path: Path
+) -> None:
+    path = saved(traffic[first:], tmp_path / "a.pcap")
+    wanted = chosen(path, options)
+    assert wanted
+    assert chosen(carved(path, options), options) == wanted
+
+
+@pytest.mark.parametrize("options", ["--vbucket 17", "--host 10.0.0.21", "--opcode stream_req,stream_end"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_busy_connections_with_losses_and_disorder(
+    traffic: list[Packet], seed: int, options: str, tmp_path: Path
+) -> None:
+    path = saved(renumbered(disturbed(traffic, random.Random(seed))), tmp_path / "a.pcap")
+    wanted = chosen(path, options)
+    assert wanted
+    assert chosen(carved(path, options), options) == wanted
+
+
+@pytest.mark.parametrize("options", ["--vbucket 17", "--connection 2 --seqno 1-9", ""])
+def test_the_same_packets_are_taken_from_whatever_file_they_are_in(
+    traffic: list[Packet], options: str, tmp_path: Path
+) -> None:
+    plain = saved(traffic, tmp_path / "a.pcap")
+    (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    half = len(traffic) // 2
+    (tmp_path / "c").mkdir()
+    saved(traffic[:half], tmp_path / "c" / "1.pcap")
+    saved(traffic[half:], tmp_path / "c" / "2.pcapng", pcapng=True)
+    (tmp_path / "d").mkdir()
+    saved(traffic[::2], tmp_path / "d" / "1.pcap")
+    saved(traffic[1::2], tmp_path / "d" / "2.pcap")
+    results = []
+    for path in (
+        plain,
+        saved(traffic, tmp_path / "e.pcapng", pcapng=True),
+        *map(tmp_path.joinpath, ("b.pcap.gz", *"cd")),
+    ):
+        out = carved(path, options)
+        results.append([(packet.ts_ns, packet.data, packet.wire_length) for packet in open_capture(str(out))])
+    assert results == [results[0]] * 5
+
+
 def test_errors_say_what_to_do(tmp_path: Path) -> None:
     path = saved(talk(count=2).packets, tmp_path / "a.pcap")
     http = TcpTalk(flow("10.9.9.9:4000", "10.9.9.8:80")).send(0, b"GET / HTTP/1.1\r\n\r\n").fin()
@@ -193,5 +250,7 @@ def test_spans_meet_where_a_byte_is_in_both(added: list[tuple[int, int]], start:
     for first, size_ in added:
         spans.add(first, first + size_)
     covered = {place for first, size_ in added for place in range(first, first + size_)}
-    assert spans.meets(start, start + length) == bool(covered & set(range(start, start + length)))
+    places = np.array([start, 0, 70])
+    wanted = [bool(covered & set(range(place, place + length))) for place in places.tolist()]
+    assert spans.meet(places, places + length).tolist() == wanted
     assert spans.end == max((first + size_ for first, size_ in added if size_), default=0)

@@ -128,3 +128,16 @@ def test_a_page_that_does_not_exist_names_the_nearest() -> None:
         "",
         "dcpdump: error: unknown opcode 'mutatoin' for --opcode\nhint: did you mean mutation (0x57)?\n",
     )
+
+
+def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None:
+    """Of a damaged frame nobody knows where its key is: read as numbers it would be in clear."""
+    damaged = "80570009140000000000002600000001" + 28 * "00" + b"SECRETDOCKEY-VALUE".hex()
+    for form in ("table", "grid", "line", "ndjson", "csv"):
+        clear = run(f"dcpdump explain -q -f {form} {damaged}").out
+        hidden = run(f"dcpdump explain -q --redact -f {form} {damaged}").out
+        assert b"SECR".hex() in clear.lower() or str(int.from_bytes(b"SECR", "big")) in clear or "SECRET" in clear
+        assert not any(trace in hidden for trace in (b"SECR".hex(), str(int.from_bytes(b"SECR", "big")), "SECRET")), (
+            form
+        )
+    assert json.loads(run(f"dcpdump explain -q --redact -f ndjson {damaged}").out)["suggestion"].keys() == {"edits"}

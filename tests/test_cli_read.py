@@ -177,3 +177,13 @@ def test_a_terminal_without_unicode_gets_plain_arrows() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([*DCPDUMP, "read", str(REPLICA), "-c", "1"], env=environment, capture_output=True)
     assert b"10.0.0.9:50312 -> 10.0.0.1:11209" in done.stdout
+
+
+def test_a_warning_names_the_file_where_there_are_several(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(REPLICA.read_bytes())
+    (tmp_path / "b.pcap").write_bytes(REPLICA.read_bytes()[:900])
+    found = run(f"dcpdump read {tmp_path} -f line").err.splitlines()
+    assert [line for line in found if line.startswith("dcpdump: warning: ")] == [
+        f"dcpdump: warning: {tmp_path}/b.pcap: record 10 (byte 802) is cut short: 91 bytes promised, 82 there; "
+        "lost: 9 bytes, and any packet after it"
+    ]

@@ -155,6 +155,16 @@ def test_redaction_hides_names_in_every_command(tmp_path: Any) -> None:
                 assert secret not in printed.replace("'cart*'", ""), (command, form)
 
 
+@pytest.mark.parametrize("command", ["conns", "streams", "flow", "read", "stats", "check", "top --once"])
+@pytest.mark.parametrize("form", ["text", "ndjson"])
+def test_the_name_of_a_bucket_is_hidden_wherever_it_stands(command: str, form: str) -> None:
+    """A replica's connection is named after it."""
+    form = "table" if (command, form) == ("read", "text") else form
+    words = f"dcpdump {command} samples/replica.pcap -q -f {form}"
+    assert "travel" not in run(f"{words} --redact").out
+    assert "travel" in run(words).out or command in ("check", "stats"), "the test would not see it"
+
+
 def test_a_connection_is_one_object() -> None:
     (found,) = objects("dcpdump conns samples/client-rollback.pcap")
     assert {name: found[name] for name in ("name", "role", "bucket", "mechanism", "authenticated", "features")} == {

@@ -4,6 +4,7 @@ import gzip
 import random
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
+from dcpdump.pseudonym import Pseudonyms
+from dcpdump.share.redaction import Flaw, Redaction
+from dcpdump.share.spool import Spool
 from dcpdump.wire.encode import encode
 from tests.captures import Pcapng, Record, pcap, pcap_header, pcapng
 from tests.console import Printed, run
@@ -22,6 +26,7 @@ from tests.secret_talk import (
     KEYS,
     NAMES,
     PRIVATE,
+    TEXT,
     checked,
     checksums_are_right,
     disturbed,
@@ -462,3 +467,50 @@ def test_packets_without_times_stay_without(tmp_path: Path) -> None:
     assert files(out) == files(path)
     assert survivors(out.read_bytes(), everything_said()) == set()
     assert without_words(out) == without_words(path)
+
+
+def proof_of(path: Path, changed: Callable[[bytes], bytes]) -> Flaw | None:
+    """It redacts a capture, changes what was written, and has that proved."""
+    inputs = [open_capture(str(path))]
+    with Spool(str(path.parent)) as spool:
+        redaction = Redaction(inputs, Pseudonyms(b"pepper"), spool, full=False)
+        redaction.survey()
+        out = path.with_suffix(".changed")
+        out.write_bytes(changed(b"".join(redaction.write(str(path)))))
+        return redaction.prove([str(out)], [open_capture(str(out))])
+
+
+@settings(modest, max_examples=60)
+@given(st.integers(0, 1 << 30))
+def test_a_result_with_another_byte_in_a_frame_is_refused(tmp_path: Path, seed: int) -> None:
+    packets = talk(300, 24).packets
+    path = saved(packets, tmp_path / "a.pcap")
+    loaded = [at for at, packet in enumerate(packets) if len(packet.data) > 54]
+    packet = loaded[seed % len(loaded)]
+    place = 24 + sum(16 + len(each.data) for each in packets[:packet]) + 16
+    place += 54 + seed % (len(packets[packet].data) - 54)
+
+    def changed(data: bytes) -> bytes:
+        return data[:place] + bytes((data[place] ^ 1,)) + data[place + 1 :]
+
+    flaw = proof_of(path, changed)
+    assert flaw is not None
+    assert (
+        "of the result is not what the input's is" in flaw.text or "the result has" in flaw.text
+    ) is not flaw.survivor
+    assert proof_of(path, bytes) is None
+
+
+def test_a_result_with_a_key_or_a_value_in_it_is_refused(tmp_path: Path) -> None:
+    path = saved(talk(300, 24).packets, tmp_path / "a.pcap")
+    for secret in (KEYS[3], document(0), TEXT):
+        flaw = proof_of(path, lambda data, secret=secret: data + secret)  # type: ignore[misc]
+        assert flaw is not None
+        assert flaw.survivor
+
+
+def test_a_result_without_the_last_frames_is_refused(tmp_path: Path) -> None:
+    packets = talk(300, 24).packets
+    path = saved(packets, tmp_path / "a.pcap")
+    fewer = sum(16 + len(packet.data) for packet in packets[-12:])
+    assert proof_of(path, lambda data: data[:-fewer]) is not None

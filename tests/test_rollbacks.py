@@ -82,6 +82,63 @@ def asked(start: int, low: int, high: int | str, uuid: int, back: int, extra: st
             "the uuid is the newest of the log, and the snapshot ends at 100, above the server's high seqno, "
             "which is 97",
         ),
+        (
+            asked(100, 95, 110, 0xBEEF, 0),
+            "purge",
+            0,
+            "start 100 is below the purge seqno, which was not witnessed: by the log alone it would go back to 90",
+        ),
+        (
+            asked(100, 0, 110, 0xBEEF, 0),
+            "snapshot",
+            0,
+            "the snapshot 0..110 goes beyond 90, where the branch of 0xfeed began: back to the snapshot start, 0",
+        ),
+        (
+            asked(50, 50, 50, 0xBEEF, 0, ", flags=0x80"),
+            "unknown",
+            None,
+            "nothing explains it: snapshot end 50 is not above 90, where the next branch begins",
+        ),
+        (
+            asked(550, 550, 550, 0xFEED, 0),
+            "purge",
+            0,
+            "the uuid is the newest of the log, so start 550 is below the purge seqno, which was not witnessed",
+        ),
+        (
+            asked(550, 540, 560, 0xFEED, 0),
+            "purge",
+            0,
+            "the uuid is the newest of the log, so start 550 is below the purge seqno, which was not witnessed",
+        ),
+        (
+            asked(80, 0, 85, 0xFEED, 0),
+            "purge",
+            0,
+            "the uuid is the newest of the log, so start 80 is below the purge seqno, which was not witnessed",
+        ),
+        (
+            asked(100, 0, 110, 0xFEED, 0),
+            "unknown",
+            0,
+            "the uuid is the newest of the log, and the snapshot ends at 110, above the server's high seqno: "
+            "back to the snapshot's start, 0; or start 100 is below the purge seqno, which was not witnessed",
+        ),
+        (
+            asked(100, 0, 110, 0xFEED, 0, ", flags=0x80"),
+            "snapshot",
+            None,
+            "the uuid is the newest of the log, and the snapshot ends at 110, above the server's high seqno: "
+            "back to the snapshot's start, 0",
+        ),
+        (
+            asked(550, 550, 550, 0xFEED, 0, ", flags=0x80"),
+            "unknown",
+            None,
+            "nothing explains it: the uuid is the newest",
+        ),
+        (asked(550, 550, 550, 0xFEED, 89), "unknown", None, "nothing explains it: the uuid is the newest"),
         (asked(100, 90, 110, 0xFEED, 95), "unknown", None, "nothing explains it: the uuid is the newest"),
     ],
 )
@@ -93,6 +150,11 @@ def test_a_clause_explains_a_rollback(request_text: str, clause: str, expected: 
     ("request_text", "text"),
     [
         (asked(4, 4, 4, 1, 0), "the uuid is not in it, or the start is below the purge seqno"),
+        (
+            asked(4, 0, 5, 1, 0),
+            "the uuid is not in it, or the start is below the purge seqno, or the server has not all of the snapshot, "
+            "so back to its start",
+        ),
         (asked(4, 3, 5, 1, 3), "the server has not all of the snapshot, so back to its start"),
         (asked(4, 4, 4, 1, 2), "the server's branch and the client's part at 2"),
     ],
@@ -123,3 +185,13 @@ def test_equal_rollbacks_are_one_and_are_counted() -> None:
 def test_a_loop_goes_on_over_connections_of_one_client() -> None:
     once = OPEN + asked(4, 4, 9, 1, 0)
     assert [len(each.requests) for each in rollbacks(ledger("CONNECT\n".join([once] * 4)))] == [4]
+
+
+def test_a_purge_is_told_where_the_log_begins_at_zero_too() -> None:
+    log = "TX get-failover-log{vb=5}\nRX get-failover-log-response{success, failover-log=0xfeed:0}\n"
+    purged = "the uuid is the newest of the log, so start 550 is below the purge seqno, which was not witnessed"
+    for seen in (
+        "",
+        "TX get-all-vb-seqnos\nHEX RX 81480000000000000000000a00000001" + 16 * "0" + "0005" + f"{900:016x}\n",
+    ):
+        assert explained(OPEN + seen + log + asked(550, 550, 550, 0xFEED, 0)) == [(1, "purge", 0, purged)]

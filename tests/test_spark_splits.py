@@ -220,7 +220,7 @@ def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tu
     hearing = Hearing()
     for each in testimonies:
         hearing.hear(each)
-    judging = hearing.close()
+    judging = hearing.close(alone=True)
     streams: list[tuple[Any, ...]] = [
         (s.connection.number, s.vbucket, s.opaque, s.size, s.high_seqno, s.counts) for s in judging.ledger.streams
     ]
@@ -247,16 +247,21 @@ def test_findings_of_samples_do_not_depend_on_splits() -> None:
         assert judged(split([path], 4_096)[0].testimonies) == expected, path.name
 
 
-def test_a_value_that_is_not_what_it_says_is_found_in_any_split(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("flags", "frames"), [(0x05, [3, 4, 6]), (0x45, [6]), (None, [5])])
+def test_a_value_that_is_not_what_it_says_is_found_in_any_split(
+    tmp_path: Path, flags: int | None, frames: list[int]
+) -> None:
     values = [(b"{}", 1), (b"{broken", 1), (b"no snappy", 2), (b"\x02\x04{}", 3), (b"\0\0\0\xff", 4), (bytes(4), 4)]
     talk = TcpTalk()
+    if flags is not None:
+        talk.send(0, encode("DCP_OPEN", {"flags": flags}, key=b"app"))
     for seqno, (value, datatype) in enumerate(values, 1):
         fields = {"by_seqno": seqno, "rev_seqno": 1}
         talk.send(1, encode("DCP_MUTATION", fields, layout="1", key=b"k", value=value, datatype=datatype))
     path = written(tmp_path / "odd.pcap", pcap(records(talk.fin().packets), nano=True))
     _, found = judged(split([path], MB)[0].testimonies)
     told = [frame for code, _, _, frame, _, _ in found if code == "DCP105"]
-    assert told == [2, 3, 5]
+    assert told == frames
 
 
 def test_testimonies_do_not_carry_documents(tmp_path: Path) -> None:

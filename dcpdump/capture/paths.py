@@ -48,7 +48,9 @@ def _named_by(path: str) -> list[str]:
 
 
 def _in_folder(folder: str) -> list[str]:
-    captures = sorted(name for name in _files_below(folder) if CAPTURE_NAME.search(name) or looks_like_capture(name))
+    # A file that its writer has only just made is empty, and no reason to refuse the others.
+    files = [name for name in _files_below(folder) if os.path.getsize(name)]
+    captures = sorted(name for name in files if CAPTURE_NAME.search(name) or looks_like_capture(name))
     if not captures:
         raise CaptureError("there is no capture in this folder", folder)
     return captures

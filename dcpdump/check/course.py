@@ -101,6 +101,7 @@ class Course:
         "told",
         "unacked",
         "vbucket",
+        "why",
     )  # fmt: skip
 
     def __init__(self, dialogue: "Dialogue", opaque: int, vbucket: int, sid: int) -> None:
@@ -110,6 +111,7 @@ class Course:
         self.late = False  #: its request or its grant was not witnessed
         self.lost = False  #: bytes of its connection were lost since
         self.stale = False  #: there has been no marker since the join or the loss
+        self.why = ""  #: other than those: why it is stale
         self.granted = True
         self.ended = False
         self.end_reason: int | None = None
@@ -193,6 +195,7 @@ class Course:
         """It hears that bytes of the connection were lost; ``sent``: of the direction that sends its items."""
         self.lost = True
         self.told.clear()
+        self.why = ""
         self.acks_due.clear()
         self.acks_early.clear()
         if sent:
@@ -203,10 +206,25 @@ class Course:
             self.keys.clear()
             self.pending_keys.clear()
 
+    def unclear(self, why: str) -> None:
+        """It hears that nobody can know how it goes on, up to the next marker."""
+        self.stale = True
+        self.why = why
+        self.calm = False
+
+    def fits(self, sight: Sight) -> bool:
+        """It says whether a message may be the next of it."""
+        seqno, marker = sight.seqno, self.marker
+        if seqno is None or not self.live:
+            return self.live
+        inside = self.oso or (marker is not None and marker.start <= seqno <= marker.end)
+        return inside and (self.oso or self.last is None or seqno > self.last)
+
     def begin(self, marker: Marker) -> None:
         """It takes a snapshot marker."""
         if self.stale:
             self.stale = False
+            self.why = ""
             self.last = self.previous = None
             self.ended = self.oso = self.cache = False
         else:
@@ -272,6 +290,7 @@ class Course:
         self.calm = begins and self.live
         if begins:
             self.stale = False
+            self.why = ""
             self.oso_high = 0
             self.data_since_marker = 0
         else:

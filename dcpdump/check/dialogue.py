@@ -70,15 +70,18 @@ class Dialogue:
         self.enabled_noop_at: int | None = None
         self.missed_noop_at = 0
         self.noop_answered = 0  #: number of the last NOOP that was answered
-        self.overdrawn: list[tuple[Sight, int, int]] = []  #: acknowledgements of more than was seen so far
+        self.overdue: set[tuple[int, int, int]] = set()  #: of those that wait: what was told of already
+        #: acknowledgements of more than was seen so far: how much, of how much, and when to look again
+        self.overdrawn: list[tuple[Sight, int, int, int]] = []
         self.ahead: list[tuple[Sight, Course, int]] = []  #: SEQNO_ACKs beyond what was seen so far
         self.noops: dict[int, tuple[Sight, int]] = {}  #: waiting, by opaque; and how often the other end had spoken
         self.noops_early: set[int] = set()  #: opaques of answers whose NOOP has not been seen
         self.noop_at: int | None = None
         self.last_ts: list[int | None] = [None, None]
         self.spoken = [0, 0]  #: frames of each direction
-        self.ts_ns: int | None = None
-        self.ended = False
+        self.ts_ns: int | None = None  #: the latest time at which it was watched
+        self.ended = False  #: the input is over
+        self.gone = False  #: and the connection was over before it
         self.client: int | None = None  #: the direction of the connection's very first frame, a HELLO or SASL
 
     # -- what was agreed --------------------------------------------------------------------------------
@@ -92,6 +95,11 @@ class Dialogue:
     def witnessed(self) -> bool:
         """Whether the connection was seen from its first frame on: that was the client's HELLO, or SASL."""
         return self.client is not None and not (self.lost[0] or self.lost[1])
+
+    @property
+    def heard_ns(self) -> int | None:
+        """The time of the last frame."""
+        return max((time for time in self.last_ts if time is not None), default=None)
 
     @property
     def is_open(self) -> bool:
@@ -131,16 +139,18 @@ class Dialogue:
 
     # -- learning ---------------------------------------------------------------------------------------
 
-    def lose(self, direction: int, length: int, number: int) -> None:
-        """It hears that bytes were lost before a frame, 0 being the end of the capture."""
+    def lose(self, direction: int, length: int, number: int, *, skipped: bool = False) -> None:
+        """It hears that bytes were lost before a frame, 0 being the end of the capture. ``skipped``: are no frames."""
         self.lost[direction] = True
         amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
-        self.why = f"{amount} were lost" + (f" before frame {number}" if number else " at the end")
+        place = f" before frame {number}" if number else " at the end"
+        self.why = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
         for course in self.courses.values():
             course.lose(sent=direction == self.source or self.source is None)
         self.requests.clear()
         self.hasty.clear()
         self.waiting.clear()
+        self.overdue.clear()
         self.unasked.clear()
         self.noops.clear()
         self.overdrawn.clear()
@@ -156,15 +166,21 @@ class Dialogue:
         if early is not None:
             return
         if len(self.waiting) >= MANY_REQUESTS:
-            del self.waiting[next(iter(self.waiting))]
+            self._forget(next(iter(self.waiting)))
+        self.overdue.discard(place)
         self.waiting[place] = kept(sight)
+
+    def _forget(self, place: tuple[int, int, int]) -> Sight | None:
+        """It does not wait for an answer any more."""
+        self.overdue.discard(place)
+        return self.waiting.pop(place, None)
 
     def answers(self, sight: Sight) -> Sight | None:
         """It takes a response, and gives what it answers."""
         place = (1 - sight.direction, sight.opcode, sight.opaque)
         if sight.opcode == STAT and sight.value_at > sight.key_at:
             return self.waiting.get(place)
-        asked = self.waiting.pop(place, None)
+        asked = self._forget(place)
         if asked is not None:
             key = (asked.direction, asked.opcode)
             self.answered_after[key] = max(self.answered_after.get(key, 0), asked.number)
@@ -250,8 +266,8 @@ class Dialogue:
 
     @property
     def controls_known(self) -> bool:
-        """Whether every control and its answer was witnessed."""
-        return not self.doubtful and not self.controls_answered
+        """Whether every control and its answer was witnessed: where that to DCP_OPEN was not, nor may others be."""
+        return self.is_open and not self.doubtful and not self.controls_answered
 
     def learn_request(self, sight: Sight) -> None:
         """It takes a stream request, which waits for its answer."""
@@ -262,7 +278,7 @@ class Dialogue:
         course = self.courses.get(sight.opaque)
         if course is not None and course.late and course.request is None and course.live:
             course.request = request  # captured out of order: its answer came first
-            self.waiting.pop((sight.direction, sight.opcode, sight.opaque), None)
+            self._forget((sight.direction, sight.opcode, sight.opaque))
             return
         if len(self.requests) >= MANY_REQUESTS:
             del self.requests[next(iter(self.requests))]
@@ -312,6 +328,8 @@ class Dialogue:
         other = self.courses.get(sight.opaque)
         if other is not None and other.live and not other.closed and other.vbucket != vbucket:
             self.shared.add(sight.opaque)
+        if other is not None and other.late and other.live and other.vbucket == vbucket and other.marker is not None:
+            course.begin(other.marker)  # it came before its grant, which was told
         self.courses[sight.opaque] = course
         return course
 
@@ -321,7 +339,9 @@ class Dialogue:
         course.late = course.stale = True
         course.filtered = None
         self.courses[sight.opaque] = course
-        self.places[sight.word, sight.stream_id] = course
+        known = self.places.get((sight.word, sight.stream_id))
+        if known is None or known.late or not known.live:  # it may be one that was closed before, and trails in
+            self.places[sight.word, sight.stream_id] = course
         if self.source is None:
             self.source = sight.direction
         return course

@@ -29,16 +29,17 @@ class Judging:
         for step in self._feed.steps(parts):
             self._learn(step)
 
-    def close(self, last_ns: int | None) -> None:
-        """It ends the input, whose last packet is of that time."""
+    def close(self, last_ns: int | None, *, alone: bool) -> None:
+        """It ends the input, whose last packet is of that time. ``alone``: it is one capture."""
         for sight in self._feed.rest():
             self._learn(sight)
         if self._referee is not None:
             for ends, gap in self._feed.losses:
                 self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
-            for finding in self._referee.close():
-                self.fold.add(finding)
         self._feed.close(None, last_ns)
+        if self._referee is not None:
+            for finding in self._referee.close(self.ledger.watched(alone=alone)):
+                self.fold.add(finding)
 
     def _learn(self, step: Sight | Burst) -> None:
         if isinstance(step, Burst):

@@ -43,8 +43,9 @@ MARKED = 0x20C  #: a document with a datatype
 DISORDERED = 0x20D  #: an item in an out-of-order snapshot
 COUNTED = 0x20E  #: a message of a stream on a connection with flow control
 PACKED = 0x20F  #: a document with a datatype that is more than JSON
-EVENTS = 0x210
 PUSH = 0x209  #: a message with one of the server's own opcodes
+SKIPPED = 0x210  #: a frame before which captured bytes are that are none
+EVENTS = 0x211
 
 
 class Scope(Enum):

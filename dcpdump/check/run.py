@@ -5,8 +5,9 @@ becomes "unknown"; where one of its suspensions is in force, it is not said at a
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from dcpdump.check.course import ACTIVE, Course, kept
 from dcpdump.check.dialogue import (
@@ -54,6 +55,7 @@ from dcpdump.check.rule import (
     PUSH,
     RESPONSE,
     SILENCE,
+    SKIPPED,
     STRAY,
     STREAM_DONE,
     SUSPENSIONS,
@@ -69,6 +71,7 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
 from dcpdump.streams.burst import Burst, Close
+from dcpdump.streams.ledger import Watched
 from dcpdump.streams.sight import Sight
 
 #: Frames between two looks at what waits on the connection at hand.
@@ -111,7 +114,12 @@ class Referee:
         if dialogue is None:
             dialogue = self._dialogues[sight.connection] = Dialogue(sight.connection, self.names)
             self._nowhere[sight.connection] = Course(dialogue, 0, -1, 0)
-        if sight.gap_before:
+        if sight.skipped:
+            if dialogue.spoken[sight.direction]:
+                self._ask(SKIPPED, sight, dialogue, self._nowhere[sight.connection])
+            sight = sight._replace(skipped=False)
+            self._lose(dialogue, sight.direction, sight.gap_before, sight.number, skipped=True)
+        elif sight.gap_before:
             self._lose(dialogue, sight.direction, sight.gap_before, sight.number)
         if self._probation:
             self._found += self._probation.pop((dialogue.number, sight.direction), ())
@@ -144,6 +152,9 @@ class Referee:
             course = dialogue.courses.get(sight.opaque)
             if course is None or not course.calm or course.vbucket != sight.word or course.sid != sight.stream_id:
                 course = self._doubted(sight, dialogue, course)
+                if course is None:
+                    dialogue.wire += sight.length
+                    return self._taken()
             if opcode == MARKER:
                 dialogue.marker = marker_of(sight)
             for rule, judge in self._on[opcode]:
@@ -194,10 +205,15 @@ class Referee:
         if dialogue is not None:
             self._lose(dialogue, direction, length, 0)
 
-    def close(self) -> list[Finding]:
-        """It ends the input."""
+    def close(self, watched: Mapping[int, Watched] = MappingProxyType({})) -> list[Finding]:
+        """It ends the input. ``watched`` says until when connections were; others were until their last frame."""
         for dialogue in self._dialogues.values():
             dialogue.ended = True
+            until = watched.get(dialogue.number)
+            if until is not None:
+                dialogue.gone = until.gone
+                if until.ts_ns is not None and dialogue.ts_ns is not None:
+                    dialogue.ts_ns = max(dialogue.ts_ns, until.ts_ns)
             nowhere = self._nowhere[dialogue.number]
             self.partly += dialogue.doubtful
             for course in list(dialogue.courses.values()):
@@ -217,9 +233,9 @@ class Referee:
 
     # -- probation --------------------------------------------------------------------------------------
 
-    def _lose(self, dialogue: Dialogue, direction: int, length: int, number: int) -> None:
+    def _lose(self, dialogue: Dialogue, direction: int, length: int, number: int, *, skipped: bool = False) -> None:
         """It tells of lost bytes; what was found while they were missing unnoticed is no verdict any more."""
-        dialogue.lose(direction, length, number)
+        dialogue.lose(direction, length, number, skipped=skipped)
         for finding in self._probation.pop((dialogue.number, direction), ()):
             self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=dialogue.why))
 
@@ -285,7 +301,7 @@ class Referee:
                 return ""
         elif not course.doubtful:
             return ""
-        return dialogue.why if course.lost else SUSPENSIONS["m"]
+        return course.why or (dialogue.why if course.lost else SUSPENSIONS["m"])
 
     def _done(self, sight: Sight, dialogue: Dialogue, course: Course) -> None:
         """A stream is over."""
@@ -295,8 +311,8 @@ class Referee:
 
     # -- messages of a stream ---------------------------------------------------------------------------
 
-    def _doubted(self, sight: Sight, dialogue: Dialogue, course: Course | None) -> Course:
-        """It finds the stream of a message that is not simply the next of one."""
+    def _doubted(self, sight: Sight, dialogue: Dialogue, course: Course | None) -> Course | None:
+        """It finds the stream of a message that is not simply the next of one; None where it may be of several."""
         if sight.opaque in dialogue.shared:
             course = dialogue.places.get((sight.word, sight.stream_id), course)
         if course is not None and course.vbucket < 0:  # granted, and its request not seen
@@ -307,15 +323,26 @@ class Referee:
             course.sid = sight.stream_id
         if course is None or course.vbucket != sight.word or course.sid != sight.stream_id:
             self._ask(STRAY, sight, dialogue, course or self._nowhere[sight.connection])
-            known = dialogue.places.get((sight.word, sight.stream_id))
+            if course is None or course.vbucket != sight.word:
+                course = self._meant(sight, dialogue, course)
             if course is None:
-                course = known
-            if course is None:
-                course = dialogue.late_course(sight)
-                self.streams += 1
+                return None
         if not course.calm and (sight.opcode not in (MARKER, OSO) or not course.live):
             self._ask(OUTSIDE, sight, dialogue, course)
+            if course.ended and not course.stale:
+                return None  # that was told; it is no news of what the stream was
         return course
+
+    def _meant(self, sight: Sight, dialogue: Dialogue, course: Course | None) -> Course | None:
+        """It finds the stream of a message whose opaque is of no stream, or (``course``) of another vbucket's.
+
+        That was told already: no stream is to be blamed for it once more. None: it fits none.
+        """
+        known = dialogue.places.get((sight.word, sight.stream_id))
+        if (known is None and course is None) or dialogue.doubtful:
+            self.streams += 1
+            return dialogue.late_course(sight)
+        return next((each for each in (known, course) if each is not None and each.fits(sight)), None)
 
     def _learn(self, sight: Sight, dialogue: Dialogue, course: Course) -> None:
         course.last_number, course.last_ts = sight.number, sight.ts_ns
@@ -328,7 +355,9 @@ class Referee:
         dialogue.counted_at = sight.ts_ns
         if opcode == MARKER:
             marker = dialogue.marker
-            if marker is not None:
+            if marker is None:
+                course.unclear(f"the snapshot marker of frame {sight.number} could not be read")
+            else:
                 course.begin(marker)
                 if course.prepares:
                     course.complete(sight.get("high_completed_seqno") or 0)

@@ -8,15 +8,15 @@ from typing import Any
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.workers import Workers
 from dcpdump.columnar.block import Block
+from dcpdump.columnar.chosen import record_of, wanted_rows
 from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.filter import masks
 from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part
 from dcpdump.dissect import Dissector
-from dcpdump.filter.clauses import with_problems
 from dcpdump.net.limits import Limits
-from dcpdump.render.bulk import Bulk, record_of, wanted_rows
+from dcpdump.render.bulk import Bulk
 
 #: Input of less than this is done in one process: starting others would take longer.
 FORK_BYTES = 24 * 1024 * 1024
@@ -31,8 +31,7 @@ class BulkReading(Reading):
         super().__init__(*arguments, **options)
         self._bulk = Bulk(self._form, self._view)
         chosen = self._chosen
-        problems = with_problems in chosen.filter.clauses
-        self._masks = masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems)
+        self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
         size = sum(os.path.getsize(capture.name) for capture in self._captures if capture.rereadable)
         self._workers: Workers[tuple[Part, list[int]]] = Workers(
             jobs if size >= FORK_BYTES else 1, self._made, packed, unpacked
@@ -72,7 +71,7 @@ class BulkReading(Reading):
 
     def _meet(self, block: Block) -> None:
         """It hears of a block before it is read; the first tells the selection when the capture begins."""
-        self._chosen.begin(block.where(0).ts_ns)
+        self._chosen.begin(block.begins_ns)
 
     def _write(self, parts: list[Part]) -> bool:
         """It writes the rows that are wanted; true when there are enough."""

@@ -16,6 +16,7 @@ from dcpdump.cli.notes import note
 from dcpdump.cli.options import Size, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
+from dcpdump.columnar.filter import masks
 from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT
 from dcpdump.share.carving import Carving
@@ -44,7 +45,8 @@ def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: 
             raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
     limits = replace(DEFAULT, memory=memory)
     with Sink(out, force=force, inputs=paths) as sink:
-        carving = Carving(inputs, chosen.accepts, chosen.count, chosen.begin, limits)
+        wanted = masks(chosen.texts, chosen.filter, window=chosen.window)
+        carving = Carving(inputs, wanted, chosen.count, chosen.begin, limits)
         carving.survey()
         if not carving.dissector.tally.frames:
             what, hint = nothing_found(carving.dissector)
@@ -74,7 +76,7 @@ def _pieces(carving: Carving, paths: Sequence[str]) -> Iterator[bytes]:
     begun = False
     for packet in timeline(list(transcripts.values())):
         said = remarks[packet.file].of(packet, transcripts[packet.file].taken())
-        if choice.of(packet) is None:
+        if not choice.takes(packet):
             continue
         piece = writer.packet(packet, said.interface, said.comments)
         yield piece if begun else writer.header() + piece

@@ -146,7 +146,7 @@ class Checking(LedgerReading):
             return
         for ends, gap in self._feed.losses:
             self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
-        self._keep(self._referee.close())
+        self._keep(self._referee.close(self.ledger.watched(alone=len(files) == 1)))
         found = self._fold.findings()
         if self._form == "ndjson":
             for row in report.objects(found):

@@ -54,10 +54,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
 
 
 def _shown(explained: Annotated, shown: Display) -> Annotated:
-    suggestion = explained.suggestion
-    if suggestion is not None:
-        suggestion = Suggestion(suggestion.edits, shown.shown(suggestion.record))
-    return Annotated(shown.shown(explained.record), suggestion)
+    return Annotated(shown.shown(explained.record), explained.suggestion)
 
 
 def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
@@ -78,7 +75,7 @@ def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
 def _json(explained: Annotated, shown: Display) -> str:
     row = as_json(explained.record, value_bytes=shown.value_bytes)
     if explained.suggestion is not None:
-        row["suggestion"] = {
+        suggestion: dict[str, Any] = {
             "edits": [
                 {
                     "field": edit.label,
@@ -88,9 +85,11 @@ def _json(explained: Annotated, shown: Display) -> str:
                     "to": edit.after,
                 }
                 for edit in explained.suggestion.edits
-            ],
-            "frame": as_json(explained.suggestion.record, value_bytes=shown.value_bytes),
+            ]
         }
+        if shown.redactor is None:
+            suggestion["frame"] = as_json(explained.suggestion.record, value_bytes=shown.value_bytes)
+        row["suggestion"] = suggestion
     return ndjson.dump(row) + "\n"
 
 
@@ -98,6 +97,9 @@ def _suggestion(suggestion: Suggestion, shown: Display, view: View) -> str:
     count = len(suggestion.edits)
     head = [Line(Kind.HINT, f"Consistent with {count} edit{'s' if count > 1 else ''}:")]
     head += [Line(Kind.HINT, f"  {edit}") for edit in suggestion.edits]
-    head.append(Line(Kind.HINT, "which reads:"))
+    if shown.redactor is None:
+        head.append(Line(Kind.HINT, "which reads:"))
     text = "".join(f"{view.palette.paint(line)}\n" for line in head)
+    if shown.redactor is not None:  # if it is not what was meant, bytes of a key would stand as numbers
+        return text
     return text + OUTPUTS[shown.format].write(suggestion.record, view)

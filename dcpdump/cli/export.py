@@ -14,7 +14,6 @@ from dcpdump.cli.options import Display, Selection, Size, display, display_optio
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import status_of, summarise
 from dcpdump.cli.tables import TableNames, need_pyarrow
-from dcpdump.filter.clauses import with_problems
 from dcpdump.net.limits import DEFAULT, Limits
 
 if TYPE_CHECKING:
@@ -112,9 +111,8 @@ class Exporting:
         self._beside = beside
         self._wanted = tables
         self._dissection = Watching(limits, show_secrets=shown.show_secrets)
-        problems = with_problems in chosen.filter.clauses
         self._table = FrameTable(
-            masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems),
+            masks(chosen.texts, chosen.filter, window=chosen.window),
             shown.value_bytes,
             count=chosen.count,
             show_secrets=shown.show_secrets,
@@ -195,7 +193,7 @@ class Exporting:
             return
         from dcpdump.tables import verdicts
 
-        self._judging.close(self._last_ns)
+        self._judging.close(self._last_ns, alone=len(self._captures) == 1)
         ledger, redactor = self._judging.ledger, self._shown.redactor
         if redactor is not None:
             from dcpdump.streams.hide import hide

@@ -9,11 +9,11 @@ from dcpdump.capture import Capture, expand, open_capture
 from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.columnar.chosen import record_of
 from dcpdump.columnar.part import BLANK, Part
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record
 from dcpdump.render import history as rows
-from dcpdump.render.bulk import record_of
 from dcpdump.spec import find
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.sight import OWN_SEQNO, Sight

@@ -11,7 +11,7 @@ import click
 
 from dcpdump.capture import Capture
 from dcpdump.cli.analysis import Analysis
-from dcpdump.cli.options import Display, Selection
+from dcpdump.cli.options import Display, Selection, clause_option
 from dcpdump.cli.sink import Sink
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.part import BLANK, Part
@@ -82,10 +82,10 @@ def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
         text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, or +30s from the start."
         command = click.option("--since", metavar="TIME", help=text)(command)
         for name, _, metavar, about in reversed(_PLACES):
-            command = click.option(f"--{name}", metavar=metavar, help=about)(command)
+            command = clause_option(name, metavar, about)(command)
         if streams:
-            command = click.option("--stream-id", metavar="NUMBERS", help="DCP stream ids.")(command)
-            command = click.option("--vbucket", metavar="RANGES", help="vBuckets: 7 · 0-63,512.")(command)
+            command = clause_option("stream-id", "NUMBERS", "DCP stream ids.")(command)
+            command = clause_option("vbucket", "RANGES", "vBuckets: 7 · 0-63,512.")(command)
         return command
 
     return add

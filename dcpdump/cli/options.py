@@ -11,6 +11,7 @@ import click
 
 from dcpdump.cli.notes import note
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
+from dcpdump.filter.ranges import BETWEEN
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.redact import Redactor
 
@@ -96,11 +97,19 @@ def selection_options(*, captures: bool) -> Callable[[Command], Command]:
             "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
         )(command)
         for name, _, metavar, text in reversed(rows):
-            kind: Any = click.Choice(["request", "response"]) if name == "kind" else str
-            command = click.option(f"--{name}", metavar=metavar, help=text, type=kind)(command)
+            command = clause_option(name, metavar, text)(command)
         return command
 
     return add
+
+
+def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
+    """It makes an option that chooses; given several times, its values add up, as those of a list do."""
+
+    def join(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+        return BETWEEN.join(values) if values else None
+
+    return click.option(f"--{name}", metavar=metavar, help=text, multiple=True, callback=join)
 
 
 def selection(options: dict[str, Any]) -> Selection:

@@ -16,7 +16,6 @@ from dcpdump.cli.options import Display, Selection, Size, display, display_optio
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 from dcpdump.escape import safe
-from dcpdump.filter.clauses import with_problems
 
 if TYPE_CHECKING:
     from dcpdump.spark.choice import Choice
@@ -247,9 +246,8 @@ def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "C
     from dcpdump.columnar.filter import masks
     from dcpdump.spark.choice import Choice
 
-    problems = with_problems in chosen.filter.clauses
     return Choice(
-        masks(chosen.texts, chosen.filter, window=chosen.window, problems=problems),
+        masks(chosen.texts, chosen.filter, window=chosen.window),
         shown.value_bytes,
         shown.show_secrets,
         shown.redactor,

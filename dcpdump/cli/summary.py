@@ -122,12 +122,13 @@ def _counted(count: int, noun: str) -> str:
 def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
     """It tells, file by file, what of the input could not be read."""
     for capture in captures:
+        where = f"{safe(capture.name)}: " if len(captures) > 1 else ""
         for damage in capture.damage:
-            yield f"dcpdump: warning: {safe(str(damage))}"
+            yield f"dcpdump: warning: {where}{safe(str(damage))}"
         for text in capture.warnings:
-            yield f"dcpdump: warning: {safe(text)}"
+            yield f"dcpdump: warning: {where}{safe(text)}"
         for text in capture.notes:
-            yield f"dcpdump: note: {safe(text)}"
+            yield f"dcpdump: note: {where}{safe(text)}"
         if capture.drops:
             yield f"dcpdump: note: {safe(capture.name)}: {capture.drops:,} packets were dropped while capturing"
 

@@ -216,7 +216,7 @@ def _peer(each: Connection, pace: Pace, redactor: Redactor | None) -> Peer:
     src, dst, name = each.src, each.dst, each.name
     if redactor is not None:
         src, dst = hidden_end(src, redactor), hidden_end(dst, redactor)
-        name = None if name is None else redactor.text(name, Holds.META)
+        name = None if name is None else redactor.text(name, Holds.BUCKET)
     served = each.server if each.server is not None else each.feeder
     client, server = (dst, src) if served == 0 else (src, dst)
     return Peer(each, pace, name or client, server, src, dst, name)

@@ -184,7 +184,8 @@ class _Exchange:
             ]
             if loaded:
                 self._bring(self._runs.place(way.key), loaded, pieces)
-            self._runs.advance(FlowRun(way.key, pieces, times, None if acked is None else int(facts.ack[acked])))
+            ack = None if acked is None else int(facts.ack[acked])
+            self._runs.advance(FlowRun(way.key, loaded, pieces, times, ack))
             self.last = max(self.last, way.rows[stop - 1])
             way.at, way.load = stop, load
 

@@ -86,6 +86,12 @@ class Origins:
             list(files),
         )
 
+    @property
+    def begins_ns(self) -> int | None:
+        """The time of the first packet that has one."""
+        known = self.ts_ns[self.ts_ns != NO_TIME][:1].tolist()
+        return known[0] if known else None
+
     def where(self, index: int) -> Where:
         """It says where a packet was found."""
         ts = int(self.ts_ns[index])

@@ -24,11 +24,8 @@ from dcpdump.spec import find
 from dcpdump.spec.field import Bits, Choice, Field
 from dcpdump.spec.names import DATATYPE
 from dcpdump.wire.decode import decode
-from dcpdump.wire.frame import magic_of
 from dcpdump.wire.value import interpret
 
-_RESPONSE = np.array([magic_of(value).response for value in range(256)])
-_SERVER = np.array([magic_of(value).server for value in range(256)])
 #: Columns that every frame has, whoever decoded it.
 _COMMON = frozenset(
     "frame packet file ts time_ns connection direction src dst offset length gap_before magic kind opcode name "
@@ -163,9 +160,9 @@ class FrameTable:
         times = part.ts_ns[rows][timed]
         columns.numbers("time_ns", timed, times)
         columns.moments("ts", timed, times // 1000)
-        columns.words("kind", everywhere, ["request", "response"], _RESPONSE[header.magic[rows]].astype(np.int64))
+        columns.words("kind", everywhere, ["request", "response"], header.response[rows].astype(np.int64))
         for server in (False, True):
-            mine = np.flatnonzero(_SERVER[header.magic[rows]] == server)
+            mine = np.flatnonzero(header.server[rows] == server)
             met, _, which = distinct(header.opcode[rows[mine]])
             columns.words("name", mine, [find(opcode, server=server).name for opcode in met.tolist()], which)
         typed = np.flatnonzero(header.datatype[rows])

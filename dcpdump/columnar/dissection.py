@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.columnar.assembly import Brought, assemble, chained
-from dcpdump.columnar.block import NO_TIME, Block, Origins
-from dcpdump.columnar.later import Later
-from dcpdump.columnar.memory import Planned
+from dcpdump.columnar.block import Block, Origins
+from dcpdump.columnar.heard import hear
 from dcpdump.columnar.part import Ends, Part
 from dcpdump.columnar.pending import Cutting, Pending
 from dcpdump.columnar.plan import Array
@@ -26,9 +25,8 @@ from dcpdump.net.connections import Delivery
 from dcpdump.net.event import Bytes, Gap
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
-from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.session import Asked, Session
+from dcpdump.wire.session import Session
 from dcpdump.wire.split import Cut, FrameSplitter
 
 #: Fewer packets, or pieces of what they brought, are not worth doing at once.
@@ -59,7 +57,7 @@ class Dissection(Dissector):
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
         super().__init__(limits, show_secrets=show_secrets)
-        self._runs = RunConnections(replace(limits, memory=self._limit))
+        self._runs = self._connect(replace(limits, memory=self._limit))
         self._connections = self._runs
         self.balance = self._runs.counts
         self._limits = limits
@@ -216,6 +214,10 @@ class Dissection(Dissector):
         self._pending.add_run(origins, cuttings)
         self._unweighed += sum(region.stop - region.start for _, region in regions)
 
+    def _connect(self, limits: Limits) -> RunConnections:
+        """It gives what keeps the connections."""
+        return RunConnections(limits)
+
     # -- what the Dissector calls -----------------------------------------------------------------------
 
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
@@ -264,62 +266,9 @@ class Dissection(Dissector):
         pending, self._pending = self._pending, Pending(self.tally.frames + 1)
         talkers, self._talkers = self._talkers, {}
         part = pending.part()
-        self._understand(part, talkers)
+        planned = hear(part, talkers, self._record, show_secrets=self._show_secrets)  # which counts the others
+        self.tally.dcp_frames += planned
         self._parts.append(part)
-
-    def _understand(self, part: Part, talkers: dict[int, _Conversation]) -> None:
-        """It goes through a part connection by connection: what no plan took frame by frame, the rest at once."""
-        planned = Planned(part)
-        overheard = _overheard(part)
-        self.tally.dcp_frames += planned.dcp
-        owners = np.array([ends.connection for ends in part.places])[part.place]
-        for number, conversation in talkers.items():
-            rows = np.flatnonzero(owners == number) if len(talkers) > 1 else np.arange(len(part))
-            session = conversation.session
-            if not isinstance(session, RunSession):
-                raise TypeError("a connection without a session for runs")
-            begin = 0
-            for at in np.flatnonzero(~planned.mask[rows]).tolist():
-                row = int(rows[at])
-                if overheard[row]:
-                    self._overhear(session, conversation, part, row)
-                    continue
-                raw = part.raw(row)
-                if session.heeds(raw.header):
-                    planned.remember(session, rows[begin:at])
-                    begin = at
-                direction = part.places[part.place[row]].direction
-                part.records[row] = self._record(conversation, direction, raw, part.first + row)
-            planned.remember(session, rows[begin:])
-
-    def _overhear(self, session: RunSession, conversation: _Conversation, part: Part, row: int) -> None:
-        """It remembers a frame that is no concern of DCP by its header; decoding it can wait."""
-        header, number = part.header, part.first + row
-        opcode, word = int(header.opcode[row]), int(header.word[row])
-        ends, ts = part.places[part.place[row]], int(part.ts_ns[row])
-        asked = None
-        if not _RESPONSE[header.magic[row]]:
-            asked = Asked(number, None if ts == NO_TIME else ts, word)
-        request = session.overhear(ends.direction, opcode, int(header.opaque[row]), asked)
-        vbucket = word if asked else request.vbucket if request else None
-        src, dst = conversation.ends[ends.direction]
-        place = ends.connection, ends.direction, src, dst
-        part.records[row] = Later(number, vbucket, request, *place, self._show_secrets)
-
-
-#: Messages that change nothing of what is known of a connection: only their names are known.
-_NEIGHBOUR = np.array([not (find(op).known or find(op).secret or find(op).name == UNKNOWN_NAME) for op in range(256)])
-_PLAIN_MAGIC = np.isin(np.arange(256), (0x80, 0x81, 0x18))
-_RESPONSE = np.isin(np.arange(256), (0x81, 0x18))
-
-
-def _overheard(part: Part) -> Array:
-    """It says which frames are whole, sound, and no concern of DCP."""
-    header = part.header
-    found: Array = _NEIGHBOUR[header.opcode] & _PLAIN_MAGIC[header.magic] & (header.datatype <= 7)
-    found &= (header.value >= 0) & (part.weak == 0)
-    found[list(part.odd)] = False
-    return found
 
 
 class _Streams:

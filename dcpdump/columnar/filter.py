@@ -57,7 +57,7 @@ class Masks:
         keep = np.ones(len(part), bool)
         for mask in self.any_frame:
             keep &= mask(part)
-        keep |= _SERVER[part.header.magic]  # their opcodes are a space of their own
+        keep |= part.header.server  # their opcodes are a space of their own
         keep[list(part.odd)] = True  # of those not even the header may be there
         found: list[int] = rows[keep[rows]].tolist()
         return found
@@ -87,9 +87,7 @@ class Masks:
         return np.array([self.key(Record(0, BLANK, Meaning(key=key), None)) for key in keys], bool)
 
 
-def masks(
-    texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None, problems: bool = False
-) -> Masks:
+def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None) -> Masks:
     """It reads the texts of options, by their names, which ``whole`` was made of too."""
     header = tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts)
     return Masks(
@@ -102,7 +100,7 @@ def masks(
         parse_instant("--since", texts["since"]) if "since" in texts else None,
         parse_instant("--until", texts["until"]) if "until" in texts else None,
         window,
-        problems,
+        clauses.with_problems in whole.clauses,
     )
 
 
@@ -118,7 +116,8 @@ def _vbucket(text: str) -> HeaderMask:
 
 
 def _kind(text: str) -> HeaderMask:
-    return lambda part: np.full(len(part), text == "request")
+    requests = "request" in clauses.parse_kinds(text)
+    return lambda part: np.full(len(part), requests)
 
 
 def _status(text: str) -> HeaderMask:
@@ -163,7 +162,6 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
 
 
 _OF_ANY_FRAME = frozenset({"opcode", "opaque", "connection", "host", "port"})
-_SERVER = np.isin(np.arange(256), (0x82, 0x83))
 
 
 def _inside(ranges: Ranges, numbers: Array) -> Array:

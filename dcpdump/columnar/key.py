@@ -1,13 +1,38 @@
-"""Keys in columns: the collection ids that many keys start with."""
+"""Keys in columns: where they lie, and the collection ids that many of them start with."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from dcpdump.columnar.part import YES, Part
 from dcpdump.columnar.plan import Array
+from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.value import RESERVED_IDS
 
 _LONGEST = 5  #: bytes of a 32-bit id
+
+
+class Keys(NamedTuple):
+    """The keys of some frames of a part: their places in its bytes, without ids, and those."""
+
+    start: Array
+    end: Array
+    collection: Array
+    split: Array  #: whether there is a collection id
+    sound: Array  #: and it is one that a data key has; True where there is none
+
+
+def keys_of(part: Part, rows: Array) -> Keys:
+    """It finds the keys of planned frames. Where one is not sound, its frame is to be decoded to be understood."""
+    keyed = np.zeros(len(part), bool)
+    for group in part.groups:
+        keyed[group.rows] = group.plan.message.collection_key
+    header = part.header
+    length = header.key[rows]
+    start = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+    split = keyed[rows] & (length > 0) & (part.collections[rows] == YES)
+    found = prefixes(part.view, start, np.where(split, length, 0))
+    return Keys(start + found.size, start + length, found.collection, split, found.sound | ~split)
 
 
 class Prefixes(NamedTuple):

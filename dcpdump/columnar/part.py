@@ -102,6 +102,14 @@ class Part:
         return np.frombuffer(self.data, np.uint8)
 
     @property
+    def end(self) -> Array:
+        """Where in its direction each frame ends, as far as it is there."""
+        ends: Array = self.offset + self.length
+        for row, raw in self.odd.items():
+            ends[row] = raw.offset + len(raw.data)
+        return ends
+
+    @property
     def stream_id(self) -> Array:
         """What stands where the only framing extra of a planned frame has its stream id. Elsewhere: nonsense."""
         at = np.minimum(self.start + HEADER_LENGTH + 1, max(0, len(self.data) - 2))

@@ -125,7 +125,7 @@ def plans() -> dict[tuple[int, int], tuple[Plan, ...]]:
             continue
         for length in {layout.extras_length for layout in message.request}:
             layouts = [layout for layout in message.request if layout.extras_length == length]
-            if all(map(_fixed, layouts)):
+            if all(_fixed(layout) and not layout.old for layout in layouts):
                 found[message.opcode, length] = tuple(_plan(message, layout) for layout in layouts)
     return found
 
@@ -142,6 +142,15 @@ def _planned() -> Array:
     table = np.zeros((256, 256), bool)
     for place in plans():
         table[place] = True
+    return table
+
+
+@cache
+def _datatypes() -> Array:
+    """By opcode: the highest datatype that there are plans for."""
+    table = np.zeros(256, np.uint8)
+    for opcode, message in MESSAGES.items():
+        table[opcode] = 7 if message.document else 0
     return table
 
 
@@ -164,6 +173,18 @@ class Headers:
     def value(self) -> Array:
         """The bytes that each header leaves for the value; negative where lengths contradict each other."""
         return self.body - self.framing - self.extras - self.key
+
+    @property
+    def response(self) -> Array:
+        """Which frames are responses, by their magic."""
+        found: Array = _RESPONSE[self.magic]
+        return found
+
+    @property
+    def server(self) -> Array:
+        """Which frames have the magic of the server's own requests and their answers: opcodes of another space."""
+        found: Array = _SERVER[self.magic]
+        return found
 
     @classmethod
     def joined(cls, parts: "Sequence[Headers]") -> "Headers":
@@ -199,6 +220,8 @@ def _table(*values: int) -> Array:
 
 _FLEXIBLE = _table(0x08, 0x18)
 _MAGICS = _table(0x80, 0x81, 0x08, 0x18, 0x82, 0x83)
+_RESPONSE = _table(0x81, 0x18, 0x83)
+_SERVER = _table(0x82, 0x83)
 _REQUESTS = _table(0x80, FLEXIBLE)
 
 
@@ -232,7 +255,7 @@ def _native(column: Array) -> Array:
 def place(data: Array, starts: Array, whole: Array, header: Headers) -> list[Group]:
     """It finds the frames that plans take, among those that are ``whole``; the others are in no group."""
     ok = whole & _REQUESTS[header.magic] & _planned()[header.opcode, header.extras]
-    ok &= (header.datatype <= 7) & (header.value >= 0)
+    ok &= (header.datatype <= _datatypes()[header.opcode]) & (header.value >= 0)
     flexible = np.flatnonzero(ok & (header.magic == FLEXIBLE))
     if len(flexible):
         ok[flexible] = _framing_is_plain(data, starts[flexible], header, flexible)

@@ -50,11 +50,12 @@ class Place(NamedTuple):
 
 
 class FlowRun(NamedTuple):
-    """What one flow brought: the pieces, when each of them came, and what was acknowledged last."""
+    """What one flow brought: the pieces, which packets of a block had them, and what was acknowledged last."""
 
     key: bytes
+    rows: list[int]
     pieces: list[bytes | memoryview]
-    times: list[int | None]
+    times: list[int | None]  #: when each of them came
     ack: int | None
 
 

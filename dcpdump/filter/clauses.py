@@ -3,13 +3,16 @@
 import re
 from collections.abc import Callable
 from fnmatch import translate
+from functools import cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.names import named_opcodes, named_statuses
-from dcpdump.filter.ranges import Ranges, parse_ranges, words
+from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
 from dcpdump.record import Record, seqno_range, seqnos
 
 Clause = Callable[[Record], bool]
+_KINDS = {"request", "response"}
 
 
 def by_opcode(text: str) -> Clause:
@@ -45,7 +48,18 @@ def by_seqno(text: str) -> Clause:
 
 def by_kind(text: str) -> Clause:
     """``request`` or ``response``."""
-    return lambda record: record.frame.magic.kind == text
+    kinds = parse_kinds(text)
+    return lambda record: record.frame.magic.kind in kinds
+
+
+def parse_kinds(text: str) -> set[str]:
+    """It reads ``--kind``: the kinds wanted."""
+    given = words("--kind", text)
+    for word, _ in given:
+        if word not in _KINDS:
+            raise FilterError(f"--kind: {word!r} is no kind", hint="--kind request, or --kind response")
+    wanted = {word for word, negated in given if not negated} or _KINDS
+    return wanted - {word for word, negated in given if negated}
 
 
 def by_status(text: str) -> Clause:
@@ -60,24 +74,32 @@ def by_status(text: str) -> Clause:
 
 
 def by_key(text: str) -> Clause:
-    """A glob (``user::*``) or ``/regular expression/`` over the key without its collection prefix."""
-    negated = text.startswith("!")
-    pattern = text[1:] if negated else text
-    try:
-        if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
-            search = re.compile(pattern[1:-1].encode()).search
-        else:
-            search = re.compile(translate(pattern).encode()).match
-    except re.error as error:
-        raise FilterError(f"--key: {pattern!r} is no regular expression: {error}") from error
+    """A glob (``user::*``) or ``/regular expression/`` over the key without its collection prefix; several: any."""
+    patterns = text.split(BETWEEN)
+    wanted = [_searching(pattern) for pattern in patterns if not pattern.startswith("!")]
+    excluded = [_searching(pattern[1:]) for pattern in patterns if pattern.startswith("!")]
+
+    def matches(key: bytes) -> bool:
+        return not wanted or any(search(key) is not None for search in wanted)
 
     def accepts(record: Record) -> bool:
         keys = [item.key for item in record.meaning.items]
         if record.meaning.key is not None:
             keys.append(record.meaning.key)
-        return bool(keys) and any(search(key) is not None for key in keys) is not negated
+        if any(search(key) is not None for search in excluded for key in keys):
+            return False
+        return any(map(matches, keys))
 
     return accepts
+
+
+def _searching(pattern: str) -> Callable[[bytes], re.Match[bytes] | None]:
+    try:
+        if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
+            return re.compile(pattern[1:-1].encode()).search
+        return re.compile(translate(pattern).encode()).match
+    except re.error as error:
+        raise FilterError(f"--key: {pattern!r} is no regular expression: {error}") from error
 
 
 def by_collection(text: str) -> Clause:
@@ -119,16 +141,34 @@ def by_connection(text: str) -> Clause:
 
 
 def by_host(text: str) -> Clause:
-    """Frames from or to these addresses."""
-    hosts_given = words("--host", text)
-    wanted = {word.strip("[]") for word, negated in hosts_given if not negated}
-    excluded = {word.strip("[]") for word, negated in hosts_given if negated}
+    """Frames from or to these addresses, or those of a network: ``10.0.0.2`` · ``10.0.0.0/24`` · ``!::1``."""
+    hosts = [(_network(word), negated) for word, negated in words("--host", text)]
+    wanted = [network for network, negated in hosts if not negated]
+    excluded = [network for network, negated in hosts if negated]
+
+    @cache
+    def belongs(host: str) -> tuple[bool, bool]:
+        address = ip_address(host)
+        return any(address in each for each in wanted), any(address in each for each in excluded)
 
     def accepts(record: Record) -> bool:
-        hosts = {end.rpartition(":")[0].strip("[]") for end in (record.src, record.dst)}
-        return not hosts & excluded and (not wanted or bool(hosts & wanted))
+        ends = [belongs(end.rpartition(":")[0].strip("[]")) for end in (record.src, record.dst) if end]
+        if any(unwanted for _, unwanted in ends):
+            return False
+        return not wanted or any(chosen for chosen, _ in ends)
 
     return accepts
+
+
+def _network(word: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(word.strip("[]"), strict=False)
+    except ValueError as error:
+        host, colon, port = word.rpartition(":")
+        hint = (
+            f"--host {host} --port {port}" if colon and port.isdecimal() else "--host 10.0.0.2, or --host 10.0.0.0/24"
+        )
+        raise FilterError(f"--host: {word!r} is no IP address", hint=hint) from error
 
 
 def by_port(text: str) -> Clause:

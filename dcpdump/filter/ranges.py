@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from dcpdump.filter.error import FilterError
 
 U64 = (1 << 64) - 1
+#: What no argument can hold: it stands between the values of an option that was given several times.
+BETWEEN = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,15 @@ def parse_ranges(option: str, text: str, top: int = U64) -> Ranges:
 
 
 def words(option: str, text: str) -> list[tuple[str, bool]]:
-    """It splits a comma-separated list into (word, excluded). A ``!`` before the first word excludes them all."""
-    all_negated = text.startswith("!") and "," in text and "!" not in text[1:]
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.lstrip("!") for word in words):
-        raise FilterError(f"{option}: an empty value in {text!r}")
-    return [(word.lstrip("!"), all_negated or word.startswith("!")) for word in words]
+    """It splits comma-separated lists into (word, excluded). A ``!`` before the first word excludes all of its list."""
+    found: list[tuple[str, bool]] = []
+    for each in text.split(BETWEEN):
+        all_negated = each.startswith("!") and "," in each and "!" not in each[1:]
+        words = [word.strip() for word in each.split(",")]
+        if not all(word.lstrip("!") for word in words):
+            raise FilterError(f"{option}: an empty value in {each!r}")
+        found += [(word.lstrip("!"), all_negated or word.startswith("!")) for word in words]
+    return found
 
 
 def _number(option: str, text: str, word: str) -> int:

@@ -23,7 +23,7 @@ def parse_instant(option: str, text: str) -> Instant:
         unit = {"ms": 10**6, "s": 10**9, None: 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}[relative[2]]
         whole, _, part = relative[1].partition(".")
         return Instant(int(whole) * unit + (int(part) * unit // 10 ** len(part) if part else 0), True)
-    absolute = re.fullmatch(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", text)
+    absolute = re.fullmatch(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", text)
     try:
         if absolute:
             zone = (absolute[3] or "Z").replace("Z", "+00:00")

@@ -11,8 +11,8 @@ import numpy as np
 
 import dcpdump.columnar.part as states
 from dcpdump.columnar.block import NO_TIME
+from dcpdump.columnar.chosen import record_of
 from dcpdump.columnar.digits import of_day
-from dcpdump.columnar.filter import Masks
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
@@ -23,8 +23,7 @@ from dcpdump.render.gathered import Columns
 from dcpdump.render.templates import TEMPLATES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.decode import decode
-from dcpdump.wire.value import interpret, json_fault, open_value
+from dcpdump.wire.value import json_fault, open_value
 
 _DAY_NS = 86_400 * 1_000_000_000
 _PLAIN = re.compile(rb"[ -~]*\Z").match
@@ -168,44 +167,3 @@ def _times(times: Array) -> list[bytes]:
     if mark and (days == days[0]).all() and (fine == fine[0]).all():
         return of_day(date, times - days[0] * _DAY_NS, bool(fine[0]))
     return [iso_time(ts_ns).encode() for ts_ns in times.tolist()]
-
-
-def wanted_rows(part: Part, wanted: Masks) -> list[int]:
-    """It gives the rows that a filter wants. What their headers and fields exclude is decoded no further."""
-    keep = wanted.by_header(part)
-    taken = keep & False
-    for group in part.groups:
-        taken[group.rows] = wanted.by_fields(group)
-    rows: list[int] = (keep & taken).nonzero()[0].tolist()
-    if wanted.key is not None or wanted.collection is not None or wanted.problems:
-        rows = [row for row in rows if wanted.whole.accepts(record_of(part, row))]
-    others = list(part.records)
-    if wanted.whole.clauses:
-        others = [row for row in wanted.undecided(part) if wanted.whole.accepts(part.record(row))]
-    return sorted(rows + others) if others else rows
-
-
-def record_of(part: Part, row: int) -> Record:
-    """It gives one frame of a part as a record, for everything that is not done in columns."""
-    if row in part.records:
-        return part.record(row)
-    frame = decode(part.raw(row))
-    state = int(part.collections[row])
-    meaning = interpret(
-        frame,
-        collections=None if state == states.UNKNOWN else state == states.YES,
-        inferred=bool(part.inferred[row]),
-        underlying_datatype=bool(part.underlying[row]),
-    )
-    ends = part.places[int(part.place[row])]
-    return Record(
-        part.first + row,
-        frame,
-        meaning,
-        frame.header.word,
-        None,
-        ends.connection,
-        ends.direction,
-        ends.src,
-        ends.dst,
-    )

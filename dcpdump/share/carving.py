@@ -7,90 +7,65 @@ Whether that is enough is tried: where the carved packets decode to other frames
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
-from dcpdump.capture import Capture, timeline
-from dcpdump.dissect import Dissector
-from dcpdump.net.anatomy import Anatomy, anatomy
+import numpy as np
+
+from dcpdump.capture import Capture
+from dcpdump.columnar.chosen import record_of, wanted_rows
+from dcpdump.columnar.filter import Masks
+from dcpdump.columnar.input import blocks_of
+from dcpdump.columnar.part import Part
+from dcpdump.columnar.plan import Array
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.packet import Packet
-from dcpdump.net.tcp import ACK, SYN
-from dcpdump.record import Record, as_json
-from dcpdump.share.places import NOWHERE, Places
-from dcpdump.share.spans import Spans
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.record import Record
+from dcpdump.share.choice import Choice
+from dcpdump.share.likeness import likenesses
+from dcpdump.share.rehearsal import rehearse
+from dcpdump.share.survey import Survey
+from dcpdump.share.talk import PREFIX, SET_UP, STREAM_REQUESTS, WHOLE, Said, Span, Talk
+from dcpdump.spec import find
 
-_SET_UP = frozenset((0x1F, 0x20, 0x21, 0x22, 0x50, 0x5E, 0x89))  #: HELLO, SASL, OPEN, CONTROL, SELECT_BUCKET
-_STREAM_REQUESTS = frozenset((0x51, 0x53))
-#: Requests without an answer are forgotten, oldest first, beyond this many.
-_OPEN_REQUESTS = 4096
-_FLAGS = 13  #: where a TCP header has them
-#: Of a row, what another file with fewer packets has to have otherwise.
-_NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")
-
-SPANS, PREFIX, WHOLE = 0, 1, 2  #: how much of a connection is taken
-
-
-class Span(NamedTuple):
-    """Bytes of one direction of a connection."""
-
-    direction: int
-    start: int
-    end: int
-
-
-@dataclass(slots=True)
-class _Talk:
-    """What a connection has said that may be wanted."""
-
-    wanted: tuple[Spans, Spans] = field(default_factory=lambda: (Spans(), Spans()))
-    rows: Counter[int] = field(default_factory=Counter)  #: of chosen frames
-    set_up: list[int] = field(default_factory=lambda: [0, 0])  #: where it ends, by direction
-    streaming: bool = False
-    requests: dict[tuple[int, int, int], Span] = field(default_factory=dict)  #: by direction, opcode, opaque
-    streams: dict[int, list[Span]] = field(default_factory=dict)  #: requests and their answers, by opaque
-    opaques: set[int] = field(default_factory=set)  #: of streams that chosen frames belong to
-    behind: list[int] = field(default_factory=lambda: [0, 0])  #: frames to come that are wanted too
-    extent: int = SPANS
+#: By opcode, those of the server's own space behind the others.
+_MESSAGES = [find(opcode, server=server) for server in (False, True) for opcode in range(256)]
+_STREAMED = np.array([message.streamed for message in _MESSAGES])
+_REPLIES = np.array([message.replies for message in _MESSAGES])
+_STREAM_REQUEST = np.array([message.opcode in STREAM_REQUESTS for message in _MESSAGES])
+_SET_UP = np.array([message.opcode in SET_UP for message in _MESSAGES])
 
 
 class Carving:
-    """``survey``, then ``settle`` what to take, then ``packets``."""
+    """``survey``, then ``settle`` what to take, then ask ``choice``."""
 
     def __init__(
         self,
         captures: Sequence[Capture],
-        accepts: Callable[[Record], bool],
+        wanted: Masks,
         count: int | None,
         begin: Callable[[int | None], None],
         limits: Limits = DEFAULT,
     ) -> None:
-        self.dissector = Dissector(limits)
+        self.dissector = Survey(limits)
         self.frames = 0  #: chosen
         self.incomplete = 0  #: connections whose chosen frames are not the same, whatever is taken
         self._captures = captures
-        self._accepts = accepts
+        self._wanted = wanted
         self._count = count
         self._begin = begin
         self._limits = limits
-        self._places = Places(self.dissector.connections, limits)
-        self._talks: dict[int, _Talk] = {}
+        self._talks: dict[int, Talk] = {}
 
     def survey(self) -> None:
         """It reads everything, and notes what is wanted."""
-        for packet in timeline(self._captures):
-            self._begin(packet.ts_ns)
-            records = self.dissector.feed(packet)
-            self._places.note(packet, anatomy(packet, self._limits))
-            for record in records:
-                self._take(record)
-        for record in self.dissector.drain():
-            self._take(record)
-        self._places.close()
+        for block in blocks_of(self._captures):
+            self._begin(block.begins_ns)
+            for part in self.dissector.feed_block(block):
+                self._take(part)
+        for part in self.dissector.close_blocks():
+            self._take(part)
+        self.dissector.places.close()
         self._talks = {number: talk for number, talk in self._talks.items() if talk.rows}
         for talk in self._talks.values():
-            _complete(talk)
+            talk.complete()
 
     def settle(self) -> None:
         """It tries whether what is wanted decodes to the chosen frames, and takes more where it does not."""
@@ -102,59 +77,64 @@ class Carving:
                 self._talks[number].extent = extent
         self.incomplete = len(self._wrong())
 
-    def choice(self) -> "Choice":
-        """It gives what chooses packets, to be asked for each, in the order in which they came."""
-        return Choice(self._talks, self._places, self._limits)
+    def choice(self) -> Choice:
+        """It gives what chooses packets."""
+        return Choice(self.dissector, self._talks)
 
     # -- what is wanted -----------------------------------------------------------------------------------
 
-    def _take(self, record: Record) -> None:
-        talk = self._talks.setdefault(record.connection or 0, _Talk())
-        raw, header = record.frame.raw, record.frame.header
-        span = Span(record.direction, raw.offset, raw.offset + len(raw.data))
-        _, start, end = span
-        if talk.behind[record.direction]:
-            talk.behind[record.direction] -= 1
-            last = not talk.behind[record.direction]
-            talk.wanted[record.direction].add(start, min(end, start + HEADER_LENGTH) if last else end)
-        _note_set_up(talk, record, span)
-        if self.frames == self._count or not self._accepts(record):
-            return
-        self.frames += 1
-        talk.rows[_fingerprint(record)] += 1
-        talk.wanted[record.direction].add(start, end)
-        talk.behind[record.direction] = 2
-        if record.frame.message.streamed:
-            talk.opaques.add(header.opaque)
-        asked = talk.requests.get((1 - record.direction, header.opcode, header.opaque))
-        if record.frame.magic.response and asked is not None:
-            talk.wanted[asked.direction].add(asked.start, asked.end)
+    def _take(self, part: Part) -> None:
+        left = None if self._count is None else self._count - self.frames
+        rows = np.array(wanted_rows(part, self._wanted)[:left], np.int64)
+        self.frames += len(rows)
+        chosen, numbers = np.zeros(len(part), bool), np.zeros(len(part), np.int64)
+        chosen[rows], numbers[rows] = True, likenesses(part, rows)
+        kind = part.header.opcode + 256 * part.header.server
+        self._follow(part, kind, chosen, numbers)
+        self._note(part, kind, chosen)
+
+    def _follow(self, part: Part, kind: Array, chosen: Array, numbers: Array) -> None:
+        """It tells talks, direction by direction, which of their frames are chosen, and of which streams."""
+        ends, streamed = part.end, _STREAMED[kind]
+        streams = streamed | _STREAM_REQUEST[kind]
+        order = np.argsort(part.place, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(part.place[order])) + 1):
+            of = part.places[int(part.place[rows[0]])]
+            talk = self._talks.setdefault(of.connection, Talk())
+            talk.want_frames(of.direction, part.offset[rows], ends[rows], chosen[rows])
+            for row in rows[streams[rows]][:1].tolist():
+                talk.streams_from = min(talk.streams_from, part.first + row)
+            mine = rows[chosen[rows]]
+            talk.rows.update(numbers[mine].tolist())
+            talk.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
+
+    def _note(self, part: Part, kind: Array, chosen: Array) -> None:
+        """It tells talks, frame by frame, of what others need, and of the responses that are chosen."""
+        header, ends = part.header, part.end
+        asks = _REPLIES[kind] & ~header.response
+        needed = asks | _STREAM_REQUEST[kind] | _SET_UP[kind]
+        answers = chosen & header.response
+        for row in np.flatnonzero(needed | answers).tolist():
+            of = part.places[int(part.place[row])]
+            talk, opcode, opaque = self._talks[of.connection], int(header.opcode[row]), int(header.opaque[row])
+            if needed[row]:
+                span = Span(of.direction, int(part.offset[row]), int(ends[row]))
+                stream = _stream(record_of(part, row)) if opcode in STREAM_REQUESTS else opaque
+                talk.note(Said(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
+            if answers[row]:
+                talk.want_answered(of.direction, opcode, opaque)
 
     def _wrong(self) -> set[int]:
         """It gives the connections of which what would be taken decodes to other frames than were chosen."""
-        dissector = Dissector(self._limits)
-        origin: dict[int, int] = {}
-        found: dict[int, Counter[int]] = {number: Counter() for number in self._talks}
-
-        def judge(record: Record) -> None:
-            number = origin.get(record.connection or 0)
-            there = replace(record, connection=number)
-            if number in found and self._accepts(there):
-                found[number][_fingerprint(there)] += 1
-
         choice = self.choice()
-        for packet in timeline(self._captures):
-            chosen = choice.of(packet)
-            if chosen is None:
-                continue
-            records = dissector.feed(packet)
-            living = dissector.connections.find(chosen.key)
-            if living is not None:
-                origin[living[0].number] = chosen.connection
-            for record in records:
-                judge(record)
-        for record in dissector.drain():
-            judge(record)
+        found: dict[int, Counter[int]] = {number: Counter() for number in self._talks}
+        packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
+        for part in rehearse(packets, self.dissector.places, self._limits):
+            rows = np.array(wanted_rows(part, self._wanted), np.int64)
+            for place, number in zip(part.place[rows].tolist(), likenesses(part, rows), strict=True):
+                connection = part.places[place].connection
+                if connection in found:
+                    found[connection][number] += 1
         return {
             number
             for number, talk in self._talks.items()
@@ -162,97 +142,6 @@ class Carving:
         }
 
 
-class Chosen(NamedTuple):
-    """A packet that is taken: of which connection, and the key of its flow."""
-
-    connection: int
-    key: bytes
-
-
-class Choice:
-    """It chooses packets, one after the other."""
-
-    def __init__(self, talks: dict[int, _Talk], places: Places, limits: Limits) -> None:
-        self._talks = talks
-        self._places = places
-        self._limits = limits
-        self._shaken: set[int] = set()  # connections whose handshake lacks nothing but its last packet
-
-    def of(self, packet: Packet) -> Chosen | None:
-        """It says what a packet is taken for; None leaves it."""
-        body = anatomy(packet, self._limits)
-        if body.fragment:
-            return self._fragment(packet)
-        stream, offset = self._places.of(packet.file, packet.number)
-        connection = stream // 2
-        if body.segment is None or stream == NOWHERE or connection not in self._talks:
-            return None
-        start, payload, end = body.segment
-        flags, size = packet.data[start + _FLAGS], end - payload + _missing(body)
-        shakes = bool(flags & SYN)
-        if flags & SYN and flags & ACK:
-            self._shaken.add(connection)
-        elif not size and connection in self._shaken:
-            self._shaken.discard(connection)
-            shakes = True
-        if not shakes and not self._wants(stream, offset, size):
-            return None
-        return Chosen(connection, body.key + packet.data[start : start + 4])
-
-    def _fragment(self, packet: Packet) -> Chosen | None:
-        piece = self._places.piece(packet.file, packet.number)
-        if piece is None:
-            return None
-        split, _ = piece
-        stream, offset = split.carried
-        if stream == NOWHERE or not self._wants(stream, offset, len(split.payload)):
-            return None
-        return Chosen(stream // 2, split.addresses + split.header[:4])
-
-    def _wants(self, stream: int, offset: int, size: int) -> bool:
-        talk = self._talks.get(stream // 2)
-        if talk is None or talk.extent == WHOLE:
-            return talk is not None
-        spans = talk.wanted[stream % 2]
-        if talk.extent == PREFIX:
-            return size > 0 and offset < spans.end
-        return spans.meets(offset, offset + size)
-
-
-def _complete(talk: _Talk) -> None:
-    """It adds to what is wanted of a connection what that needs to be understood."""
-    for direction, spans in enumerate(talk.wanted):
-        spans.add(0, max(1, talk.set_up[direction]))
-    for opaque in talk.opaques:
-        for direction, start, end in talk.streams.get(opaque, ()):
-            talk.wanted[direction].add(start, end)
-
-
-def _note_set_up(talk: _Talk, record: Record, span: Span) -> None:
-    """It remembers where a connection's set-up ends, and requests that frames to come may need."""
-    header, message = record.frame.header, record.frame.message
-    if header.opcode in _STREAM_REQUESTS:
-        talk.streaming = True
-        opaque = record.frame.get("stream_opaque") or header.opaque
-        talk.streams.setdefault(opaque, []).append(span)
-    talk.streaming = talk.streaming or message.streamed
-    if not talk.streaming and header.opcode in _SET_UP:
-        talk.set_up[span.direction] = span.end
-    elif header.opcode in _SET_UP:  # later controls: of any stream
-        talk.wanted[span.direction].add(span.start, span.end)
-    if not record.frame.magic.response and message.replies:
-        if len(talk.requests) >= _OPEN_REQUESTS:
-            del talk.requests[next(iter(talk.requests))]
-        talk.requests[span.direction, header.opcode, header.opaque] = span
-
-
-def _missing(body: Anatomy) -> int:
-    """It gives the bytes of a segment that the snap length cut off: they tell that something was there."""
-    return body.layers[-1].datagram.missing
-
-
-def _fingerprint(record: Record) -> int:
-    row = as_json(record, value_bytes=None)
-    for name in _NUMBERS:
-        row.pop(name, None)
-    return hash(repr(row))
+def _stream(record: Record) -> int:
+    """It gives the opaque of the stream that is asked for, or that an answer tells."""
+    return record.frame.get("stream_opaque") or record.frame.header.opaque

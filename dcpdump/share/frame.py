@@ -10,8 +10,9 @@ from typing import NamedTuple
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.record import Record
 from dcpdump.redact import is_damaged
+from dcpdump.share.plain import Plain
 from dcpdump.share.value import conceal_strings, conceal_value, hidden_texts
-from dcpdump.spec.field import Blob, Field, Holds
+from dcpdump.spec.field import Blob, Field, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.frame import FieldValue, Frame, Section
@@ -74,6 +75,22 @@ class Concealer:
             data[start:end] = bytes(end - start)
         return Concealed(bytes(data), [text for text in secrets if len(text) >= TELLING])
 
+    def conceal_plain(self, plain: Plain) -> Concealed:
+        """It gives what ``conceal`` gives of a plain frame."""
+        message, key, value = plain.message, plain.data[plain.key : plain.value], plain.data[plain.value :]
+        other_key, other_value = key, value
+        secrets: list[bytes] = []
+        if key and self._hides(message.key_holds):
+            other_key = self._named_key(message, key, plain.name - plain.key, plain.guess)
+        if value and message.value_holds is Holds.USER:
+            other_value = conceal_value(self._words, value, plain.datatype)
+        if other_key != key:
+            secrets.append(plain.data[plain.name : plain.value])
+        if other_value != value:
+            secrets += hidden_texts(value, plain.datatype)
+        data = plain.data[: plain.key] + other_key + other_value
+        return Concealed(data, [text for text in secrets if len(text) >= TELLING])
+
     def _hides(self, holds: Holds) -> bool:
         return holds in self._classes
 
@@ -111,7 +128,11 @@ class Concealer:
         if name is not None:
             return self._preview(wire, len(name))
         size = len(wire) - len(meaning.key) if meaning.key is not None else 0
-        if not size and message.collection_key and (meaning.collection_inferred or read_prefix(wire) is None):
+        return self._named_key(message, wire, size, meaning.collection_inferred)
+
+    def _named_key(self, message: Message, wire: bytes, size: int, guess: bool) -> bytes:
+        """It conceals a key behind its collection's id of ``size`` bytes; ``guess``: nobody knows if there is one."""
+        if not size and message.collection_key and (guess or read_prefix(wire) is None):
             return self._unsure(wire)
         return wire[:size] + self._words.text(wire[size:])
 

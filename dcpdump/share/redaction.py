@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dcpdump.capture import Capture, timeline
+from dcpdump.capture import Capture
 from dcpdump.capture.copyist import Copyist
 from dcpdump.capture.transcript import Transcript
-from dcpdump.dissect import Dissector, _Conversation
+from dcpdump.columnar.chosen import record_of
+from dcpdump.columnar.dissection import Dissection
+from dcpdump.columnar.input import blocks_of
+from dcpdump.columnar.part import Part
+from dcpdump.dissect import _Conversation
 from dcpdump.net.anatomy import Anatomy, anatomy
 from dcpdump.net.checksum import PLACES, mend, pseudo_header
 from dcpdump.net.limits import DEFAULT, Limits
@@ -21,13 +25,15 @@ from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.record import Record
-from dcpdump.redact import is_damaged
 from dcpdump.share.address import Addresses
+from dcpdump.share.fingerprint import fingerprint, fingerprint_of_plain, places_of
 from dcpdump.share.frame import Concealer
 from dcpdump.share.packet import conceal_packet, header_to_share
-from dcpdump.share.places import NOWHERE, Places, Split, stream_number
+from dcpdump.share.places import NOWHERE, Split, stream_number
+from dcpdump.share.plain import plain_frames
 from dcpdump.share.search import Search
 from dcpdump.share.spool import Spool
+from dcpdump.share.survey import Survey
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.split import TORN_HEADER, Cut, FrameSplitter
@@ -41,8 +47,8 @@ class Flaw:
     survivor: bool  #: a concealed text was found
 
 
-class _Survey(Dissector):
-    """A dissector that remembers where headers were torn or damaged: what is left of them tells where frames are."""
+class _Survey(Survey):
+    """A survey that remembers where headers were torn or damaged: what is left of them tells where frames are."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits, show_secrets=True)
@@ -59,8 +65,8 @@ class _Survey(Dissector):
         number = stream_number(conversation.connection.number, direction)
         for cut in cuts:
             if isinstance(cut, RawFrame):
-                self.framed.add(number)
-            elif cut.why == TORN_HEADER or (not cut.offset and number not in self.late):
+                continue
+            if cut.why == TORN_HEADER or (not cut.offset and number not in self.late):
                 stop = cut.offset + min(cut.length, HEADER_LENGTH)
                 self.torn.setdefault(number, []).append((cut.offset, stop))
         return super()._records(conversation, direction, cuts)
@@ -80,30 +86,31 @@ class Redaction:
         self._full = full
         self._concealer = Concealer(words, full=full)
         self._addresses = Addresses(words) if full else None
-        self._places = Places(self.dissector.connections, limits)
+        self._places = self.dissector.places
         self._search = Search()
         self._frames: array[int] = array("q")
 
     def survey(self) -> None:
         """It reads everything, and conceals every frame."""
-        for packet in timeline(self._captures):
-            records = self.dissector.feed(packet)
-            self._places.note(packet, anatomy(packet, self._limits))
-            for record in records:
-                self._take(record)
-        for record in self.dissector.drain():
-            self._take(record)
+        for part in _parts(self.dissector, self._captures):
+            self.dissector.framed.update(stream_number(ends.connection, ends.direction) for ends in part.places)
+            self._take(part)
         self._places.close()
         self._spool.flush()
 
-    def _take(self, record: Record) -> None:
-        concealed = self._concealer.conceal(record)
-        self._spool.put(
-            stream_number(record.connection or 0, record.direction), record.frame.raw.offset, concealed.data
-        )
-        for secret in concealed.secrets:
-            self._search.add(secret)
-        self._frames.append(_fingerprint(record, concealed.data))
+    def _take(self, part: Part) -> None:
+        for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
+            if plain is not None:
+                concealed = self._concealer.conceal_plain(plain)
+                number = fingerprint_of_plain(place, plain, concealed.data)
+            else:
+                record = record_of(part, row)
+                concealed = self._concealer.conceal(record)
+                number = fingerprint(place, record, concealed.data)
+            self._spool.put(stream_number(place.connection, place.direction), place.offset, concealed.data)
+            for secret in concealed.secrets:
+                self._search.add(secret)
+            self._frames.append(number)
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -122,7 +129,7 @@ class Redaction:
     def _payload(self, packet: Packet, body: Anatomy) -> bytes:
         if body.fragment:
             return self._fragment(packet)
-        stream, offset = self._places.of(packet.file, packet.number)
+        stream, offset, _ = self._places.of(packet.file, packet.number)
         if stream == NOWHERE or body.segment is None:
             return b""
         _, start, end = body.segment
@@ -139,7 +146,7 @@ class Redaction:
 
     def _fragment(self, packet: Packet) -> bytes:
         """It gives what an IP fragment carries: a piece of a segment, its TCP header included."""
-        piece = self._places.piece(packet.file, packet.number)
+        piece = self._places.pieces.get((packet.file, packet.number))
         if piece is None:
             return b""
         split, start = piece
@@ -148,7 +155,7 @@ class Redaction:
         return whole[start : start + layer.datagram.end - layer.datagram.start]
 
     def _segment(self, split: Split) -> bytes:
-        stream, offset = split.carried
+        stream, offset, _ = split.carried
         whole = bytearray(header_to_share(split.header))
         whole += self._content(stream, offset, split.payload)
         addresses = split.addresses
@@ -167,49 +174,27 @@ class Redaction:
             for place in self._search.scan(path):
                 return Flaw(f"a key or a value of the input still stands at byte {place:,} of the result", True)
         number = 0
-        dissector = Dissector(self._limits, show_secrets=True)
-        for record in _records(dissector, captures):
-            if number == len(self._frames) or self._frames[number] != _fingerprint(record, record.frame.raw.data):
-                return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
-            number += 1
+        for part in _parts(Dissection(self._limits, show_secrets=True), captures):
+            for there in _fingerprints(part):
+                if number == len(self._frames) or self._frames[number] != there:
+                    return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
+                number += 1
         if number < len(self._frames):
             return Flaw(f"the result has {number:,} frames, the input {len(self._frames):,}", False)
         return None
 
 
-def _records(dissector: Dissector, captures: Sequence[Capture]) -> Iterator[Record]:
-    for packet in timeline(captures):
-        yield from dissector.feed(packet)
-    yield from dissector.drain()
+def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part]:
+    for block in blocks_of(captures):
+        yield from dissection.feed_block(block)
+    yield from dissection.close_blocks()
 
 
-def _fingerprint(record: Record, data: bytes) -> int:
-    """It gives a number that differs where frames do: in any fact that is not concealed, or in any byte of ``data``."""
-    return hash((_facts(record), data))
-
-
-def _facts(record: Record) -> tuple[object, ...]:
-    """It gives what is to be the same of a frame and of the concealed one: every number, and how long texts are."""
-    frame, meaning, raw = record.frame, record.meaning, record.frame.raw
-    place = (record.number, record.connection, record.direction, raw.offset, raw.length, raw.gap_before, raw.holes)
-    where = (raw.where.packet, raw.where.ts_ns)
-    if is_damaged(frame):  # nothing is sure but its header, and that is among the bytes
-        return place, where
-    body = meaning.body
-    texts = body.xattrs if body is not None and not body.faults else None  # with a fault, what was read up to it
-    return (
-        place,
-        where,
-        frame.header,
-        frame.layout.version,
-        frame.stream_id,
-        tuple(frame.lookup.items()),
-        tuple(
-            (field.start, field.end, field.value if isinstance(field.value, int) else None) for field in frame.fields
-        ),
-        tuple((problem.start, problem.end) for problem in record.problems),
-        record.vbucket,
-        record.request,
-        (meaning.collection, meaning.collection_inferred, tuple(item.collection for item in meaning.items)),
-        None if texts is None else tuple((len(name), len(text)) for name, text in texts),
-    )
+def _fingerprints(part: Part) -> Iterator[int]:
+    """It gives the fingerprints of frames as they are."""
+    for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
+        if plain is not None:
+            yield fingerprint_of_plain(place, plain, plain.data)
+        else:
+            record = record_of(part, row)
+            yield fingerprint(place, record, record.frame.raw.data)

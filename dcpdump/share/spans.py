@@ -1,47 +1,47 @@
-"""Spans: stretches of a stream, and whether any of them meets another."""
+"""Spans: stretches of a stream, and which others meet them."""
 
-from bisect import bisect_right
+import numpy as np
+
+from dcpdump.columnar.plan import Array
+
+_FAR = np.iinfo(np.int64).max
 
 
 class Spans:
-    """Add spans in any order; where they meet they are one."""
+    """Add spans in any order."""
 
     def __init__(self) -> None:
-        self._spans: list[tuple[int, int]] = []
-        self._sorted = True
-
-    def __bool__(self) -> bool:
-        return bool(self._spans)
+        self._starts: list[int] = []
+        self._ends: list[int] = []
 
     @property
     def end(self) -> int:
         """The end of the last one."""
-        return max((end for _, end in self._spans), default=0)
+        return max(self._ends, default=0)
 
     def add(self, start: int, end: int) -> None:
         """It takes a span."""
         if end <= start:
             return
-        if self._spans and self._spans[-1][0] <= start <= self._spans[-1][1]:
-            self._spans[-1] = self._spans[-1][0], max(end, self._spans[-1][1])
+        if self._starts and self._starts[-1] <= start <= self._ends[-1]:
+            self._ends[-1] = max(end, self._ends[-1])
             return
-        self._sorted = self._sorted and (not self._spans or self._spans[-1][1] < start)
-        self._spans.append((start, end))
+        self._starts.append(start)
+        self._ends.append(end)
 
-    def meets(self, start: int, end: int) -> bool:
-        """It says whether any byte from ``start`` to ``end`` is in one of them."""
-        if not self._sorted:
-            self._sort()
-        at = bisect_right(self._spans, start, key=_start) - 1
-        if at >= 0 and self._spans[at][1] > start:
-            return end > start
-        return at + 1 < len(self._spans) and self._spans[at + 1][0] < end
-
-    def _sort(self) -> None:
-        spans, self._spans, self._sorted = sorted(self._spans), [], True
-        for start, end in spans:
+    def add_all(self, starts: Array, ends: Array) -> None:
+        """It takes many. Those that begin where the one before them ends cost nothing."""
+        first = np.concatenate(([True], starts[1:] != ends[:-1])) if len(starts) else np.zeros(0, bool)
+        last = np.roll(first, -1)
+        for start, end in zip(starts[first].tolist(), ends[last].tolist(), strict=True):
             self.add(start, end)
 
-
-def _start(span: tuple[int, int]) -> int:
-    return span[0]
+    def meet(self, starts: Array, ends: Array) -> Array:
+        """It says which of other spans have a byte in one of these."""
+        mine = np.array(self._starts, np.int64)
+        order = np.argsort(mine)
+        at = np.searchsorted(mine[order], starts, "right")
+        before = np.maximum.accumulate(np.append(-1, np.array(self._ends, np.int64)[order]))[at]
+        after = np.append(mine[order], _FAR)[at]
+        found: Array = (ends > starts) & ((before > starts) | (after < ends))
+        return found

@@ -47,6 +47,7 @@ class Job(NamedTuple):
     folder: str
     tables: frozenset[str]
     tag: str = ""
+    alone: bool = False  #: the input is one capture
 
     @property
     def judges(self) -> bool:
@@ -83,7 +84,7 @@ class Job(NamedTuple):
                 for batch in stream:
                     for data in batch.column("data").to_pylist():
                         hearing.hear(data)
-        judging = hearing.close()
+        judging = hearing.close(alone=self.alone)
         if self.choice.redactor is not None:
             hide(judging.ledger, self.choice.redactor)
         parts.feed("streams", verdicts.stream_rows(judging.ledger))
@@ -113,7 +114,7 @@ def run(
     plan = plan_splits(found, open_binary, split_bytes)
     if plan.first_ns is not None:
         choice.begin(plan.first_ns)
-    job = Job(choice, folder, frozenset(tables), tag)
+    job = Job(choice, folder, frozenset(tables), tag, len(found) - len(plan.unusable) == 1)
     rounds = Rounds(spark, folder, progress)
     done: dict[int, Decoded] = {}
 

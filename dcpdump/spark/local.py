@@ -72,7 +72,7 @@ class _Engine:
         files = self._files.rows({each.name: [str(damage) for damage in each.damage] for each in captures})
         rows = sorted([*files.to_pylist(), *unusable], key=lambda row: str(row["path"]))
         self._parts.feed("files", table_of(rows, "files"))
-        self._judge()
+        self._judge(alone=len(captures) == 1)
         tally, net = dissection.tally, dissection.balance
         return Outcome(
             self._parts.close(), tally.frames, tally.lost_bytes, tally.skipped_bytes, net.conflicts, rows, tally.foreign
@@ -93,11 +93,11 @@ class _Engine:
     def _judges(self) -> bool:
         return not self._tables.isdisjoint(("streams", "findings"))
 
-    def _judge(self) -> None:
+    def _judge(self, *, alone: bool) -> None:
         if not self._judges:
             return
         judging = self._judging
-        judging.close(None if self._last_ns == NO_TIME else self._last_ns)
+        judging.close(None if self._last_ns == NO_TIME else self._last_ns, alone=alone)
         if self._choice.redactor is not None:
             hide(judging.ledger, self._choice.redactor)
         self._parts.feed("streams", verdicts.stream_rows(judging.ledger))

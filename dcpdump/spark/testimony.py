@@ -103,9 +103,9 @@ class Hearing:
         self._last_ns = told.last_ns
         self.judging.feed([self._numbered(part) for part in told.parts])
 
-    def close(self) -> Judging:
-        """It ends the input, and gives what became of it."""
-        self.judging.close(self._last_ns)
+    def close(self, *, alone: bool) -> Judging:
+        """It ends the input, and gives what became of it. ``alone``: it is one capture."""
+        self.judging.close(self._last_ns, alone=alone)
         return self.judging
 
     def _numbered(self, part: Part) -> Part:
@@ -163,6 +163,7 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
     packed = np.flatnonzero(rows & (datatype > JSON))
     if len(packed):
         nobody = Dialogue(0)
+        nobody.open_flags = 0  # under which nothing is left out: whatever any flags might make a fault is told
         nowhere = Course(nobody, 0, -1, 0)
         for row, sight in zip(packed.tolist(), sights(part, rows=packed), strict=True):
             if soundness.judge(sight, nobody, nowhere) is not None:

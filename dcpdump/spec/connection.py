@@ -28,7 +28,7 @@ EPOCH_REVISION = (Field("epoch", "epoch", 8), Field("revision", "revision", 8))
 OPEN = Message(
     0x50,
     "DCP_OPEN",
-    key_holds=Holds.META,
+    key_holds=Holds.BUCKET,
     value_holds=Holds.META,
     sender=CONSUMER,
     request=(
@@ -144,8 +144,8 @@ NEIGHBOURS = (
     Message(
         0x10,
         "STAT",
-        key_holds=Holds.META,
-        value_holds=Holds.META,
+        key_holds=Holds.BUCKET,
+        value_holds=Holds.BUCKET,
         request=(Layout("1", key=MAY, value=MAY),),
         response=(Layout("1", key=MAY, value=MAY),),
         answered="many times; an empty key and value end the list",
@@ -265,7 +265,7 @@ NEIGHBOURS = (
     Message(
         0xB5,
         "GET_CLUSTER_CONFIG",
-        value_holds=Holds.SYSTEM,
+        value_holds=Holds.BUCKET,
         request=(
             Layout("1", when={"extras_length": 0}),
             Layout("2", extras=EPOCH_REVISION, when={"extras_length": 16}),
@@ -342,7 +342,7 @@ PUSHES = (
         0x01,
         "ClustermapChangeNotification",
         key_holds=Holds.BUCKET,
-        value_holds=Holds.SYSTEM,
+        value_holds=Holds.BUCKET,
         sender=SERVER,
         request=(
             Layout("1", extras=(u32("revision_32", "revision"),), key=MAY, value=MAY, when={"extras_length": 4}),

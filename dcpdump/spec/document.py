@@ -68,6 +68,7 @@ MUTATION = Message(
             when={"extras_length": 32},
             source="mutation.md",
             note="5.0-6.0 developer preview of collections: clen bytes of the key name the collection",
+            old=True,
         ),
         Layout(
             "1-28",
@@ -77,6 +78,7 @@ MUTATION = Message(
             when={"extras_length": 28},
             source="mutation.md",
             note="prototypes of 2013-14 only",
+            old=True,
         ),
         Layout(
             "1-30",
@@ -87,6 +89,7 @@ MUTATION = Message(
             when={"extras_length": 30},
             source="mutation.md",
             note="prototypes of 2013-14 only",
+            old=True,
         ),
     ),
     response=EMPTY_BODY,
@@ -136,6 +139,7 @@ DELETION = Message(
             when={"extras_length": 19},
             source="deletion.md",
             note="5.0-5.1 developer preview of collections",
+            old=True,
         ),
     ),
     response=EMPTY_BODY,
@@ -171,6 +175,7 @@ EXPIRATION = Message(
             when={"extras_length": 18},
             source="expiration.md",
             note="5.x; defined, not sent",
+            old=True,
         ),
         Layout(
             "1-clen",
@@ -181,6 +186,7 @@ EXPIRATION = Message(
             when={"extras_length": 19},
             source="expiration.md",
             note="5.x developer preview; defined, not sent",
+            old=True,
         ),
     ),
     response=EMPTY_BODY,

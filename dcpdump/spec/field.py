@@ -38,8 +38,8 @@ class Holds(Enum):
 
     NOTHING = "nothing to hide"
     USER = "user data"  #: documents, their keys and xattrs, user names
-    BUCKET = "the name of a bucket"
-    META = "metadata"  #: names of collections, scopes, connections
+    BUCKET = "the name of a bucket"  #: and what may have it in it: names of connections, configurations, statistics
+    META = "metadata"  #: names of collections, scopes, clients
     SYSTEM = "system data"  #: hosts and ports
 
 
@@ -190,6 +190,7 @@ class Layout:
     when: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
     note: str = ""  #: who sends this shape and when, in a few words
+    old: bool = False  #: only prototypes and previews send it; today it is refused
 
     @property
     def extras_length(self) -> int:

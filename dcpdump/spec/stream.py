@@ -103,6 +103,7 @@ STREAM_REQ = Message(
             when={"extras_length": 40},
             source="stream-request.md",
             note="prototypes of 2013-14 only",
+            old=True,
         ),
     ),
     response=(

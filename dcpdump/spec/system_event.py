@@ -93,6 +93,7 @@ SYSTEM_EVENT = Message(
             when={"extras_length": 12},
             source="system_event.md",
             note="5.x developer preview: no version byte",
+            old=True,
         ),
     ),
     response=EMPTY_BODY,

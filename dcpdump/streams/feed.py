@@ -59,8 +59,7 @@ class Feed:
         found: list[Sight] = []
         for part in parts:
             seen = sights(part, documents=bool(self._closely))
-            if self._lost:
-                self._lost = with_losses(part, seen, self._lost)
+            self._lost = with_losses(part, seen, self._lost)
             found += seen
         return self._order.feed(found, waiting=self._waits, in_order=in_order)
 

@@ -18,7 +18,7 @@ def hide(ledger: Ledger, redactor: Redactor) -> None:
         if connection.bucket is not None:
             connection.bucket = redactor.text(connection.bucket, Holds.BUCKET)
         if connection.name is not None:
-            connection.name = redactor.text(connection.name, Holds.META)
+            connection.name = redactor.text(connection.name, Holds.BUCKET)
         if connection.agent is not None:
             connection.agent = redactor.text(connection.agent, Holds.META)
         for control in connection.controls.values():

@@ -36,6 +36,13 @@ class Log(NamedTuple):
     entries: tuple[Entry, ...]
 
 
+class Watched(NamedTuple):
+    """Until when a connection was watched, as far as that is known, and whether it was gone then."""
+
+    ts_ns: int | None
+    gone: bool
+
+
 class Ledger:
     """Feed it every frame, in order; then close it."""
 
@@ -153,6 +160,19 @@ class Ledger:
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
                 self.last_ns = ts_ns
+
+    def watched(self, *, alone: bool) -> dict[int, Watched]:
+        """It says until when connections were watched, by their numbers.
+
+        ``alone``: the input is one capture, so that its end is the end of all that had not ended before. Of several,
+        each may be of another place, and tells nothing of what is in the others.
+        """
+        return {
+            each.number: Watched(
+                self.last_ns if each.ended_by is None and alone else each.ended_ns, each.ended_by is not None
+            )
+            for each in self.connections.values()
+        }
 
     def close(self, last_ns: int | None = None) -> list[Stream]:
         """It ends the input, and gives all streams. ``last_ns``: when the capture ended, if after its last frame."""

@@ -101,32 +101,44 @@ def _snapshot(request: Request, target: int, log: Log, at: int) -> Explanation:
     """The uuid is known: what the server has of that branch has to hold the whole snapshot."""
     start, low, high = request.start_seqno or 0, request.snap_start_seqno or 0, request.snap_end_seqno or 0
     low, high = (start if start == high else low), (start if start == low else high)
-    newer = log.entries[at - 1] if at else None
-    if newer is None:
-        if target > low:
-            return Explanation("unknown", f"nothing explains it: the uuid is the newest{_odd(request)}", None, log)
-        text = (
-            f"the uuid is the newest of the log, and the snapshot ends at {seqno(high)}, above the server's high seqno"
-        )
-        where = f": back to the snapshot's start, {low}" if target == low else f", which is {target}"
-        return Explanation("snapshot", text + where + _odd(request), None, log)
+    purged = target == 0 and not (request.flags or 0) & IGNORE_PURGED
+    below = f"start {start} is below the purge seqno, which was not witnessed"
+    if not at:
+        return _newest(request, low, high, target, log, below if purged else "")
+    newer = log.entries[at - 1]
     if high <= newer.seqno:
-        text = (
-            f"nothing explains it: snapshot end {seqno(high)} is not above {newer.seqno}, where the next branch begins"
-        )
-        if target == 0:
-            text = f"uuid and snapshot fit the log, so start {start} is below the purge seqno, which was not witnessed"
-            return Explanation("purge", text, 0, log)
-        return Explanation("unknown", text, None, log)
+        if purged:
+            return Explanation("purge", f"uuid and snapshot fit the log, so {below}", 0, log)
+        text = f"nothing explains it: snapshot end {seqno(high)} is not above {newer.seqno}"
+        return Explanation("unknown", f"{text}, where the next branch begins", None, log)
     expected = min(low, newer.seqno)
     text = f"the snapshot {low}..{seqno(high)} goes beyond {newer.seqno}, where the branch of 0x{newer.uuid:x} began"
     text += f": back to {'the snapshot start' if expected == low else 'there'}, {expected}"
+    if purged and expected:
+        return Explanation("purge", f"{below}: by the log alone it would go back to {expected}", 0, log)
     return Explanation("snapshot", text + _odd(request) + _disagrees(target, expected), expected, log)
+
+
+def _newest(request: Request, low: int, high: int, target: int, log: Log, below: str) -> Explanation:
+    """The uuid is that of the newest branch, which goes on to the high seqno. ``below``: it may be the purge seqno."""
+    newest, least = "the uuid is the newest of the log", log.entries[0].seqno
+    fits = least < high and (target == low or least <= target < low)
+    if below and not (fits and target == low):  # a server with a high seqno of 0 has not given this uuid to anybody
+        return Explanation("purge", f"{newest}, so {below}{_odd(request)}", 0, log)
+    if not fits:
+        return Explanation("unknown", f"nothing explains it: the uuid is the newest{_odd(request)}", None, log)
+    text = f"{newest}, and the snapshot ends at {seqno(high)}, above the server's high seqno"
+    text += f": back to the snapshot's start, {low}" if target == low else f", which is {target}"
+    if below:
+        return Explanation("unknown", f"{text}; or {below}{_odd(request)}", 0, log)
+    return Explanation("snapshot", text + _odd(request), None, log)
 
 
 def _without_log(request: Request, target: int) -> str:
     if target == 0:
         text = "the failover log was not witnessed: the uuid is not in it, or the start is below the purge seqno"
+        if request.snap_start_seqno == 0 and request.snap_end_seqno != request.start_seqno:
+            text += ", or the server has not all of the snapshot, so back to its start"
     elif target == request.snap_start_seqno:
         text = "the failover log was not witnessed: the server has not all of the snapshot, so back to its start"
     else:

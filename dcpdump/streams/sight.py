@@ -62,6 +62,7 @@ class Sight(NamedTuple):
     whole: bool  #: all its bytes are there
     weak: bool  #: found on weak evidence, after bytes were lost
     record: Record | None  #: of what was decoded one by one: responses, control, requests with JSON, damaged frames
+    skipped: bool = False  #: of the bytes before it none was lost: they were captured, and are no frame
 
     @property
     def key(self) -> bytes:

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.dissection import Lost
-from dcpdump.columnar.key import prefixes
+from dcpdump.columnar.key import keys_of
 from dcpdump.columnar.later import Later
-from dcpdump.columnar.part import YES, Part
+from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.streams.sight import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of
@@ -87,6 +87,7 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
         whole[rows].tolist(),
         (part.weak[rows] != 0).tolist(),
         repeat(None),
+        repeat(False),
         strict=False,
     )
     out: list[Sight] = list(map(Sight._make, columns))
@@ -98,29 +99,36 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
 
 def keys(part: Part) -> Iterator[tuple[int, bytes]]:
     """It gives the rows of planned documents, and their keys without collection prefix."""
-    header = part.header
     rows = np.concatenate([group.rows for group in part.groups if group.plan.message.collection_key] or [NO_ROWS])
-    start = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
-    size = np.where(part.collections[rows] == YES, prefixes(part.view, start, header.key[rows]).size, 0)
-    ends = (start + header.key[rows]).tolist()
-    for row, begin, end in zip(rows.tolist(), (start + size).tolist(), ends, strict=True):
+    found = keys_of(part, rows)
+    for row, begin, end in zip(rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
         yield row, part.data[begin:end]
 
 
 def with_losses(part: Part, seen: list[Sight], lost: list[Lost]) -> list[Lost]:
-    """It marks in ``seen`` losses of unknown size, which no frame's ``gap_before`` tells; gives those yet to come."""
+    """It marks in ``seen`` losses of unknown size, which no frame's ``gap_before`` tells, and what was no loss at all.
+
+    It gives the losses yet to come.
+    """
     found, later = losses_in(part, lost)
-    for row, length in found.items():
-        seen[row] = seen[row]._replace(gap_before=length)
+    for row, gap in found.items():
+        seen[row] = seen[row]._replace(gap_before=gap.length, skipped=gap.skipped)
     return later
 
 
-def losses_in(part: Part, lost: list[Lost]) -> tuple[dict[int, int], list[Lost]]:
-    """It gives the rows before which bytes were lost that their ``gap_before`` does not tell, and how many.
+class Before(NamedTuple):
+    """What is before a frame in its direction, and is none."""
+
+    length: int
+    skipped: bool  #: none of it was lost
+
+
+def losses_in(part: Part, lost: list[Lost]) -> tuple[dict[int, Before], list[Lost]]:
+    """It gives the rows before which bytes were lost that their ``gap_before`` does not tell, or where none was lost.
 
     With it, the losses yet to come. A loss stands before the first frame of its direction that begins behind it.
     """
-    found: dict[int, int] = {}
+    found = {row: Before(length, True) for row, length in _gaps(part)}
     later: list[Lost] = []
     places = {(ends.connection, ends.direction): number for number, ends in enumerate(part.places)}
     for loss in lost:
@@ -130,9 +138,16 @@ def losses_in(part: Part, lost: list[Lost]) -> tuple[dict[int, int], list[Lost]]
             after = np.flatnonzero((part.place == place) & (part.offset >= loss.gap.offset))
         if not len(after):
             later.append(loss)
-        elif not part.gap_before[after[0]]:
-            found.setdefault(int(after[0]), loss.gap.length or UNKNOWN_LOSS)
+        elif part.gap_before[after[0]]:
+            found.pop(int(after[0]), None)
+        else:
+            found.setdefault(int(after[0]), Before(loss.gap.length or UNKNOWN_LOSS, False))
     return found, later
+
+
+def _gaps(part: Part) -> list[tuple[int, int]]:
+    rows = np.flatnonzero(part.gap_before)
+    return list(zip(rows.tolist(), part.gap_before[rows].tolist(), strict=True))
 
 
 def stream_ids(part: Part) -> Array:

@@ -14,14 +14,14 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
 from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.sights import DOCUMENTS, NO_ROWS, sights, stream_ids
+from dcpdump.streams.sights import DOCUMENTS, NO_ROWS, Before, sights, stream_ids
 
 _MARKER, _MUTATION = 0x56, 0x57
 _IN_ORDER = (_MUTATION, 0x58, 0x59)
-_NO_LOSSES: Mapping[int, int] = MappingProxyType({})
+_NO_LOSSES: Mapping[int, Before] = MappingProxyType({})
 
 
-def steps(part: Part, *, closely: int = 0, losses: Mapping[int, int] = _NO_LOSSES) -> list[Sight | Burst]:
+def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LOSSES) -> list[Sight | Burst]:
     """It gives the sights of a part, documents of one stream that follow one another as bursts.
 
     ``closely``: only plain mutations, with a closer look at them; each frame whose number is a multiple of this
@@ -47,9 +47,9 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, int] = _NO_LOSSE
     ends = np.append(begins[1:], count)
     burst = ends - begins > 1
     single = sights(part, documents=bool(closely), rows=begins[~burst])
-    for row, length in losses.items():
+    for row, before in losses.items():
         at = int(np.searchsorted(begins[~burst], row))
-        single[at] = single[at]._replace(gap_before=length)
+        single[at] = single[at]._replace(gap_before=before.length, skipped=before.skipped)
     if not burst.any():
         return list(single)
     alone = iter(single)

@@ -4,6 +4,21 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+_NO_VALUE = "Expecting value"
+#: What the parser's complaints begin with, and what they mean.
+_COMPLAINTS = {
+    _NO_VALUE: "there is no value",
+    "Extra data": "the value is over, and more follows",
+    "Unterminated string": "a string begins that does not end",
+    "Invalid control character": "a control character stands in a string",
+    "Invalid \\": "a string has an escape that is none",
+    "Expecting property name": "there is no name in double quotes",
+    "Expecting ':'": "there is no colon",
+    "Expecting ','": "there is no comma",
+    "Illegal trailing comma": "there is a comma, and nothing follows it",
+    "Unexpected UTF-8 BOM": "there is a byte order mark",
+}
+
 
 def json_fault(body: bytes) -> str:
     """It says why a body that should be JSON is not; empty where it is, or where it nests too deep to tell."""
@@ -11,13 +26,27 @@ def json_fault(body: bytes) -> str:
         text = body.decode("utf-8")
         if text[:1] not in "{[" or _SCAN(text, 0)[1] != len(text):
             _JUDGE.decode(text)
-    except StopIteration:  # what the scanner alone makes of an early end
-        return "the body is marked JSON but is not: it ends too soon"
     except RecursionError:
         return ""
-    except ValueError as error:
-        return f"the body is marked JSON but is not: {error}"
+    except (ValueError, StopIteration) as error:
+        return f"the body is marked JSON but is not: {json_complaint(error, body)}"
     return ""
+
+
+def json_complaint(error: ValueError | StopIteration, body: bytes) -> str:
+    """It says what the parser means that refused a body, and at which of its bytes."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"at byte {error.start} it is no UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        text, at, message = error.doc, error.pos, error.msg
+    elif isinstance(error, StopIteration):  # what the scanner alone makes of a value that is not there
+        text, at, message = body.decode("utf-8"), error.value, _NO_VALUE
+    else:
+        return str(error)
+    if at >= len(text.rstrip()):
+        return "it ends too soon"
+    words = next((words for begin, words in _COMPLAINTS.items() if message.startswith(begin)), "it is no JSON")
+    return f"at byte {len(text[:at].encode())} {words}"
 
 
 def parse_json(text: bytes) -> Any:

@@ -1,7 +1,7 @@
 """Snappy: a compressed value. Its claim is judged before any memory is asked for."""
 
-#: The server's limit for a document; a claim above it is refused before any memory is asked for.
-MAX_VALUE = 20 * 1024 * 1024
+#: The server's limit for a document and its system xattrs; a claim above it is refused before any memory is asked for.
+MAX_VALUE = 21 * 1024 * 1024
 #: Snappy's best is 64 bytes out of 3; a claim beyond this ratio cannot be true.
 MAX_RATIO = 24
 

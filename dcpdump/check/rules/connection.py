@@ -71,7 +71,7 @@ def unauthenticated(sight: Sight, dialogue: Dialogue, course: Course) -> str | N
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
     off="m",
-    on=(OPEN, ASKED),
+    on=(ASKED,),
     scope=Scope.STREAM,
     status="Einval",
 )

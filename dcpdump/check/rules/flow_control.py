@@ -1,6 +1,6 @@
 """DCP501-516: flow control and keep-alive."""
 
-from dcpdump.check.course import Course
+from dcpdump.check.course import Course, kept
 from dcpdump.check.dialogue import BUFFER_ACK, CONTROL, NOOP, SECOND, Dialogue
 from dcpdump.check.rule import (
     ASTRAY,
@@ -122,7 +122,7 @@ def overrun(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 def overdrawn(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
     """It sees acknowledgements that add up to more than the bytes that count.
 
-    The producer logs it and takes the window for empty: flow control holds no more.
+    The producer logs it, and takes the window for empty: what is acknowledged from there on counts from there.
 
     Usual causes: counting messages that do not count (NOOP, responses); acknowledging twice.
     """
@@ -133,12 +133,17 @@ def overdrawn(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
     if sight.opcode == BUFFER_ACK and not sight.response and not dialogue.ended and sight.number > dialogue.acked_frame:
         total = dialogue.acked + (sight.get("buffer_bytes") or 0)
         if total > dialogue.counted and len(dialogue.overdrawn) < 1024:
-            dialogue.overdrawn.append((sight._replace(data=b"", record=None), total, spoken + _GRACE))
+            dialogue.overdrawn.append((kept(sight), total, dialogue.counted, spoken + _GRACE))
         dialogue.acked_frame = sight.number
-    while dialogue.overdrawn and (dialogue.ended or spoken >= dialogue.overdrawn[0][2]):
-        ack, total, _ = dialogue.overdrawn.pop(0)
+    while dialogue.overdrawn and (dialogue.ended or spoken >= dialogue.overdrawn[0][3]):
+        ack, total, counted, _ = dialogue.overdrawn.pop(0)
         if total > dialogue.counted:
             found.append(Remark(f"{total:,} bytes acknowledged, {dialogue.counted:,} were sent", sight=ack))
+            excess = total - counted
+            dialogue.acked -= excess
+            dialogue.overdrawn = [
+                (each, to - excess, of, due) for each, to, of, due in dialogue.overdrawn if to - excess > of
+            ]
     return found
 
 
@@ -284,7 +289,8 @@ def no_noop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a producer whose thread is busy; an interval that was refused.
     """
-    if not dialogue.on(b"enable_noop") or dialogue.ts_ns is None or dialogue.enabled_noop_at is None:
+    heard_ns = dialogue.heard_ns
+    if not dialogue.on(b"enable_noop") or heard_ns is None or dialogue.enabled_noop_at is None:
         return None
     text = dialogue.controls.get(b"set_noop_interval", b"")
     try:
@@ -292,10 +298,10 @@ def no_noop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     except (ValueError, OverflowError):
         return None
     since = max(dialogue.noop_at or 0, dialogue.enabled_noop_at, dialogue.missed_noop_at)
-    if dialogue.ts_ns - since <= 2 * interval + SECOND:
+    if heard_ns - since <= 2 * interval + SECOND:
         return None
-    dialogue.missed_noop_at = dialogue.ts_ns
-    return f"no NOOP for {(dialogue.ts_ns - since) / SECOND:,.0f} s, the interval is {interval / SECOND:,.0f} s"
+    dialogue.missed_noop_at = heard_ns
+    return f"no NOOP for {(heard_ns - since) / SECOND:,.0f} s, the interval is {interval / SECOND:,.0f} s"
 
 
 @rule(

@@ -15,6 +15,7 @@ from dcpdump.check.rule import (
     DECODED,
     INFO,
     PUSH,
+    SKIPPED,
     STRAY,
     SUSPICIOUS,
     TICK,
@@ -43,7 +44,7 @@ def name(opcode: int) -> str:
     severity=VIOLATION,
     source="include/mcbp/protocol/magic.h",
     off="g",
-    on=(PUSH, DECODED),
+    on=(PUSH, DECODED, SKIPPED),
     scope=Scope.CONNECTION,
 )
 def magic(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
@@ -54,6 +55,8 @@ def magic(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a frame written with a wrong length before this one; a proxy that mixes two connections.
     """
+    if sight.skipped:
+        return f"{sight.gap_before:,} bytes before this frame begin with no magic of the protocol"
     if not sight.server:
         if sight.magic in (0x80, 0x81, 0x08, 0x18):
             return None
@@ -130,24 +133,28 @@ def unasked(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
 )
 def unanswered(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark] | None:
     """It sees requests that are always answered and were not: a later one of the same kind was answered, or half
-    a minute passed. Where the capture ended sooner than that, it says so as information.
+    a minute passed. Where the capture or the connection ended sooner than that, it says so as information. An answer
+    that comes even later is one all the same.
 
     Usual causes: a server that is stuck or overloaded; a client that stopped reading.
     """
     if not dialogue.waiting or dialogue.ts_ns is None:
         return None
     found: list[Remark] = []
-    for place, asked in list(dialogue.waiting.items()):
+    for place, asked in dialogue.waiting.items():
+        if place in dialogue.overdue:
+            continue
         waited = dialogue.ts_ns - (asked.ts_ns or dialogue.ts_ns)
         later = dialogue.answered_after.get((asked.direction, asked.opcode), 0) > asked.number
         text = f"{name(asked.opcode)} was not answered in {waited / SECOND:,.1f} s"
         if waited >= _SLOW or (later and waited >= _SOON and asked.opcode in _SAME_ORDER):
             found.append(Remark(text, sight=asked))
         elif dialogue.ended and waited >= _SOON:
-            found.append(Remark(f"{text}; then the capture ends", INFO, sight=asked))
+            what = "connection" if dialogue.gone else "capture"
+            found.append(Remark(f"{text}; then the {what} ends", INFO, sight=asked))
         else:
             continue
-        del dialogue.waiting[place]
+        dialogue.overdue.add(place)
     return found
 
 

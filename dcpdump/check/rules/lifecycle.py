@@ -103,13 +103,13 @@ def second_stream(sight: Sight, dialogue: Dialogue, course: Course) -> str | Non
 )
 def not_open(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
     """It sees stream messages without a granted stream, and after STREAM_END. (After CLOSE_STREAM messages that
-    were queued may trail in.)
+    were queued may trail in, but not behind the STREAM_END that may follow.)
 
     A conforming consumer answers KeyEnoent, or DcpStreamNotFound with v7_dcp_status_codes.
 
     Usual causes: a stream request that was refused; a producer that sends on after it ended the stream.
     """
-    if course.ended and course.vbucket == sight.word and not course.closed:
+    if course.ended and course.vbucket == sight.word:
         at = course.end_sight.number if course.end_sight else 0
         return Remark(f"{name(sight.opcode)} after the stream ended in frame {at}", status=dialogue.no_stream)
     if course.vbucket >= 0 or course.late or (dialogue.awaited(sight.opaque) is not None and dialogue.doubtful):
@@ -381,7 +381,8 @@ def abandoned(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark] 
 
     Usual causes: a client that knows not all reasons, and takes the unknown ones for the end.
     """
-    if not dialogue.ended or dialogue.ts_ns is None:
+    heard_ns = dialogue.heard_ns
+    if not dialogue.ended or heard_ns is None:
         return None
     found: list[Remark] = []
     for stream in dialogue.courses.values():
@@ -389,7 +390,7 @@ def abandoned(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark] 
         again = dialogue.places.get((stream.vbucket, stream.sid)) is not stream
         if end is None or end.ts_ns is None or again or stream.end_reason not in (_STATE, _SLOW, _BACKFILL):
             continue
-        if dialogue.ts_ns - end.ts_ns >= 60 * 10**9:
+        if heard_ns - end.ts_ns >= 60 * 10**9:
             reason = STREAM_END_STATUS.names[stream.end_reason]
             found.append(Remark(f"ended with {reason} and was not requested again here", sight=end))
     return found

@@ -44,8 +44,8 @@ def in_snapshot(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     Usual causes: a marker with a wrong end; an item of the next snapshot sent too early.
     """
     marker, seqno = course.marker, sight.seqno
-    if marker is None or seqno is None or marker.start <= seqno <= marker.end:
-        return None
+    if marker is None or seqno is None or marker.start <= seqno <= marker.end or marker.end < marker.start:
+        return None  # of a marker that runs backwards S1 tells
     return f"{name(sight.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
 
 

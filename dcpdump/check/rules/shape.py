@@ -3,6 +3,7 @@
 from dcpdump.check.course import Course
 from dcpdump.check.dialogue import (
     ABORT,
+    ADD_STREAM,
     ADVANCED,
     BUFFER_ACK,
     CACHED,
@@ -28,7 +29,8 @@ from dcpdump.check.dialogue import (
     XATTRS,
     Dialogue,
 )
-from dcpdump.check.rule import DECODED, FIRST, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, rule
+from dcpdump.check.meaning import expiration_not_agreed, form_not_agreed, not_together, without_meaning
+from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, Severity, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
 from dcpdump.streams.burst import Burst, Close
@@ -38,16 +40,25 @@ from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix
 _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
 _WITH_VALUES = (*DOCUMENTS, PREPARE)
 _KEYED = (*_WITH_VALUES, COMMIT, ABORT)
-_LEGACY = frozenset({"1-clen", "1-28", "1-30", "1-40", "1-18"})
 #: Messages whose datatype is 0.
 _PLAIN = frozenset(
     {STREAM_REQ, CLOSE_STREAM, STREAM_END, MARKER, SET_STATE, NOOP, BUFFER_ACK, CONTROL, SEQNO_ACK, COMMIT, ABORT}
-    | {ADVANCED, OSO, CACHED, CACHED_END, 0x51, 0x54}
+    | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, 0x54}
 )
-_NO_VALUE, _UNDERLYING, _KEPT_XATTRS = 0x08, 0x40, 0x100
+_UNDERLYING = 0x40
 _SYSTEM_XATTRS = 1024 * 1024
-#: What other rules look at.
+#: What is looked at elsewhere: by other rules, or below.
 _ELSEWHERE = ("total body", "no magic", "is not known", "has unknown bits", "stream id", "has no name", "lost", "cut")
+
+
+def _was_asked(sight: Sight, course: Course) -> bool:
+    """It says whether a rule for decoded frames was asked of one before it was asked of the same in its stream."""
+    return sight.record is not None and course.vbucket >= 0
+
+
+def _leaves_out(dialogue: Dialogue) -> bool:
+    """It says whether a datatype may describe a body that was left out: so it may where DCP_OPEN was not witnessed."""
+    return dialogue.open_flags is None or bool(dialogue.open_flags & _UNDERLYING)
 
 
 @rule(
@@ -56,13 +67,14 @@ _ELSEWHERE = ("total body", "no magic", "is not known", "has unknown bits", "str
     "Sections or datatype that the message cannot have",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
-    on=(DECODED, FIRST, DELETION, PREPARE, MARKER, STREAM_END, COMMIT, ABORT, ADVANCED, OSO, BUFFER_ACK, SEQNO_ACK),
-    status="Einval",
+    on=(DECODED, DELETION, EXPIRATION, PREPARE, OSO),
 )
-def sections(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def sections(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
     """It sees extras of a length that the message does not have, keys and values that must or must not be there,
-    values of other lengths than their fields need, a PREPARE without CAS, and datatypes on messages without
-    documents. Layouts of old prototypes and previews are suspicious only.
+    values of other lengths than their fields need, a PREPARE without CAS, datatypes on messages without documents,
+    flags, states and levels that mean nothing or exclude each other, and forms of STREAM_REQ, DELETION and EXPIRATION
+    that HELLO, DCP_OPEN and controls did not agree on. Suspicious only: layouts and flags of old prototypes and
+    previews, reasons of STREAM_END that mean nothing, and deletions with a body.
 
     A server refuses such a request with Einval; a client reads fields from the wrong places.
 
@@ -70,23 +82,41 @@ def sections(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
     """
     if sight.response:
         return None
-    record = sight.record
+    if expiration_not_agreed(sight, dialogue, course):
+        return Remark("EXPIRATION, and enable_expiry_opcode is not on")
+    if _was_asked(sight, course):
+        return None
+    text, severity = _refused(sight, dialogue)
+    if text:
+        status = "" if sight.opcode == STREAM_END and severity else "Einval"  # of a reason nobody says so
+        return Remark(f"{name(sight.opcode)}{text}", severity, status)
+    if sight.opcode == DELETION and sight.value_length and not sight.datatype & _XATTR_BIT and not sight.get("nmeta"):
+        return Remark(f"DELETION has a body of {sight.value_length} bytes", SUSPICIOUS)
+    return None
+
+
+def _refused(sight: Sight, dialogue: Dialogue) -> tuple[str, Severity | None]:
+    """It says what a receiver refuses, and how bad that is where it is no violation."""
+    record, opcode = sight.record, sight.opcode
     if record is not None and record.frame.message.dcp:
         for problem in record.frame.problems:
             if not any(words in problem.text for words in _ELSEWHERE):
-                return f"{name(sight.opcode)}: {problem.text}"
-    if sight.shape.version in _LEGACY:
-        return Remark(f"{name(sight.opcode)} in a layout of old releases ({sight.shape.version})", SUSPICIOUS)
-    if sight.datatype and sight.opcode in _PLAIN:
-        return f"{name(sight.opcode)} has datatype 0x{sight.datatype:02x}"
-    if sight.opcode == PREPARE and not sight.cas:
-        return "PREPARE has CAS 0"
-    if sight.opcode == DELETION and not (dialogue.open_flags or 0) & _UNDERLYING:
-        if sight.datatype in (1, 3):
-            return Remark(f"DELETION has datatype 0x{sight.datatype:02x}: JSON without XATTR")
-        if sight.value_length and not sight.datatype & _XATTR_BIT and not sight.get("nmeta"):
-            return Remark(f"DELETION has a body of {sight.value_length} bytes", SUSPICIOUS)
-    return None
+                return f": {problem.text}", None
+        if record.frame.layout.old:
+            return f" in a layout of old releases ({sight.shape.version})", SUSPICIOUS
+        text, severity = without_meaning(sight, record.frame.layout)
+        if text:
+            return f": {text}", severity
+    text = not_together(sight) or form_not_agreed(sight, dialogue)
+    if text:
+        return f": {text}", None
+    if sight.datatype and opcode in _PLAIN:
+        return f" has datatype 0x{sight.datatype:02x}", None
+    if opcode == PREPARE and not sight.cas:
+        return " has CAS 0", None
+    if opcode == DELETION and sight.datatype in (1, 3) and not _leaves_out(dialogue):
+        return f" has datatype 0x{sight.datatype:02x}: JSON without XATTR", None
+    return "", None
 
 
 @rule(
@@ -109,7 +139,7 @@ def datatype(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
     Usual causes: a HELLO repeated on the open connection; a proxy that negotiates on its own behalf.
     """
     bits = sight.datatype
-    if not bits or sight.response:
+    if not bits or sight.response or _was_asked(sight, course):
         return None
     if bits > 7:
         return f"datatype 0x{bits:02x} has unknown bits"
@@ -125,7 +155,7 @@ def datatype(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
 
 
 def _all_json(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
-    return not any(map(json_fault, close.texts))
+    return _leaves_out(dialogue) or not any(map(json_fault, close.texts))
 
 
 @rule(
@@ -141,20 +171,22 @@ def _all_json(burst: Burst, close: Close, dialogue: Dialogue, course: Course) ->
 def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
     """It sees values marked Snappy that do not decompress, xattr blocks whose lengths do not add up (a server
     answers XattrEinval), system xattrs beyond 1 MiB (E2big), and bodies marked JSON that are none (suspicious).
+    Snappy and JSON only where DCP_OPEN was captured: its flag 0x40 leaves bodies out and keeps their datatype.
 
     The document arrives, and cannot be read.
 
     Usual causes: a body that was compressed twice or never; xattrs cut off by a filter that kept the bit.
     """
-    bits, size, at = sight.datatype, sight.value_length, sight.value_at
-    if not size:
+    bits, at = sight.datatype, sight.value_at
+    size = sight.value_length - (sight.get("nmeta") or 0)
+    if size <= 0:
         return None
     body = sight.data[at : at + size]
-    underlying = dialogue.open_flags and dialogue.open_flags & _UNDERLYING
+    left_out = _leaves_out(dialogue)
     if bits & _SNAPPY_BIT:
         plain, fault = decompress(body)
         if plain is None:
-            return None if underlying else fault
+            return None if left_out else fault
         body = plain
     if bits & _XATTR_BIT:
         pairs, body, fault = split_xattrs(body)
@@ -163,7 +195,7 @@ def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | No
         system = sum(len(key) + len(text) for key, text in pairs or () if key.startswith(b"_"))
         if system > _SYSTEM_XATTRS:
             return Remark(f"system xattrs of {system:,} bytes", status="E2big")
-    if bits & _JSON_BIT and body and not underlying:
+    if bits & _JSON_BIT and body and not left_out:
         fault = json_fault(body)
         if fault:
             return Remark(fault, SUSPICIOUS)

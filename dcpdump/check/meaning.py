@@ -1,0 +1,117 @@
+"""Meaning: values that mean nothing, flags that cannot stand together, and forms that were not agreed on."""
+
+from dcpdump.check.course import Course
+from dcpdump.check.dialogue import (
+    ADD_STREAM,
+    DELETION,
+    EXPIRATION,
+    HELLO,
+    OPEN,
+    OSO,
+    PREPARE,
+    PRODUCER,
+    SET_STATE,
+    STREAM_END,
+    STREAM_REQ,
+    XATTRS,
+    Dialogue,
+)
+from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
+from dcpdump.spec.field import Bits, Layout
+from dcpdump.streams.sight import Sight
+
+#: By opcode: a field of which only some values have a meaning, what it is called, and how bad others are.
+_MEANT = {
+    OPEN: ("flags", "flags", VIOLATION),
+    ADD_STREAM: ("flags", "flags", VIOLATION),
+    STREAM_REQ: ("flags", "flags", VIOLATION),
+    SET_STATE: ("state", "state", VIOLATION),
+    PREPARE: ("durability_level", "durability level", VIOLATION),
+    OSO: ("flags", "flags", VIOLATION),
+    STREAM_END: ("status", "reason", SUSPICIOUS),  # nobody says that it is refused
+}
+#: By opcode: flags that mean something to old releases only.
+_OLD_FLAGS = {OPEN: 0x92, ADD_STREAM: 0x08, STREAM_REQ: 0x08}
+_PREVIEW, _DELETE_TIMES = 0x10, 0x20
+_NO_VALUE, _UNDERLYING, _DELETED_XATTRS, _SKIPS_DELETES = 0x08, 0x40, 0x100, 0x200
+_CACHE_TRANSFER, _WITH_CACHE_TRANSFER = 0x100, 0x111
+_OSO_START, _OSO_END = 1, 2
+_EXPIRY = b"enable_expiry_opcode"
+
+
+def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]:
+    """It finds a value that means nothing, and says how bad that is."""
+    opcode = sight.opcode
+    field, called, severity = _MEANT.get(opcode, ("", "", None))
+    number = sight.get(field)
+    names = next((each.names for each in layout.extras if each.name == field), None)
+    if number is None or names is None:
+        return "", None
+    odd = names.unknown(number)
+    if odd < 0:
+        old = number & _OLD_FLAGS.get(opcode, 0)
+        return (f"flags 0x{old:x} are of old releases", SUSPICIOUS) if old else ("", None)
+    text = f"{called} 0x{odd:x} have no meaning" if isinstance(names, Bits) else f"{called} {odd} has no meaning"
+    return text, severity
+
+
+def not_together(sight: Sight) -> str:
+    """It says which flags cannot stand together, or not without others."""
+    opcode = sight.opcode
+    flags = sight.get("flags") if opcode in (OPEN, ADD_STREAM, STREAM_REQ, OSO) else None
+    if flags is None:
+        return ""
+    if opcode == OPEN:
+        return _open_flags(flags)
+    if opcode == OSO:
+        both = "start and end" if flags & _OSO_START and flags & _OSO_END else "neither start nor end"
+        return "" if flags in (_OSO_START, _OSO_END) else f"flags 0x{flags:x} are {both}"
+    others = flags & ~_WITH_CACHE_TRANSFER if flags & _CACHE_TRANSFER else 0
+    return f"flag 0x100 (cache-transfer) excludes 0x{others:x}" if others else ""
+
+
+def _open_flags(flags: int) -> str:
+    if flags & _NO_VALUE and flags & _UNDERLYING:
+        return "flags 0x8 (no-value) and 0x40 (no-value-with-underlying-datatype) exclude each other"
+    if flags & _DELETED_XATTRS and not flags & XATTRS:
+        return "flag 0x100 (include-deleted-user-xattrs) needs 0x4 (include-xattrs)"
+    if flags & _SKIPS_DELETES and not flags & PRODUCER:
+        return "flag 0x200 (skip-deletes-in-initial-backfill) needs 0x1 (producer)"
+    return ""
+
+
+def form_not_agreed(sight: Sight, dialogue: Dialogue) -> str:
+    """It says which form of a message is not what HELLO and DCP_OPEN have agreed on: it is refused."""
+    flags = dialogue.open_flags
+    if flags is None or flags & _PREVIEW:  # the preview had forms of its own
+        return ""
+    if sight.opcode == STREAM_REQ and sight.value_length and _without_collections(dialogue):
+        return "it has a value, and HELLO did not grant collections"
+    if sight.opcode != DELETION or sight.shape.version not in ("1", "2"):
+        return ""
+    second, times = sight.shape.version == "2", bool(flags & _DELETE_TIMES)
+    if times and not second:
+        return "it is of version 1, and DCP_OPEN asked for delete times"
+    if second and not times and (flags & PRODUCER or _without_collections(dialogue)):
+        return "it is of version 2, and DCP_OPEN did not ask for delete times"
+    return ""
+
+
+def expiration_not_agreed(sight: Sight, dialogue: Dialogue, course: Course) -> bool:
+    """It says whether this is an expiration that is to be told as a deletion, enable_expiry_opcode not being on.
+
+    Of a stream whose request was witnessed: the controls that it goes by were captured before this message.
+    """
+    return (
+        sight.opcode == EXPIRATION
+        and course.request is not None
+        and dialogue.produces is True
+        and dialogue.controls_known
+        and not dialogue.on(_EXPIRY)
+        and all(key != _EXPIRY for key, _ in dialogue.controls_asked.values())
+    )
+
+
+def _without_collections(dialogue: Dialogue) -> bool:
+    waits = any(opcode == HELLO for _, opcode, _ in dialogue.waiting)
+    return dialogue.collections is False and not dialogue.doubtful and not waits
