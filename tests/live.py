@@ -1,10 +1,14 @@
 """A network of its own for tests that really capture, and programs that run in it."""
 
+import array
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -111,3 +115,38 @@ def needs(*programs: str) -> None:
     missing: Sequence[str] = [name for name in programs if shutil.which(name) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+@contextmanager
+def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """It runs ``dcpdump …`` on a pipe that stays open, meanwhile: once it has read the data and waits for more."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT, **options}
+    reader, writer = os.pipe()
+    with subprocess.Popen([sys.executable, "-m", "dcpdump", *command], stdin=reader, **options) as process:
+        os.close(reader)
+        patience = threading.Timer(PATIENCE, process.kill)  # whoever waits for its output then has the end of it
+        patience.start()
+        try:
+            with open(writer, "wb", buffering=0) as pipe:
+                pipe.write(data)
+                wait_for(lambda: not waiting_in(pipe))
+                wait_until_idle(process.pid)
+                yield process
+        finally:
+            patience.cancel()
+            process.kill()
+
+
+def waiting_in(pipe: Any) -> int:
+    """It counts the bytes in a pipe that nobody has read yet."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def wait_until_idle(pid: int) -> None:
+    """It waits until a process has done nothing for a while."""
+    before = ""
+    while (spent := " ".join(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])) != before:
+        before = spent
+        time.sleep(0.3)

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,32 @@ def test_nothing_appears_where_the_input_cannot_be_used(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_an_error_of_its_own() -> None:
     printed = run(f"dcpdump read {REPLICA} -o /nowhere/at/all.txt")
     assert printed == (5, "", "dcpdump: error: cannot write: no such file or directory (/nowhere/at/all.txt)\n")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "bars", "between"),
+    [("utf-8", "▁▁▁▁▁▁▁▁▁▁▁▁▁█", "·"), ("latin-1", "_____________#", "·"), ("ascii", "_____________#", "|")],
+)
+def test_what_an_encoding_does_not_have_is_drawn_with_what_it_has(encoding: str, bars: str, between: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-m", "dcpdump", "stats", REPLICA], env=environment, capture_output=True)
+    assert done.stdout.decode(encoding).splitlines()[-2] == f"  {bars}"
+    summary = "27 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    assert done.stderr.decode(encoding) == summary.replace("·", between)
+
+
+@pytest.mark.parametrize("command", ["--help", "read --help", "sniff --help", "check --list", "spec mutation"])
+def test_help_is_printed_in_an_encoding_that_lacks_its_characters(command: str) -> None:
+    words = [sys.executable, "-m", "dcpdump", *command.split()]
+    done = subprocess.run(words, env={**os.environ, "PYTHONIOENCODING": "latin-1"}, capture_output=True)
+    plain = run(f"dcpdump {command}").out
+    for ours, theirs in (("→", "->"), ("…", "...")):
+        plain = plain.replace(ours, theirs)
+    assert (done.returncode, done.stdout.decode("latin-1"), done.stderr) == (0, plain, b"")
+
+
+def test_objects_keep_their_text_in_an_encoding_that_lacks_its_characters() -> None:
+    frame = encode("DCP_MUTATION", {"by_seqno": 1}, key="ключ 🎉 é".encode(), value=b"1")
+    words = [sys.executable, "-m", "dcpdump", "explain", "-q", "-f", "ndjson", frame.hex()]
+    done = subprocess.run(words, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True)
+    assert json.loads(done.stdout.decode("ascii"))["key"] == "ключ 🎉 é"

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -15,9 +16,10 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pace import Pace, Paces
 from dcpdump.streams.state import Connection
 from tests.console import run
-from tests.live import PATIENCE, Network, ended, network, stopped
+from tests.live import PATIENCE, Network, ended, fed, network, stopped
 
 SAMPLES = Path(__file__).parent.parent / "samples"
+SLOW = SAMPLES / "slow-consumer.pcap"
 
 
 def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() -> None:
@@ -115,6 +117,39 @@ def test_a_pace_is_what_came_since_the_oldest_look_that_is_kept() -> None:
         seen.append(paces.of(connection))
     assert seen[0] == Pace(10, 1000)
     assert seen[-1] == Pace((640 - 160) / 4, 1000)
+
+
+def test_a_pipe_that_pauses_is_drawn_again_and_again_with_all_that_came() -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "20"}
+    with fed(["top", "-", "--interval", "0.1"], SLOW.read_bytes(), stdout=theirs, env=environment) as top:
+        os.close(theirs)
+        drawn = b""
+        while drawn.count(b"1 blocked by flow control") < 3 or b"258 frames" not in drawn:
+            assert select([ours], [], [], PATIENCE)[0], "nothing is drawn any more"
+            drawn += os.read(ours, 4096)
+        top.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while os.read(ours, 4096):
+                pass
+        assert top.wait(PATIENCE) == 130
+    os.close(ours)
+
+
+def test_time_goes_on_while_a_pipe_pauses() -> None:
+    with fed(["top", "-", "-f", "ndjson", "--interval", "0.1"], SLOW.read_bytes()) as top:
+        assert top.stdout is not None
+        looks = [json.loads(top.stdout.readline())]
+        while looks[-1]["frames"] < 258:
+            looks = [json.loads(top.stdout.readline())]
+        looks += [json.loads(top.stdout.readline()) for _ in range(3)]
+        top.send_signal(signal.SIGTERM)
+        out, err = top.communicate(timeout=PATIENCE)
+    looks += [json.loads(line) for line in out.splitlines()]
+    assert [look["frames"] for look in looks] == [258] * len(looks)
+    assert looks[-1]["time"] > looks[1]["time"] > looks[0]["time"] >= "2025-11-20T12:02:57.099000Z"
+    assert {look["streams"][0]["state"] for look in looks} == {"blocked by flow control"}
+    assert (top.returncode, err.decode().partition(" · ")[0]) == (143, "interrupted")
 
 
 @pytest.fixture(scope="module", name="net")

@@ -130,7 +130,7 @@ def test_a_frame_is_shown_at_once_the_books_when_asked_for_and_at_the_end(net: N
         assert sniff.stderr is not None
         assert sniff.stderr.readline().startswith("received ")
         code, _, err = stopped(sniff, signal.SIGTERM)
-    assert code == 0
+    assert code == 143
     assert "dropped by the kernel 0 · dropped by dcpdump 0 · decoded " in err
 
 
@@ -152,6 +152,16 @@ def test_a_duration_ends_it(net: Network) -> None:
         0,
         "received 0 packets · dropped by the kernel 0 · dropped by dcpdump 0 · decoded 0\n",
     )
+
+
+@pytest.mark.parametrize("command", ["sniff", "top"])
+def test_sigterm_is_no_usual_end(net: Network, command: str) -> None:
+    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143)):
+        with ended(net.start(sys.executable, "-m", "dcpdump", command, "-i", "lo", "-f", "ndjson")) as process:
+            assert process.stderr is not None
+            assert process.stderr.readline().startswith("capturing on lo")
+            status, _, err = stopped(process, number)
+        assert (status, err.partition(" ")[0]) == (code, "received")
 
 
 def test_who_does_not_read_the_output_makes_dcpdump_drop_and_count(net: Network, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ only, never seeks, and never waits for more bytes than were asked for: a pipe ma
 import os
 import stat
 import sys
-from collections.abc import Callable
 from typing import Protocol
 
 from dcpdump.errors import CaptureError
@@ -55,11 +54,12 @@ class StandardInput:
                 "-",
                 "tcpdump -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
             )
-        # read1 gives what is there; what stands in for standard input in a test may not have it
-        self._read: Callable[[int], bytes] = getattr(sys.stdin.buffer, "read1", sys.stdin.buffer.read)
+        # Unbuffered it gives what is there, and holds no lock while it waits: the process may end meanwhile.
+        # What stands in for standard input in a test may have no buffer.
+        self._file = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
     def read(self, size: int, /) -> bytes:
-        return self._read(size)
+        return self._file.read(size) or b""
 
     def close(self) -> None:
         pass

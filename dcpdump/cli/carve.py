@@ -12,7 +12,8 @@ from dcpdump.capture.remarks import Remarks
 from dcpdump.capture.transcript import Transcript
 from dcpdump.capture.write import PcapngWriter
 from dcpdump.cli import exit as code
-from dcpdump.cli.options import Size, note, selection, selection_options
+from dcpdump.cli.notes import note
+from dcpdump.cli.options import Size, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.columnar.filter import masks

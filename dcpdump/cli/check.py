@@ -73,11 +73,10 @@ def check(
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         reading = Checking([open_capture(path) for path in paths], chosen, shown, sink, rules, everything)
-        status = reading.run("none" if quiet else "text")
-        if status == code.UNUSABLE:
-            return status
+        reading.read()
         reading.report(paths)
-        return code.FINDINGS if reading.fails(fail_on) else status
+        status = reading.conclude("none" if quiet else "text")
+    return code.FINDINGS if status in (code.DONE, code.DAMAGED) and reading.fails(fail_on) else status
 
 
 class Checking(LedgerReading):
@@ -142,7 +141,9 @@ class Checking(LedgerReading):
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
 
     def report(self, files: Sequence[str]) -> None:
-        """It writes what was found."""
+        """It writes what was found; nothing where there was nothing to look at, which the summary tells."""
+        if self._status() == code.UNUSABLE:
+            return
         for ends, gap in self._feed.losses:
             self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
         self._keep(self._referee.close(self.ledger.watched(alone=len(files) == 1)))

@@ -25,6 +25,6 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
-        status = reading.run("none" if quiet else "text")
+        reading.read()
         reading.tell(lambda: rows.lines(reading.connections), lambda: rows.objects(reading.connections))
-        return status
+        return reading.conclude("none" if quiet else "text")

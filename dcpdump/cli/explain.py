@@ -10,7 +10,8 @@ import click
 
 from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.cli import exit as code
-from dcpdump.cli.options import Display, display, display_options, note, selection, selection_options
+from dcpdump.cli.notes import note
+from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.errors import CaptureError, PasteError
 from dcpdump.escape import safe
@@ -67,6 +68,8 @@ def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:
     if text and text != ("-",):
         return " ".join(text)
     if source is None or source == "-":
+        if sys.stdin is None:
+            raise CaptureError("standard input is closed", "-", "give the bytes as arguments, or a file with -i")
         if sys.stdin.isatty():
             note("Paste the bytes, then press Ctrl-D.")
         return sys.stdin.buffer.read()

@@ -26,10 +26,10 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
-        status = reading.run("none" if quiet else "text")
+        reading.read()
         now = reading.ledger.last_ns
         reading.tell(
             lambda: rows.lines(reading.connections, now, drawn=sink.is_terminal),
             lambda: rows.objects(reading.connections, now),
         )
-        return status
+        return reading.conclude("none" if quiet else "text")

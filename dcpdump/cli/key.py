@@ -41,7 +41,7 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         tracing = Tracing([open_capture(path) for path in paths], chosen, shown, sink, matches=matches)
-        status = tracing.run("none" if quiet else "text")
+        tracing.read()
         changes = tracing.changes(shown)
         vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
         covered = tracing.covered(vbucket)
@@ -49,7 +49,7 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
             lambda: rows.lines(changes, covered, vbucket),
             lambda: rows.objects(changes, covered, shown.value_bytes),
         )
-        return status
+        return tracing.conclude("none" if quiet else "text")
 
 
 class Tracing(LedgerReading):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from dcpdump.capture import Capture
-from dcpdump.cli.bulk import BulkReading
+from dcpdump.cli.analysis import Analysis
 from dcpdump.cli.options import Display, Selection, clause_option
 from dcpdump.cli.sink import Sink
 from dcpdump.columnar.block import Block
@@ -105,7 +105,7 @@ def choosing(options: dict[str, Any]) -> Chosen:
     )
 
 
-class LedgerReading(BulkReading):
+class LedgerReading(Analysis):
     """A reading that keeps a ledger of all frames."""
 
     #: Whether documents may be told in bursts: not where something is to be learnt of each.
@@ -129,13 +129,12 @@ class LedgerReading(BulkReading):
     def _dissecting(limits: Limits, show_secrets: bool) -> Dissector:
         return Watching(limits, show_secrets=show_secrets)
 
-    def run(self, summary: str) -> int:
-        """It reads everything, closes the ledger, and gives the exit code."""
-        status = super().run(summary)
+    def read(self) -> None:
+        """It reads everything, or what comes before a signal, and closes the ledger."""
+        super().read()
         self._feed.close(self._until, self._last_ns)
         if self._redactor is not None:
             hide(self.ledger, self._redactor)
-        return status
 
     def tell(self, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
         """It writes what was found, as lines for people or as objects."""

@@ -10,7 +10,8 @@ from typing import Any
 from dcpdump.capture.intake import Intake
 from dcpdump.cli import exit as code
 from dcpdump.cli.bulk import BulkReading
-from dcpdump.cli.options import note
+from dcpdump.cli.notes import note
+from dcpdump.cli.stop import Stop
 from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.ring import block_of
@@ -41,9 +42,6 @@ class LiveReading(BulkReading):
     def _sum_up(self, summary: str) -> None:
         if summary != "none":
             sum_up(self._intake, self._dissector, self._shown, summary)
-
-    def _status(self) -> int:
-        return code.DONE
 
 
 def live_blocks(intake: Intake, name: str) -> Iterator[Block | None]:
@@ -96,18 +94,16 @@ def counted(counts: Json) -> str:
     return " · ".join(words)
 
 
+def status_after(stop: Stop) -> int:
+    """It gives the exit code of a capture: Ctrl-C is how one usually ends."""
+    return code.TERMINATED if stop.status == code.TERMINATED else code.DONE
+
+
 @contextmanager
-def until_stopped(intake: Intake, tell: Callable[[], str]) -> Iterator[None]:
-    """It lets signals stop the intake, or ``tell`` how it goes; a second one ends everything at once."""
-
-    def stop(number: int, _: Any) -> None:
-        intake.stop()
-        signal.signal(number, before[signal.Signals(number)])
-
-    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGUSR1: lambda *_: note(tell())}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+def telling(tell: Callable[[], str]) -> Iterator[None]:
+    """It lets SIGUSR1 ``tell`` how it goes."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: note(tell()))
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGUSR1, before)

@@ -4,10 +4,12 @@ COMMANDS is the one place where laziness lives: ``--help`` prints from it withou
 """
 
 import os
-import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +17,10 @@ import click
 
 from dcpdump import __version__
 from dcpdump.cli import exit as code
+from dcpdump.cli.notes import note
+from dcpdump.cli.plain import PLAIN
 from dcpdump.cli.sink import PipeClosed
+from dcpdump.cli.stop import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
 
 #: name → (module:function, help in one line)
@@ -39,12 +44,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class Terminated(BaseException):
-    """SIGTERM came."""
-
-
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """It reads the words; help is printed on the way."""
+        with _as_pipe_closed():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """It runs a command."""
+        with _as_pipe_closed():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """It names all commands, in the order of the table."""
@@ -77,6 +90,15 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+@contextmanager
+def _as_pipe_closed() -> Iterator[None]:
+    """It gives a broken pipe the name that click does not know: it would end with an exit code of its own."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise PipeClosed from error
+
+
 class CommandError(click.UsageError):
     """A usage error with a hint."""
 
@@ -99,16 +121,37 @@ def main(debug: bool) -> None:
 def run(arguments: list[str] | None = None) -> NoReturn:
     """It runs the command line and ends the process with one of the documented exit codes."""
     words = sys.argv[1:] if arguments is None else arguments
-    signal.signal(signal.SIGTERM, _terminate)
+    streams = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, TextIOWrapper)]
+    for stream in streams:
+        stream.reconfigure(errors=PLAIN)
+    raise_at_signals()
     try:
         status = outcome(words)
-        sys.stdout.flush()
+    except BrokenPipeError:  # of standard error, while an error was told
+        status = code.PIPE_CLOSED
+    except EndedAtOnce as ended:
+        os._exit(ended.status)  # to free what a large input has left takes seconds
+    end_at_signals()
+    for stream in streams:
+        status = _finished(stream, status)
+    sys.exit(status)
+
+
+def _finished(stream: TextIOWrapper, status: int) -> int:
+    """It writes what a stream still holds, and gives the exit code. What nobody takes or waits for goes nowhere.
+
+    Otherwise the interpreter's own flush at exit would complain, or wait.
+    """
+    try:
+        if status not in (code.PIPE_CLOSED, code.INTERRUPTED, code.TERMINATED):
+            stream.flush()
+            return status
     except BrokenPipeError:
         status = code.PIPE_CLOSED
-    if status == code.PIPE_CLOSED:
-        # Nobody reads any more: let the interpreter's own flush at exit go nowhere instead of complaining.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.exit(status)
+    except OSError:
+        status = status or code.UNWRITABLE
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return status
 
 
 def outcome(words: list[str]) -> int:
@@ -164,15 +207,11 @@ def _usage_hint(error: click.UsageError) -> str:
 
 
 def _complain(what: str, hint: str, status: int) -> int:
-    """It prints an error: what went wrong, and on a line each what to try."""
-    text = f"dcpdump: error: {what}\n" + "".join(f"hint: {line}\n" for line in hint.splitlines())
+    """It prints an error: what went wrong, and on a line each what to try. Where that cannot be written, it is lost."""
     try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except (OSError, UnicodeEncodeError):
-        sys.stderr.write(text.encode("ascii", "backslashreplace").decode("ascii"))
+        note("\n".join((f"dcpdump: error: {what}", *(f"hint: {line}" for line in hint.splitlines()))))
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
     return status
-
-
-def _terminate(*_: Any) -> None:
-    raise Terminated

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from dcpdump.cli.notes import note
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
 from dcpdump.filter.ranges import BETWEEN
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
@@ -231,11 +231,3 @@ def _redactor(wanted: bool, level: str | None, salt_file: str | None) -> Redacto
         if not salt:
             raise click.UsageError(f"--salt-file: {salt_file} is empty")
     return Redactor(salt, full=level == "full")
-
-
-def note(text: str) -> None:
-    """It tells people something beside the output."""
-    try:
-        sys.stderr.write(f"{text}\n")
-    except UnicodeEncodeError:
-        sys.stderr.write(f"{text.encode('ascii', 'backslashreplace').decode('ascii')}\n")

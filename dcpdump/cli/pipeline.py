@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
-from dcpdump.cli.options import Display, Selection, Size, display, display_options, note, selection, selection_options
+from dcpdump.cli.notes import note
+from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 from dcpdump.escape import safe

@@ -1,13 +1,14 @@
 """Reading: one run over captures, frame by frame: what was chosen, where it goes, and what it came to."""
 
-import sys
 from collections.abc import Iterable, Sequence
 
 from dcpdump.capture import Capture, timeline
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.sink import PipeClosed, Sink
+from dcpdump.cli.stop import EndedAtOnce, Terminated
 from dcpdump.cli.summary import status_of, summarise
 from dcpdump.dissect import Dissector
+from dcpdump.errors import OutputError
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.render import OUTPUTS, View
@@ -37,6 +38,7 @@ class Reading:
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=len(captures) > 1)
         self._dissector = self._dissecting(limits, shown.show_secrets)
         self._shown = 0
+        self._interrupted = False
         #: A pipe may still be written to, and a person may be looking: they see each packet's frames at once.
         self._prompt = prompt or sink.is_terminal or any(capture.name == "-" for capture in captures)
 
@@ -50,15 +52,22 @@ class Reading:
             self._sink.write(self._output.header())
         try:
             self._read()
-        finally:
-            # However it ends, what was done so far is told.
-            if sys.exc_info()[0] is not PipeClosed:
-                self._sink.flush()
-                self._sum_up(summary)
+        except (PipeClosed, OutputError, EndedAtOnce):
+            raise
+        except BaseException as error:
+            self._interrupted = isinstance(error, (KeyboardInterrupt, Terminated))
+            self._conclude(summary)  # however it ends, what was done so far is told
+            raise
+        self._conclude(summary)
         return self._status()
 
+    def _conclude(self, summary: str) -> None:
+        """It tells what a run came to, behind all of its output."""
+        self._sink.flush()
+        self._sum_up(summary)
+
     def _sum_up(self, summary: str) -> None:
-        summarise(self._dissector, self._captures, self._shown, summary)
+        summarise(self._dissector, self._captures, self._shown, summary, interrupted=self._interrupted)
 
     def _status(self) -> int:
         return status_of(self._dissector, self._captures)

@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.options import Size, note
+from dcpdump.cli.notes import note
+from dcpdump.cli.options import Size
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError

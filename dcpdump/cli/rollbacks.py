@@ -26,8 +26,8 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
-        status = reading.run("none" if quiet else "text")
+        reading.read()
         wanted = set(reading.streams)
         found = [each for each in found_in(reading.ledger) if each.stream in wanted]
         reading.tell(lambda: rows.lines(found), lambda: rows.objects(found))
-        return status
+        return reading.conclude("none" if quiet else "text")

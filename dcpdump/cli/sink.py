@@ -9,16 +9,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from dcpdump.cli.plain import PLAIN
+from dcpdump.cli.stop import EndedAtOnce
 from dcpdump.errors import OutputError
 
 _BLOCK = 64 * 1024
 _UTF8 = ("utf-8", "utf8")
-#: What stands in for the few non-ASCII characters of ours where the terminal cannot show them.
-_PLAIN = {"→": "->", "…": "...", "−": "-"}
 
 
 class PipeClosed(Exception):
-    """The reader of standard output went away. (click would make a BrokenPipeError an exit code of its own.)"""
+    """The reader of standard output, or error, went away. (click would make an exit code of its own of it.)"""
 
 
 class Sink:
@@ -35,6 +35,8 @@ class Sink:
         self._final: Path | None = None
         self._part: Path | None = None
         if path in (None, "-", "/dev/stdout"):
+            if sys.stdout is None:
+                raise OutputError("cannot write: it is closed", "standard output")
             self._file: BinaryIO = sys.stdout.buffer
             self._encoding = sys.stdout.encoding or "utf-8"
             return
@@ -49,7 +51,7 @@ class Sink:
         except OSError as error:
             raise OutputError(f"cannot write: {(error.strerror or '').lower()}", path) from error
         self._part = Path(name)
-        self._file = os.fdopen(handle, "wb")
+        self._file = os.fdopen(handle, "wb", buffering=0)
 
     @property
     def is_terminal(self) -> bool:
@@ -70,7 +72,7 @@ class Sink:
 
     def encoded(self, text: str) -> bytes:
         """It gives the bytes that text becomes here."""
-        return _encoded(text, self._encoding)
+        return text.encode(self._encoding, PLAIN)
 
     def recoded(self, text: bytes) -> bytes:
         """It gives the bytes that UTF-8 becomes here, which nearly everywhere is the same."""
@@ -119,7 +121,7 @@ class Sink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Interrupted work is shown on standard output as far as it got; a file needs all of it.
-        if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError))):
+        if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError, EndedAtOnce))):
             self.flush()
         if self._final is None:
             return
@@ -169,12 +171,3 @@ def _refuse_to_harm(final: Path, force: bool, inputs: Iterable[str]) -> None:
         raise OutputError("the output is a folder", str(final))
     if (final.exists() or final.is_symlink()) and not force:
         raise OutputError("the output exists already", str(final), "--force replaces it")
-
-
-def _encoded(text: str, encoding: str) -> bytes:
-    try:
-        return text.encode(encoding)
-    except UnicodeEncodeError:
-        for ours, plain in _PLAIN.items():
-            text = text.replace(ours, plain)
-        return text.encode(encoding, "backslashreplace")

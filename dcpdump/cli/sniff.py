@@ -11,17 +11,11 @@ from dcpdump.capture.intake import ROOM, Intake
 from dcpdump.capture.live import ANY, Live, interfaces
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
-from dcpdump.cli.live import LiveReading, until_stopped
-from dcpdump.cli.options import (
-    Display,
-    Size,
-    display,
-    display_options,
-    note,
-    selection,
-    selection_options,
-)
+from dcpdump.cli.live import LiveReading, status_after, telling
+from dcpdump.cli.notes import note
+from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stop import Stop
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.render.style import Palette
 from dcpdump.wire import snappy
@@ -127,10 +121,11 @@ def sniff(
         save = Save(write, rotation, force=shown.force) if write else None
         with Intake(live, room=wanted.room, save=save, seconds=wanted.duration) as intake:
             reading = LiveReading(intake, live.name, chosen, shown, sink, jobs=jobs or os.cpu_count() or 1)
-            with until_stopped(intake, lambda: reading.told):
+            with telling(lambda: reading.told), Stop(intake.stop) as stop:
                 if not quiet:
                     note(begun(live, user))
-                return reading.run("none" if quiet else summary)
+                reading.run("none" if quiet else summary)
+    return status_after(stop)
 
 
 def show_interfaces() -> int:

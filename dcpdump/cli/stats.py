@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.bulk import BulkReading
+from dcpdump.cli.analysis import Analysis
 from dcpdump.cli.options import display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.columnar.part import Part
@@ -25,12 +25,12 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     inputs = [open_capture(path) for path in paths]
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         counting = Counting(inputs, chosen, shown, sink)
-        status = counting.run("none" if quiet else "text")
+        counting.read()
         counting.tell()
-        return status
+        return counting.conclude("none" if quiet else "text")
 
 
-class Counting(BulkReading):
+class Counting(Analysis):
     """A reading that counts frames instead of writing them."""
 
     def __init__(self, *arguments: Any) -> None:

@@ -47,7 +47,7 @@ def streams(
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         bars = shown.format == "text" and sink.is_terminal
         reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink, rates=bars)
-        status = reading.run("none" if quiet else "text")
+        reading.read()
         judge = Judge(reading.ledger, round(idle * 1e9))
         judged = [(stream, judge.verdict(stream)) for stream in reading.streams]
         wanted = [each for each in judged if _wanted(*each, stuck, rolled_back, ended)]
@@ -56,7 +56,7 @@ def streams(
             lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), reading.connections)],
             lambda: rows.objects(wanted),
         )
-        return status
+        return reading.conclude("none" if quiet else "text")
 
 
 def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, ended: bool) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
-from dcpdump.cli.options import note
+from dcpdump.cli.notes import note
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 
@@ -16,18 +16,23 @@ _TLS_HINT = (
 )
 
 
-def summarise(dissector: Dissector, captures: Sequence[Capture], shown: int, form: str) -> None:
-    """It tells on standard error what a run came to: damage always, the balance as ``form`` has it."""
+def summarise(
+    dissector: Dissector, captures: Sequence[Capture], shown: int, form: str, *, interrupted: bool = False
+) -> None:
+    """It tells on standard error what a run came to: damage always, the balance as ``form`` has it.
+
+    Of an interrupted run nobody knows what the rest of the input would have brought.
+    """
     for line in damage_lines(captures):
         note(line)
     if form == "json":
-        note(json.dumps(balance(dissector, captures, shown)))
-    elif dissector.tally.frames == 0:
+        note(json.dumps(balance(dissector, captures, shown) | ({"interrupted": True} if interrupted else {})))
+    elif dissector.tally.frames == 0 and not interrupted:
         what, hint = nothing_found(dissector)
         note(f"dcpdump: error: {what}")
         note(f"hint: {hint}")
     elif form == "text":
-        note(balance_line(dissector, shown))
+        note(("interrupted · " if interrupted else "") + balance_line(dissector, shown))
 
 
 def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:

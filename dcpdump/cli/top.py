@@ -7,15 +7,17 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand, open_capture, timeline
+from dcpdump.capture import Capture, expand, open_capture
 from dcpdump.capture.intake import Intake
-from dcpdump.cli import exit as code
 from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
-from dcpdump.cli.live import books, counted, live_blocks, sum_up, until_stopped
-from dcpdump.cli.options import Display, display, display_options, note
+from dcpdump.cli.live import books, counted, live_blocks, status_after, sum_up, telling
+from dcpdump.cli.notes import note
+from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
-from dcpdump.columnar.block import Block, prompt_blocks
+from dcpdump.cli.stop import Stop
+from dcpdump.columnar.block import Block
+from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import ndjson
 from dcpdump.render import top as tables
@@ -78,11 +80,11 @@ def top(
         intake = None if live is None else open_now.enter_context(Intake(live, room=wanted.room, seconds=seconds))
         reading = TopReading(inputs, chosen, shown, sink, intake, live.name if live else ", ".join(paths), rows)
         if live is not None and intake is not None:
-            open_now.enter_context(until_stopped(intake, lambda: reading.told))
+            open_now.enter_context(telling(lambda: reading.told))
+            open_now.enter_context(reading.stop)  # by now, for whom the note tells how to end it
             if not quiet:
                 note(begun(live, user))
-        status = reading.show(None if once or ends else interval, screen, "none" if quiet else "text")
-    return code.DONE if live is not None else status
+        return reading.show(None if once or ends else interval, screen, "none" if quiet else "text")
 
 
 class TopReading(LedgerReading):
@@ -100,9 +102,12 @@ class TopReading(LedgerReading):
     ) -> None:
         super().__init__(captures, chosen, shown, sink)
         self._intake, self._source, self._most = intake, source, most
+        if intake is not None:
+            self.stop = Stop(intake.stop)
         self._paces = Paces()
         self._interval: float | None = None
         self._due = 0.0
+        self._came_ns = 0  #: when the last packets came, by the clock that only goes forward
         self._screen: Screen | None = None
 
     @property
@@ -116,22 +121,24 @@ class TopReading(LedgerReading):
         with ExitStack() as shown:
             if screen is not None:
                 shown.enter_context(screen)
-            status = self.run(summary)
+            try:
+                self.read()
+            except LiveError:
+                self._conclude(summary)
+                raise
             if self.ledger.frames:
                 self._draw(None)  # what is to be hidden is hidden by now
-        return status
+        return self.conclude(summary)
 
     def _read(self) -> None:
         self._read_blocks()
         self._see(self._feed.rest())
 
     def _blocks(self) -> Iterator[Block | None]:
-        source: Iterator[Block | None] = super()._blocks()
-        if self._intake is not None:
-            source = live_blocks(self._intake, self._source)
-        elif not all(capture.rereadable for capture in self._captures):
-            source = prompt_blocks(timeline(self._captures))
+        source = super()._blocks() if self._intake is None else live_blocks(self._intake, self._source)
         for block in source:
+            if block is not None:
+                self._came_ns = time.monotonic_ns()
             yield block
             if self._interval is not None and time.monotonic() >= self._due:
                 self._due = time.monotonic() + self._interval
@@ -139,7 +146,8 @@ class TopReading(LedgerReading):
                     self._feed.pause(time.time_ns())
                     self._forget()
                 elif self._last_ns is not None:
-                    self._feed.pause(self._last_ns)
+                    # A capture that is written now, or one of long ago: what passed since its last packet passes there.
+                    self._feed.pause(self._last_ns + (0 if block is not None else time.monotonic_ns() - self._came_ns))
                 self._draw(self._redactor)
 
     def _forget(self) -> None:
@@ -198,6 +206,9 @@ class TopReading(LedgerReading):
             super()._sum_up(summary)
         elif summary != "none":
             sum_up(self._intake, self._dissector, self._shown, summary)
+
+    def _status(self) -> int:
+        return super()._status() if self._intake is None else status_after(self.stop)
 
 
 def _peer(each: Connection, pace: Pace, redactor: Redactor | None) -> Peer:

@@ -6,7 +6,6 @@ options or IPv6 without extensions, not fragmented, all of it captured. Any othe
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -140,28 +139,14 @@ def blocks(packets: Iterable[Packet], size: int = BLOCK_BYTES) -> Iterator[Block
         held.append(packet)
         have += len(packet[3])
         if have >= size or len(held) >= BLOCK_PACKETS:
-            yield _gathered(held)
+            yield gathered(held)
             held, have = [], 0
     if held:
-        yield _gathered(held)
+        yield gathered(held)
 
 
-def prompt_blocks(packets: Iterable[Packet], seconds: float = 0.1) -> Iterator[Block]:
-    """It gathers packets that come slowly: nothing waits longer than so many seconds for the packet after it."""
-    held: list[Packet] = []
-    have, due = 0, 0.0
-    for packet in packets:
-        held.append(packet)
-        have += len(packet[3])
-        now = monotonic()
-        if now >= due or have >= BLOCK_BYTES or len(held) >= BLOCK_PACKETS:
-            yield _gathered(held)
-            held, have, due = [], 0, now + seconds
-    if held:
-        yield _gathered(held)
-
-
-def _gathered(packets: list[Packet]) -> Block:
+def gathered(packets: Sequence[Packet]) -> Block:
+    """It makes one block of packets, of which there is one at least."""
     data = b"".join([packet[3] for packet in packets])
     lengths = np.fromiter((len(packet[3]) for packet in packets), np.int64, len(packets))
     links = np.fromiter((packet[2] for packet in packets), np.int64, len(packets))

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.capture import Capture, timeline
+from dcpdump.capture.inflow import Inflow
 from dcpdump.capture.order import begin
-from dcpdump.columnar.block import Block, blocks
+from dcpdump.columnar.block import Block, blocks, gathered
 from dcpdump.columnar.pcap import PlainPcap
 
 
@@ -29,3 +30,9 @@ def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:
         break
     if queue:
         yield from blocks(timeline(queue, passed=passed))
+
+
+def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
+    """It gives the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
+    for batch in Inflow(timeline(captures)).batches():
+        yield gathered(batch) if batch else None
