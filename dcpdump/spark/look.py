@@ -32,6 +32,8 @@ _NEAR = 64 * 1024
 #: Bytes of one direction that are looked at.
 _FAR = 4 * 1024 * 1024
 _CHAIN = 3
+#: Packets of a direction among which the first byte is looked for: neighbours may be exchanged.
+_SWAPPED = 3
 _MAGICS = np.zeros(256, bool)
 _MAGICS[list(MAGICS)] = True
 _KNOWN_OPCODES = np.array([known(Header(0x80, opcode, 0, 0, 0, 0, 0, 0, 0, 0)) for opcode in range(256)])
@@ -58,13 +60,26 @@ class _Direction:
         self.first_ack: int | None = None
         self.data = bytearray()
         self._waiting: dict[int, bytes] = {}
+        self._taken = 0
+        self._asked = self._found = False  # whether a boundary was sought, and found
 
     @property
     def hungry(self) -> bool:
-        return not self.syn and len(self.data) < _FAR
+        if self.syn or len(self.data) >= _FAR:
+            return False
+        if len(self.data) >= _NEAR and not self._asked:
+            self._asked = True
+            self._found = boundary(self.data) is not None
+        return not self._found
 
     def take(self, seq: int, payload: bytes) -> None:
         at = distance(self.seq, seq)
+        self._taken += 1
+        if 0 < -at == len(payload) and self._taken <= _SWAPPED:
+            # Late by a packet or two: what came before the split ends in front of it, if it is not sent again.
+            self.seq, self.data = seq, bytearray(payload) + self.data
+            self._waiting = {place - at: waiting for place, waiting in self._waiting.items()}
+            return
         if at > len(self.data):
             if len(self._waiting) < 1024:
                 self._waiting.setdefault(at, payload)

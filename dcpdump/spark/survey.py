@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from dataclasses import replace
 
 from dcpdump.columnar.block import Block
 from dcpdump.net.flow import reverse_key
@@ -34,6 +35,8 @@ class Survey:
     """One survey. ``feed`` it the blocks of the split."""
 
     def __init__(self, work: Work, limits: Limits = DEFAULT) -> None:
+        # What was delivered is remembered to tell repeats of several kinds apart, which only decoding counts.
+        limits = replace(limits, history=0)
         self._work = work
         self._limits = limits
         self._dissection = Resumed(limits)
