@@ -187,3 +187,11 @@ def test_a_warning_names_the_file_where_there_are_several(tmp_path: Path) -> Non
         f"dcpdump: warning: {tmp_path}/b.pcap: record 10 (byte 802) is cut short: 91 bytes promised, 82 there; "
         "lost: 9 bytes, and any packet after it"
     ]
+
+
+def test_read_need_not_be_said(tmp_path: Path) -> None:
+    said = run(f"dcpdump read {REPLICA} -q -f line").out
+    assert run(f"dcpdump {REPLICA} -q -f line") == (0, said, "")
+    assert run("dcpdump - -q -f line", REPLICA.read_bytes()) == (0, said, "")
+    missing = tmp_path / "none.pcap"
+    assert run(f"dcpdump {missing}") == (3, "", f"dcpdump: error: there is no such file ({missing})\n")

@@ -74,10 +74,10 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """It takes the first word for a command; an existing file stands for ``read`` of it."""
+        """It takes the first word for a command; a file, or what must be meant for one, stands for ``read`` of it."""
         word = args[0]
         if word not in COMMANDS:
-            if Path(word).exists():
+            if word == "-" or os.sep in word or Path(word).exists():
                 return "read", self.get_command(ctx, "read"), args
             near = get_close_matches(word, COMMANDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"
