@@ -9,6 +9,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
+from dcpdump.render.columns import counted
 
 _TLS_HINT = (
     "capture an unencrypted port (11210, or 11209 between nodes) or on loopback inside the node; "
@@ -101,22 +102,18 @@ def balance_line(dissector: Dissector, shown: int) -> str:
     tally, net = dissector.tally, dissector.balance
     used = {_SPOKEN.get(name, name): count for name, count in _payload(dissector).items()}
     parts = [
-        f"{shown:,} of {_counted(tally.frames, 'frame')} shown",
-        _counted(net.packets, "packet"),
-        _counted(net.connections, "connection"),
+        f"{shown:,} of {counted(tally.frames, 'frame')} shown",
+        counted(net.packets, "packet"),
+        counted(net.connections, "connection"),
         f"payload {net.payload_bytes:,} B = "
         + " + ".join(f"{count:,} {what}" for what, count in used.items() if count or what == "in frames"),
     ]
     if net.gaps:
         reasons = ", ".join(reason for reason, count in sorted(net.hole_bytes.items()) if count)
-        parts.append(f"{_counted(net.gaps, 'gap')}, {sum(net.hole_bytes.values()):,} B lost ({reasons})")
+        parts.append(f"{counted(net.gaps, 'gap')}, {sum(net.hole_bytes.values()):,} B lost ({reasons})")
     if net.conflicts:
-        parts.append(f"{_counted(net.conflicts, 'overlap')} that disagree")
+        parts.append(f"{counted(net.conflicts, 'overlap')} that disagree")
     return " · ".join(parts)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
@@ -136,7 +133,7 @@ def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
 def nothing_found(dissector: Dissector) -> tuple[str, str]:
     """It says what was found in place of frames, and what to try."""
     net, foreign = dissector.balance, dissector.tally.foreign
-    found = [_counted(net.packets, "packet"), _counted(net.connections, "TCP connection")]
+    found = [counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
     names = [
         f"{name} on port {port}" + (f" ({count:,} connections)" if count > 1 else "")
         for (name, port), count in foreign.most_common(4)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, number
+from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pace import Pace
@@ -103,9 +103,9 @@ def _title(look: Look) -> str:
     words = [look.source]
     if look.now_ns is not None:
         words.append(clock(look.now_ns))
-    words.append(_counted(len(look.connections), "connection"))
+    words.append(counted(len(look.connections), "connection"))
     kinds = Counter(row.verdict.kind.value for row in look.streams).most_common()
-    words.append(_counted(len(look.streams), "stream") + "".join(f", {count:,} {kind}" for kind, count in kinds))
+    words.append(counted(len(look.streams), "stream") + "".join(f", {count:,} {kind}" for kind, count in kinds))
     words.append(f"{look.frames:,} frames")
     for name, what in (("dropped_by_kernel", "the kernel"), ("dropped_by_dcpdump", "dcpdump")):
         if name in look.books:
@@ -145,10 +145,6 @@ def _stream(row: Row) -> tuple[str, ...]:
         number(stream.lost_bytes or None),
         row.verdict.text,
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _ending(each: Connection) -> str:
