@@ -118,6 +118,15 @@ def test_acknowledging_too_much_once_is_one_violation() -> None:
     assert [each[0] for each in told(text)] == ["B4"]
 
 
+def test_a_prepare_that_fits_no_stream_still_counts_two_bytes_more_for_flow_control() -> None:
+    text = WINDOW + "STREAM vb=5, opaque=0x55\nSTREAM vb=6, opaque=0x66\n" + OF_FIVE + mutation(5, 0x55, 1)
+    text += "RX prepare{vb=6, opaque=0x55, seqno=777, key=p, lvl=1}\n"
+    counted = sum(len(each.data) for each in said(text) if each.data[:2] in (b"\x80\x56", b"\x80\x57", b"\x80\x60")) + 2
+    acknowledged = f"TX buffer-acknowledgement{{buffer-bytes={counted}}}\n"
+    assert "B4" not in [each[0] for each in told(text + acknowledged)]
+    assert "B4" in [each[0] for each in told(text + acknowledged.replace(str(counted), str(counted + 1)))]
+
+
 def _mutation(seqno: int) -> bytes:
     *_, last = said(PLAIN + STREAM + items(seqno, seqno))
     return last.data

@@ -3,6 +3,7 @@
 from collections import deque
 
 from dcpdump.check.course import CACHE_TRANSFER, Course, Marker, Request, kept
+from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 
 HELLO, SASL_AUTH, SASL_STEP, SELECT_BUCKET, STAT = 0x1F, 0x21, 0x22, 0x89, 0x10
@@ -225,6 +226,15 @@ class Dialogue:
         if opcode in STREAMED or opcode in (NOOP, 0x5A):
             return sight.direction != self.source
         return False
+
+    def count(self, sight: Sight) -> None:
+        """It counts a message of a stream, as flow control does."""
+        self.wire += sight.length
+        self.counted_at = sight.ts_ns
+        if sight.opcode == PREPARE:
+            self.prepared += 1
+        elif sight.opcode == CACHED_END:
+            self.uncounted += sight.length - HEADER_LENGTH
 
     def learn_ack(self, sight: Sight) -> None:
         """It takes a BUFFER_ACKNOWLEDGEMENT."""

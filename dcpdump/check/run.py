@@ -1,12 +1,9 @@
-"""Referee: sights in, findings out. It asks the rules, and judges whether an answer may be a verdict.
+"""Referee: sights in, findings out. It knows which event each frame is, and what is learnt of it.
 
-A rule is asked before a frame is learnt. Where bytes are missing that the rule's scope covers, what it says
-becomes "unknown"; where one of its suspensions is in force, it is not said at all.
+A rule is asked before a frame is learnt.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from dcpdump.check.course import ACTIVE, Course, kept
@@ -40,6 +37,7 @@ from dcpdump.check.dialogue import (
     marker_of,
 )
 from dcpdump.check.finding import Finding
+from dcpdump.check.panel import Panel
 from dcpdump.check.rule import (
     ANSWERED,
     ASKED,
@@ -47,7 +45,6 @@ from dcpdump.check.rule import (
     COUNTED,
     DECODED,
     DISORDERED,
-    EVENTS,
     FIRST,
     MARKED,
     OUTSIDE,
@@ -58,17 +55,12 @@ from dcpdump.check.rule import (
     SKIPPED,
     STRAY,
     STREAM_DONE,
-    SUSPENSIONS,
     TICK,
     ZERO,
-    Remark,
     Rule,
-    Scope,
-    Severity,
 )
 from dcpdump.check.rules import RULES
 from dcpdump.spec import MESSAGES
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
 from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.ledger import Watched
@@ -76,14 +68,10 @@ from dcpdump.streams.sight import Sight
 
 #: Frames between two looks at what waits on the connection at hand.
 TICKS = 64
-#: Findings of a connection that wait until the other direction goes on without a loss, at most.
-PATIENCE = 1000
 #: A silence after which both ends would have disconnected.
-#: Requests whose vbucket means something, beside the messages of streams.
-_ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, 0x54, 0x96})
+SILENT = 360 * SECOND
 #: What a client says first.
 _FIRST = frozenset({HELLO, 0x20, SASL_AUTH})
-SILENT = 360 * SECOND
 _REPLIES = frozenset(opcode for opcode, message in MESSAGES.items() if message.known and message.replies)
 _DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
 
@@ -92,18 +80,10 @@ class Referee:
     """Feed it sights, in order; it gives the findings that each of them brings."""
 
     def __init__(self, rules: Iterable[Rule] = RULES) -> None:
-        asked: dict[int, list[Rule]] = defaultdict(list)
-        for rule in rules:
-            for event in rule.on:
-                asked[event].append(rule)
-        #: by event, the rules and their functions
-        self._on = [tuple((rule, rule.judge) for rule in asked[event]) for event in range(EVENTS)]
-        self._many = [tuple(rule.spares for rule in asked[event]) for event in range(EVENTS)]
+        self._panel = panel = Panel(rules)
+        self._ask, self._hear = panel.ask, panel.hear
         self._dialogues: dict[int, Dialogue] = {}
         self._nowhere: dict[int, Course] = {}
-        self._found: list[Finding] = []
-        #: by connection and the direction that they wait for: bytes of it may be missing, and nobody knows yet
-        self._probation: dict[tuple[int, int], list[Finding]] = {}
         self.names: dict[bytes, Dialogue] = {}  # of connections that are open
         self.streams = 0
         self.partly = 0  #: connections and streams that were not witnessed whole
@@ -118,17 +98,16 @@ class Referee:
             if dialogue.spoken[sight.direction]:
                 self._ask(SKIPPED, sight, dialogue, self._nowhere[sight.connection])
             sight = sight._replace(skipped=False)
-            self._lose(dialogue, sight.direction, sight.gap_before, sight.number, skipped=True)
+            self._panel.lose(dialogue, sight.direction, sight.gap_before, sight.number, skipped=True)
         elif sight.gap_before:
-            self._lose(dialogue, sight.direction, sight.gap_before, sight.number)
-        if self._probation:
-            self._found += self._probation.pop((dialogue.number, sight.direction), ())
+            self._panel.lose(dialogue, sight.direction, sight.gap_before, sight.number)
+        self._panel.release(dialogue.number, sight.direction)
         if sight.record is not None:
             if not sight.whole:
                 holes = sum(end - start for start, end in sight.record.frame.raw.holes)
-                self._lose(dialogue, sight.direction, holes, sight.number)
-                return self._taken()
-            if self._on[DECODED]:
+                self._panel.lose(dialogue, sight.direction, holes, sight.number)
+                return self._panel.taken()
+            if self._panel.on[DECODED]:
                 self._ask(DECODED, sight, dialogue, self._nowhere[sight.connection])
         direction, ts = sight.direction, sight.ts_ns
         spoken = dialogue.spoken
@@ -153,23 +132,23 @@ class Referee:
             if course is None or not course.calm or course.vbucket != sight.word or course.sid != sight.stream_id:
                 course = self._doubted(sight, dialogue, course)
                 if course is None:
-                    dialogue.wire += sight.length
-                    return self._taken()
+                    dialogue.count(sight)
+                    return self._panel.taken()
             if opcode == MARKER:
                 dialogue.marker = marker_of(sight)
-            for rule, judge in self._on[opcode]:
+            for rule, judge in self._panel.on[opcode]:
                 answer = judge(sight, dialogue, course)
                 if answer:
                     self._hear(rule, answer, sight, dialogue, course)
             if dialogue.window is not None:
-                for rule, judge in self._on[COUNTED]:
+                for rule, judge in self._panel.on[COUNTED]:
                     answer = judge(sight, dialogue, course)
                     if answer:
                         self._hear(rule, answer, sight, dialogue, course)
             self._learn(sight, dialogue, course)
         else:
             self._request(sight, dialogue)
-        return self._taken() if self._found else []
+        return self._panel.taken()
 
     def feed_burst(self, burst: Burst) -> list[Finding]:
         """It takes mutations of one stream. Unless they are clearly its next and healthy, it takes them one by one."""
@@ -177,13 +156,12 @@ class Referee:
         course = None if dialogue is None else dialogue.courses.get(burst.opaque)
         if dialogue is None or course is None or close is None or not self._spares(burst, close, dialogue, course):
             return [finding for sight in burst.each() for finding in self.feed(sight)]
-        if self._probation:
-            self._found += self._probation.pop((dialogue.number, burst.direction), ())
+        self._panel.release(dialogue.number, burst.direction)
         dialogue.last_ts[burst.direction] = dialogue.ts_ns = dialogue.counted_at = burst.last_ns
         dialogue.spoken[burst.direction] += burst.frames
         dialogue.wire += burst.size
         course.burst(burst, close)
-        return self._taken() if self._found else []
+        return self._panel.taken()
 
     def _spares(self, burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
         """It says whether a burst is just what its stream goes on with, and trips no rule."""
@@ -194,7 +172,7 @@ class Referee:
             return False
         events = (MUTATION, MARKED) if dialogue.window is None else (MUTATION, MARKED, COUNTED)
         for event in events:
-            for spares in self._many[event]:
+            for spares in self._panel.spares[event]:
                 if spares is None or not spares(burst, close, dialogue, course):
                     return False
         return True
@@ -203,7 +181,7 @@ class Referee:
         """It hears of bytes that were lost and that no frame followed."""
         dialogue = self._dialogues.get(connection)
         if dialogue is not None:
-            self._lose(dialogue, direction, length, 0)
+            self._panel.lose(dialogue, direction, length, 0)
 
     def close(self, watched: Mapping[int, Watched] = MappingProxyType({})) -> list[Finding]:
         """It ends the input. ``watched`` says until when connections were; others were until their last frame."""
@@ -222,86 +200,8 @@ class Referee:
                     self._done(course.last_sight, dialogue, course)
             if dialogue.last_sight is not None:
                 self._ask(TICK, dialogue.last_sight, dialogue, nowhere)
-        for waiting in self._probation.values():
-            self._found += waiting
-        self._probation.clear()
-        return self._taken()
-
-    def _taken(self) -> list[Finding]:
-        found, self._found = self._found, []
-        return found
-
-    # -- probation --------------------------------------------------------------------------------------
-
-    def _lose(self, dialogue: Dialogue, direction: int, length: int, number: int, *, skipped: bool = False) -> None:
-        """It tells of lost bytes; what was found while they were missing unnoticed is no verdict any more."""
-        dialogue.lose(direction, length, number, skipped=skipped)
-        for finding in self._probation.pop((dialogue.number, direction), ()):
-            self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=dialogue.why))
-
-    # -- asking -----------------------------------------------------------------------------------------
-
-    def _ask(self, event: int, sight: Sight, dialogue: Dialogue, course: Course) -> None:
-        for rule, judge in self._on[event]:
-            answer = judge(sight, dialogue, course)
-            if answer:
-                self._hear(rule, answer, sight, dialogue, course)
-
-    def _hear(self, rule: Rule, answer: object, sight: Sight, dialogue: Dialogue, course: Course) -> None:
-        """It makes findings of what a rule says, unless that is forbidden here."""
-        if isinstance(answer, str):
-            answer = Remark(answer)
-        if isinstance(answer, Remark):
-            answer = (answer,)
-        if not isinstance(answer, (tuple, list)):
-            raise TypeError(f"{rule.code} answers with {answer!r}")
-        nowhere = course.vbucket < 0 and not course.late
-        letters = "" if nowhere else course.letters
-        if any(letter in letters for letter in rule.off):
-            return
-        reason = self._reason(rule, sight, dialogue, None if nowhere else course)
-        if reason:
-            if not nowhere and rule.code in course.told:
-                return
-            course.told.add(rule.code)
-        for remark in answer:
-            at = remark.sight or sight
-            finding = Finding(
-                rule,
-                Severity.UNKNOWN if reason else remark.severity or rule.severity,
-                remark.message,
-                dialogue.number,
-                at.number,
-                at.ts_ns,
-                _vbucket(at, course),
-                at.stream_id if nowhere else max(course.sid, 0),
-                remark.status or rule.status,
-                reason,
-            )
-            if reason or rule.scope not in (Scope.CONNECTION, Scope.STREAM):
-                self._found.append(finding)
-                continue
-            waiting = self._probation.setdefault((dialogue.number, 1 - sight.direction), [])
-            waiting.append(finding)
-            if len(waiting) > PATIENCE:
-                self._found.append(waiting.pop(0))
-
-    def _reason(self, rule: Rule, sight: Sight, dialogue: Dialogue, course: Course | None) -> str:
-        """It says why there is no verdict; nothing where there may be one."""
-        if sight.weak:
-            return "the frame was found on weak evidence after a loss"
-        if rule.scope is Scope.FRAME:
-            return ""
-        if rule.scope is Scope.CONNECTION or course is None:
-            if dialogue.late:
-                return "the start of the connection was not captured"
-            return dialogue.why if dialogue.doubtful else ""
-        if rule.scope is Scope.SNAPSHOT:
-            if not course.stale:
-                return ""
-        elif not course.doubtful:
-            return ""
-        return course.why or (dialogue.why if course.lost else SUSPENSIONS["m"])
+        self._panel.release_all()
+        return self._panel.taken()
 
     def _done(self, sight: Sight, dialogue: Dialogue, course: Course) -> None:
         """A stream is over."""
@@ -346,13 +246,12 @@ class Referee:
 
     def _learn(self, sight: Sight, dialogue: Dialogue, course: Course) -> None:
         course.last_number, course.last_ts = sight.number, sight.ts_ns
-        dialogue.wire += sight.length
+        dialogue.count(sight)
         seqno = sight.seqno
         if seqno is not None:
             self._item(sight, seqno, dialogue, course)
             return
         opcode = sight.opcode
-        dialogue.counted_at = sight.ts_ns
         if opcode == MARKER:
             marker = dialogue.marker
             if marker is None:
@@ -375,14 +274,12 @@ class Referee:
             course.cached += 1
         elif opcode == CACHED_END:
             course.cache_ended = True
-            dialogue.uncounted += sight.length - HEADER_LENGTH
 
     def _item(self, sight: Sight, seqno: int, dialogue: Dialogue, course: Course) -> None:
         """It takes a message with a seqno, after what is asked only of some of them."""
-        dialogue.counted_at = sight.ts_ns
         bits = sight.datatype
         if bits:
-            for rule, judge in self._on[MARKED]:
+            for rule, judge in self._panel.on[MARKED]:
                 answer = judge(sight, dialogue, course)
                 if answer:
                     self._hear(rule, answer, sight, dialogue, course)
@@ -397,7 +294,6 @@ class Referee:
         opcode = sight.opcode
         if opcode == PREPARE:
             course.prepare(sight, seqno)
-            dialogue.prepared += 1
         elif opcode in (COMMIT, ABORT):
             course.resolve(sight)
         elif course.prepares and opcode != ADVANCED:
@@ -489,12 +385,3 @@ class Referee:
         elif opcode == OPEN and not sight.word:
             dialogue.learn_opened(sight)
         dialogue.last_sight = kept(sight)
-
-
-def _vbucket(sight: Sight, course: Course) -> int | None:
-    """It gives the vbucket that a finding is about; None where it is about the connection."""
-    if course.vbucket >= 0:
-        return course.vbucket
-    if sight.response:
-        return None if sight.record is None or sight.opcode not in _ABOUT_ONE else sight.record.vbucket
-    return sight.word if sight.opcode in STREAMED or sight.opcode in (STREAM_REQ, CLOSE_STREAM, SEQNO_ACK) else None

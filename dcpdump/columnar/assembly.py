@@ -80,7 +80,8 @@ def assemble(runs: RunConnections, block: Block, chain: Array, at: int, stop: in
         if not exchange.keep(row, deliveries):
             told, stop = deliveries, row + 1
             break
-        if deadline != (deadline := runs.deadline()):
+        before, deadline = deadline, runs.deadline()
+        if deadline != before:
             stop = _due(block, deadline, row + 1, stop)
         heappush(queue, (exchange.trouble(row + 1), number))
     for exchange in exchanges:

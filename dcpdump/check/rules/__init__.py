@@ -1,7 +1,18 @@
 """The rules, by family. This list is all there is: nothing is found by scanning."""
 
 from dcpdump.check.rule import Rule
-from dcpdump.check.rules import connection, content, flow_control, framing, lifecycle, seqno, shape, snapshot, takeover
+from dcpdump.check.rules import (
+    connection,
+    content,
+    flow_control,
+    framing,
+    lifecycle,
+    requests,
+    seqno,
+    shape,
+    snapshot,
+    takeover,
+)
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(
@@ -9,6 +20,7 @@ RULES: tuple[Rule, ...] = tuple(
             *framing.RULES,
             *shape.RULES,
             *connection.RULES,
+            *requests.RULES,
             *lifecycle.RULES,
             *snapshot.RULES,
             *content.RULES,

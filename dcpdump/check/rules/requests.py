@@ -1,0 +1,231 @@
+"""DCP221-230: stream requests, what is answered to them, and what is made of the answer."""
+
+from dcpdump.check.course import FROM_LATEST, Course
+from dcpdump.check.dialogue import (
+    ADD_STREAM,
+    STREAM_REQ,
+    Dialogue,
+    request_of,
+)
+from dcpdump.check.rule import (
+    RESPONSE,
+    SUSPICIOUS,
+    VIOLATION,
+    Remark,
+    Scope,
+    rule,
+)
+from dcpdump.streams.sight import Sight, failover_log
+
+_LOOP = 3
+
+
+@rule(
+    "DCP221",
+    "L1",
+    "Stream request whose range is out of order",
+    severity=VIOLATION,
+    source="dcp/producer.cc",
+    on=(STREAM_REQ,),
+    status="Erange",
+)
+def request_range(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees requests without snapshot start <= start <= snapshot end, or with start > end.
+
+    The server answers Erange. (With the flag from-latest it sets the numbers itself.)
+
+    Usual causes: a checkpoint that stored seqno and snapshot at different times; 2^64-1 used as "I do not know".
+    """
+    if sight.shape.version != "1":
+        return None
+    flags, _, start, end, _, snap_start, snap_end = (number or 0 for number in sight.fields)
+    if flags & FROM_LATEST:
+        return None
+    if not snap_start <= start <= snap_end:
+        return f"start seqno {start} is outside its snapshot {snap_start}..{snap_end}"
+    return f"start seqno {start} is above end seqno {end}" if start > end else None
+
+
+@rule(
+    "DCP222",
+    "L2",
+    "Second live stream of a vbucket",
+    severity=VIOLATION,
+    source="dcp/producer.cc",
+    off="mg",
+    on=(STREAM_REQ | RESPONSE,),
+    status="KeyEexists",
+)
+def second_stream(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees a stream granted for a vbucket (and stream id) whose stream is open on the same connection.
+
+    A conforming server answers KeyEexists. With two streams every change arrives twice.
+
+    Usual causes: a client that lost track of a stream; a server that forgot one.
+    """
+    request = dialogue.awaited(sight.opaque)
+    if sight.word or request is None:
+        return None
+    other = dialogue.places.get((request.vbucket, request.sid or 0))
+    if other is None or not other.live or other.closed or other.doubtful:
+        return None
+    return f"granted, though the stream with opaque 0x{other.opaque:08x} is open"
+
+
+@rule(
+    "DCP224",
+    "L4",
+    "Failover log that is empty or out of order",
+    severity=VIOLATION,
+    source="failover-table.cc, dcp/consumer.cc",
+    on=(STREAM_REQ | RESPONSE, 0x54 | RESPONSE, 0x96 | RESPONSE),
+)
+def history(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+    """It sees failover logs without an entry, with entries that are not 16 bytes, with uuid 0, or (suspicious) not
+    newest first with seqnos that never rise.
+
+    A consumer that cannot read the log closes the connection; one that reads it wrongly resumes wrongly.
+
+    Usual causes: a server that has just lost its history.
+    """
+    if sight.word or sight.record is None:
+        return None
+    size = sight.value_length
+    if not size or size % 16:
+        return f"the failover log has {size} bytes, not a multiple of 16"
+    entries = list(failover_log(sight.record.frame))
+    if any(uuid == 0 for uuid, _ in entries):
+        return "the failover log has an entry with uuid 0"
+    seqnos = [seqno for _, seqno in entries]
+    if seqnos != sorted(seqnos, reverse=True):
+        return Remark(f"the failover log is not newest first: {', '.join(map(str, seqnos))}", SUSPICIOUS)
+    return None
+
+
+@rule(
+    "DCP225",
+    "L5",
+    "Rollback to nowhere",
+    severity=VIOLATION,
+    source="failover-table.cc, dcp/consumer.cc",
+    on=(STREAM_REQ | RESPONSE,),
+)
+def rollback_value(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees Rollback answers without a seqno of 8 bytes, or with one above what was requested.
+
+    A server's consumer closes the connection. An application that obeys would skip changes.
+
+    Usual causes: a proxy that answers in a server's place.
+    """
+    if sight.word != 0x23:
+        return None
+    if sight.value_length != 8:
+        return f"the rollback's value has {sight.value_length} bytes, not 8"
+    request, seqno = dialogue.awaited(sight.opaque), sight.get("rollback_seqno")
+    if request is None or seqno is None or seqno <= request.start or request.flags & FROM_LATEST:
+        return None
+    return f"rollback to {seqno}, above the requested start {request.start}"
+
+
+@rule(
+    "DCP226",
+    "L6",
+    "Rollback that was not obeyed",
+    severity=SUSPICIOUS,
+    source="dcp/consumer.cc",
+    off="m",
+    on=(STREAM_REQ,),
+    scope=Scope.CONNECTION,
+)
+def disobeyed(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees a stream request, after Rollback to r, that starts above r again with the same vbucket uuid.
+
+    The server will say Rollback again. (Servers themselves try an older uuid first.)
+
+    Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
+    """
+    before = dialogue.rollbacks.get((sight.word, request_of(sight).sid or 0))
+    if before is None:
+        return None
+    request, seqno, _ = before
+    start, uuid = sight.get("start_seqno"), sight.get("vbucket_uuid")
+    if start is None or start <= seqno or (uuid != request.uuid):
+        return None
+    return f"requests from {start} again after Rollback to {seqno}"
+
+
+@rule(
+    "DCP227",
+    "L7",
+    "Rollback loop",
+    severity=SUSPICIOUS,
+    source="",
+    on=(STREAM_REQ | RESPONSE,),
+)
+def loop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees the same Rollback answer for the same request more than three times in a row.
+
+    Client and server will go on like this until somebody looks.
+
+    Usual causes: a uuid that is not in the failover log, kept in a checkpoint; a snapshot end of 2^64-1.
+    """
+    request = dialogue.awaited(sight.opaque)
+    if sight.word != 0x23 or request is None:
+        return None
+    before = dialogue.rollbacks.get((request.vbucket, request.sid or 0))
+    if before is None or before[1] != sight.get("rollback_seqno") or before[0].start != request.start:
+        return None
+    times = before[2] + 1
+    return f"rolled back to {before[1]} for the {times}th time in a row" if times == _LOOP + 1 else None
+
+
+@rule(
+    "DCP228",
+    "L8",
+    "ADD_STREAM answered with another stream",
+    severity=SUSPICIOUS,
+    source="dcp/consumer.cc",
+    off="m",
+    on=(ADD_STREAM | RESPONSE,),
+    scope=Scope.CONNECTION,
+)
+def added(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees ADD_STREAM answers whose opaque (in network order) is that of no stream request on the connection,
+    in either byte order.
+
+    Who asked cannot tell which stream it got. (The two legs may be on different connections of a proxy; then
+    there is no stream request here to compare with.)
+
+    Usual causes: an opaque swapped twice.
+    """
+    opaque = sight.get("stream_opaque")
+    if sight.word or not opaque or not dialogue.courses or dialogue.produces is not False:
+        return None
+    swapped = int.from_bytes(opaque.to_bytes(4, "big"), "little")
+    if {opaque, swapped} & dialogue.courses.keys():
+        return None
+    return f"ADD_STREAM response names opaque 0x{opaque:08x}, which no stream has"
+
+
+@rule(
+    "DCP230",
+    "L10",
+    "Opaque of another live stream",
+    severity=SUSPICIOUS,
+    source="dcp/consumer.cc",
+    on=(STREAM_REQ,),
+)
+def shared_opaque(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+    """It sees stream requests with an opaque that a live stream of another vbucket has.
+
+    Answers and messages of the two can then only be told apart by vbucket, and answers have none.
+
+    Usual causes: a constant opaque; a counter of 8 or 16 bits that wrapped.
+    """
+    other = dialogue.courses.get(sight.opaque)
+    if other is None or not other.live or other.closed or other.vbucket in (sight.word, -1) or other.late:
+        return None
+    return f"opaque 0x{sight.opaque:08x} is that of the stream of vbucket {other.vbucket}"
+
+
+RULES = (request_range, second_stream, history, rollback_value, disobeyed, loop, added, shared_opaque)
