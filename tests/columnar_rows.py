@@ -16,6 +16,7 @@ from dcpdump.dissect import Dissector, Tally
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
 from dcpdump.net.balance import Balance
+from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json, columns, iso_time
 
@@ -28,9 +29,9 @@ OUTSIDE = {
 }
 
 
-def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64) -> list[Json]:
+def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64, limits: Limits = DEFAULT) -> list[Json]:
     """It gives the rows of the pipe that decodes one frame at a time."""
-    dissector = Dissector()
+    dissector = Dissector(limits)
     records = [record for packet in packets for record in dissector.feed(packet)]
     rows = [as_json(record, value_bytes=value_bytes) for record in records + dissector.close()]
     for row in rows:  # an identity that a FlatBuffers table leaves out
@@ -40,9 +41,11 @@ def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64) -> list[J
     return rows
 
 
-def columnar(packets: Iterable[Packet], *, value_bytes: int | None = 64, size: int = 1 << 20) -> list[Json]:
+def columnar(
+    packets: Iterable[Packet], *, value_bytes: int | None = 64, size: int = 1 << 20, limits: Limits = DEFAULT
+) -> list[Json]:
     """It gives the rows of the columnar pipe, in blocks of ``size`` bytes."""
-    dissection, table = Dissection(), FrameTable(Masks(FrameFilter()), value_bytes)
+    dissection, table = Dissection(limits), FrameTable(Masks(FrameFilter()), value_bytes)
     batches: list[pa.RecordBatch | None] = []
     for block in blocks(packets, size):
         parts = dissection.feed_block(block)
@@ -52,18 +55,20 @@ def columnar(packets: Iterable[Packet], *, value_bytes: int | None = 64, size: i
     return [spelled(row) for batch in batches if batch is not None for row in batch.to_pylist()]
 
 
-def scalar_books(packets: Iterable[Packet]) -> tuple[Tally, Balance]:
+def scalar_books(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tuple[Tally, Balance]:
     """It gives what became of all bytes, as the pipe counts them that takes one packet at a time."""
-    dissector = Dissector()
+    dissector = Dissector(limits)
     for packet in packets:
         dissector.feed(packet)
     dissector.close()
     return dissector.tally, dissector.balance
 
 
-def columnar_books(packets: Iterable[Packet], *, size: int = 1 << 20) -> tuple[Tally, Balance]:
+def columnar_books(
+    packets: Iterable[Packet], *, size: int = 1 << 20, limits: Limits = DEFAULT
+) -> tuple[Tally, Balance]:
     """It gives what became of all bytes, as the columnar pipe counts them."""
-    dissection = Dissection()
+    dissection = Dissection(limits)
     for block in blocks(packets, size):
         dissection.feed_block(block)
     dissection.close_blocks()

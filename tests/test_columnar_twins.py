@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
 from dcpdump.columnar.pcap import PlainPcap
+from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
@@ -85,6 +86,28 @@ def test_holes_that_are_given_up_amid_other_connections_give_the_same_rows(tmp_p
     assert columnar(packets) == scalar(packets)
     tally, counts = columnar_books(packets)
     assert (tally, counts) == scalar_books(packets)
+    assert counts.gaps > 0
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(patience_bytes=0),
+        Limits(patience_bytes=20_000),
+        Limits(patience_ns=1_000_000, late_ns=100_000),
+        Limits(pending_bytes=30_000),
+        Limits(pending_segments=7),
+    ],
+    ids=["at-once", "20-kB", "1-ms", "30-kB-wait", "7-segments-wait"],
+)
+@pytest.mark.parametrize("acks", [True, False])
+def test_whatever_a_hole_is_given_up_for_the_rows_are_the_same(tmp_path: Path, limits: Limits, acks: bool) -> None:
+    chance = random.Random(str(limits))
+    long = files(str(capture(tmp_path, "wire", 4000, 64)))
+    packets = [packet for packet in long if chance.random() > 0.01 and (acks or len(packet.data) > 66)]
+    assert columnar(packets, limits=limits) == scalar(packets, limits=limits)
+    tally, counts = columnar_books(packets, limits=limits)
+    assert (tally, counts) == scalar_books(packets, limits=limits)
     assert counts.gaps > 0
 
 

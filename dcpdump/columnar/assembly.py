@@ -1,17 +1,18 @@
 """Assembly: a stretch of packets in, the bytes out that they bring to each direction, in order.
 
 Segments that continue their stream are taken many at once. Where one does not (it comes late, or again, or after a
-hole), its connection alone goes packet by packet, until nothing of it waits any more; the others do not notice.
+hole), its connection alone goes packet by packet where something is to be decided; the others do not notice.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME, Block
+from dcpdump.columnar.block import Block
 from dcpdump.columnar.plan import Array
 from dcpdump.columnar.runs import FlowRun, Place, RunConnections
 from dcpdump.net.connections import Delivery
@@ -152,22 +153,42 @@ class _Exchange:
 
     def trouble(self, row: int) -> int:
         """It gives the first packet, from ``row`` on, that may not simply continue its stream."""
-        first = len(self._block.ts_ns)
+        never = first = len(self._block.ts_ns)
         for way in self.ways:
             at = bisect_left(way.rows, row, way.at)
             if at == len(way.rows):
                 continue
             if not self._runs.calm(way.key):
-                first = min(first, way.rows[at])
-                continue
+                first = min(first, self._telling(way, at, never))
             load = bisect_left(way.loaded, row, way.load)
-            if load == len(way.loaded):
-                continue
-            following = way.loaded[load]
-            if self._runs.expects(way.key, int(self._block.facts.seq[following])):
-                following = next(iter(way.breaks[bisect_left(way.breaks, following + 1) :]), first)
-            first = min(first, following)
+            if load < len(way.loaded):
+                first = min(first, self._breaking(way, load, never))
         return first
+
+    def _telling(self, way: "_Way", at: int, never: int) -> int:
+        """It gives the first packet of a way, from the place ``at`` on, whose acknowledgement the other has waited for."""
+        hold = self._runs.hold(way.key, other=True)
+        if hold is None:
+            return way.rows[at]
+        facts, rows = self._block.facts, np.array(way.rows[at:])
+        ahead = (facts.ack[rows] - hold.ack) & MASK
+        telling = rows[(facts.flags[rows] & ACK != 0) & (ahead <= MASK // 2)]
+        return int(telling[0]) if len(telling) else never
+
+    def _breaking(self, way: "_Way", load: int, never: int) -> int:
+        """It gives the first packet of a way, from the payload ``load`` on, that does not simply go on with it."""
+        following = way.loaded[load]
+        seq = int(self._block.facts.seq[following])
+        if self._runs.expects(way.key, seq):
+            return next(iter(way.breaks[bisect_left(way.breaks, following + 1) :]), never)
+        hold = self._runs.hold(way.key)
+        if hold is None or hold.seq != seq:
+            return following
+        stop = bisect_left(way.loaded, next(iter(way.breaks[bisect_left(way.breaks, following + 1) :]), never), load)
+        stop = min(stop, load + hold.segments)
+        sizes = np.array(way.ends[load:stop]) - np.array(way.starts[load:stop])
+        stop = load + int(np.searchsorted(np.cumsum(sizes), hold.room, "right"))
+        return way.loaded[stop] if stop < len(way.loaded) else never
 
     def take(self, row: int) -> None:
         """It takes the packets before ``row`` that are left: they continue their streams."""
@@ -178,15 +199,14 @@ class _Exchange:
                 continue
             load = bisect_left(way.loaded, row, way.load)
             loaded, mine = way.loaded[way.load : load], slice(way.load, load)
-            acked = next((each for each in reversed(way.rows[way.at : stop]) if facts.flags[each] & ACK), None)
-            times = [None if ts == NO_TIME else ts for ts in self._block.ts_ns[loaded].tolist()]
+            acking = (each for each in reversed(way.rows[way.at : stop]) if facts.flags[each] & ACK)
+            acked = list(islice(acking, 1) if self._runs.calm(way.key) else acking)
             pieces: list[bytes | memoryview] = [
                 data[start:end] for start, end in zip(way.starts[mine], way.ends[mine], strict=True)
             ]
-            if loaded:
+            if loaded and self._runs.delivers(way.key):
                 self._bring(self._runs.place(way.key), loaded, pieces)
-            ack = None if acked is None else int(facts.ack[acked])
-            self._runs.advance(FlowRun(way.key, loaded, pieces, times, ack))
+            self._runs.advance(FlowRun(way.key, loaded, pieces, self._block, facts.ack[acked[::-1]].tolist()))
             self.last = max(self.last, way.rows[stop - 1])
             way.at, way.load = stop, load
 

@@ -92,6 +92,10 @@ class Origins:
         known = self.ts_ns[self.ts_ns != NO_TIME][:1].tolist()
         return known[0] if known else None
 
+    def times(self, indices: list[int]) -> list[int | None]:
+        """It says when packets came."""
+        return [None if ts == NO_TIME else ts for ts in self.ts_ns[indices].tolist()]
+
     def where(self, index: int) -> Where:
         """It says where a packet was found."""
         ts = int(self.ts_ns[index])

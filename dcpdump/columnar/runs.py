@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dcpdump.columnar.block import Origins
 from dcpdump.columnar.plan import Array, distinct
+from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import Connection
@@ -50,13 +52,22 @@ class Place(NamedTuple):
 
 
 class FlowRun(NamedTuple):
-    """What one flow brought: the pieces, which packets of a block had them, and what was acknowledged last."""
+    """What one flow brought: pieces, the packets that had them, and what it acknowledged, one after the other."""
 
     key: bytes
-    rows: list[int]
+    rows: list[int]  #: of ``origins``
     pieces: list[bytes | memoryview]
-    times: list[int | None]  #: when each of them came
-    ack: int | None
+    origins: Origins
+    acks: list[int]  #: the last will do, unless the other direction holds
+
+
+class Hold(NamedTuple):
+    """How much may come of a direction whose bytes wait behind a hole before there is anything to decide."""
+
+    seq: int  #: of the segment that goes on with what waits
+    room: int  #: bytes
+    segments: int
+    ack: int  #: the first number that, acknowledged by the other side, would change something
 
 
 class RunConnections(Connections):
@@ -98,14 +109,63 @@ class RunConnections(Connections):
         """
         return self._halves[key].stream._ready == seq
 
+    def hold(self, key: bytes, *, other: bool = False) -> Hold | None:
+        """It says how a flow stands whose bytes wait behind a hole; ``other``: the flow that it answers.
+
+        None where nothing waits, or where the very next packet may change something.
+        """
+        half = self._halves[key]
+        stream = half.other.stream if other else half.stream
+        backlog, patience, limits = stream._backlog, stream._patience, self._limits
+        over = stream._fin is not None or stream._reset_at is not None
+        if not backlog or patience is None or stream._acked is None or stream._stray or stream._gathering or over:
+            return None
+        room, goal = limits.pending_bytes - backlog.size, backlog.first.start
+        acked = stream._is_acked(goal)
+        if acked != (patience._lost_since is not None):
+            return None  # it has yet to learn of it
+        if patience._lost_since is not None:
+            room = min(room, patience._lost_since[1] + limits.patience_bytes - stream._arrived - 1)
+            goal = max(stream._top, stream._acked) + limits.jump + 1
+        top, ack = ((stream._expected() + place - stream.offset) & MASK for place in (stream._top, goal))
+        return Hold(top, room, limits.pending_segments - len(backlog), ack)
+
+    def delivers(self, key: bytes) -> bool:
+        """It says whether nothing of a flow waits, so that what comes next is delivered at once."""
+        return self._halves[key].stream._ready >= 0
+
     def advance(self, run: FlowRun) -> None:
-        """It takes what a flow brought that is calm and expects it."""
+        """It takes what a flow brought that simply goes on: with what was delivered, or with what waits."""
         half = self._halves[run.key]
-        if run.ack is not None:
-            half.other.stream.last_ack = run.ack
-        if not run.pieces:
-            return
-        counts, stream = self.counts, half.stream
+        if run.acks:
+            self._acknowledge(half.other.stream, run.acks)
+        if run.pieces:
+            if half.stream._ready >= 0:
+                self._deliver(half.stream, run)
+            else:
+                self._keep(half.stream, run)
+
+    def _acknowledge(self, stream: ByteStream, acks: list[int]) -> None:
+        if stream._ready < 0 and stream._base is not None:
+            stream.last_ack = max(acks, key=lambda ack: stream._offset_of(ack))
+            stream._note_ack()
+        stream.last_ack = acks[-1]
+
+    def _keep(self, stream: ByteStream, run: FlowRun) -> None:
+        """It lets more wait behind a hole."""
+        counts, backlog = self.counts, stream._backlog
+        for row, piece in zip(run.rows, run.pieces, strict=True):
+            seen, size = run.origins.seen(row), len(piece)
+            stream._arrived += size
+            backlog.add(stream._top, stream._arrived, bytes(piece), 0, stream._clock(seen), seen)
+            stream._top += size
+            counts.payload_bytes += size
+            counts.pending_bytes += size
+            self._unweighed += size
+
+    def _deliver(self, stream: ByteStream, run: FlowRun) -> None:
+        """It delivers what came."""
+        counts = self.counts
         offsets = list(accumulate(map(len, run.pieces), initial=stream.offset))
         size = offsets[-1] - stream.offset
         counts.payload_bytes += size
@@ -125,7 +185,8 @@ class RunConnections(Connections):
                 first -= 1
                 cost = offsets[-1] - offsets[first] + (last - first) * OVERHEAD
             history.clear()
-        kept = zip(offsets[first:last], map(bytes, run.pieces[first:]), run.times[first:], strict=True)
+        times = run.origins.times(run.rows[first:])
+        kept = zip(offsets[first:last], map(bytes, run.pieces[first:]), times, strict=True)
         history.extend(list(kept), cost)
 
     def count(self, packets: int, used: Sequence[Connection], last: Seen) -> list[Delivery]:
