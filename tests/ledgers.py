@@ -1,11 +1,10 @@
 """The ledger of a conversation, as tests ask for it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dcpdump.columnar.block import blocks
-from dcpdump.columnar.part import Part
 from dcpdump.net.packet import Packet
-from dcpdump.streams.burst import Burst
+from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import Stream
@@ -20,18 +19,17 @@ def ledger_of(captured: Iterable[Packet], *, bursts: bool = False) -> Ledger:
     feed = Feed(dissection, ledger)
     tell = feed.steps if bursts else feed.sights
 
-    def take(parts: list[Part]) -> None:
-        for step in tell(parts):
+    def take(told: Sequence[Step]) -> None:
+        for step in told:
             if isinstance(step, Burst):
                 ledger.feed_burst(step)
             else:
                 ledger.feed(step)
 
     for block in blocks(captured):
-        take(dissection.feed_block(block))
-    take(dissection.close_blocks())
-    for sight in feed.rest():
-        ledger.feed(sight)
+        take(tell(dissection.feed_block(block)))
+    take(tell(dissection.close_blocks()))
+    take(feed.rest())
     feed.close()
     return ledger
 

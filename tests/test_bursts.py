@@ -1,6 +1,9 @@
 """Bursts: documents told to the ledger many at a time teach it what they teach one by one."""
 
+import random
+from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +13,18 @@ from hypothesis import strategies as st
 from dcpdump.check.finding import Finding
 from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar.block import blocks
-from dcpdump.columnar.part import Part
 from dcpdump.net.packet import Packet
-from dcpdump.streams.burst import Burst
+from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.sight import UNKNOWN_LOSS
 from dcpdump.streams.sights import sights
 from dcpdump.streams.state import Connection, Stream
 from dcpdump.streams.steps import steps
 from dcpdump.streams.watching import Watching
+from tests.bench.captures import capture
 from tests.check_cases import CASES, items
+from tests.columnar_rows import files
 from tests.conversation import opening, packets, said
 from tests.healthy import HEALTHY
 from tests.ledgers import ledger_of
@@ -48,7 +52,7 @@ def books(kept: Ledger) -> Any:
     return [plain(each, 0) for each in kept.streams], connections, kept.high, kept.logs, numbers
 
 
-def told(captured: list[Packet]) -> list[Sight | Burst]:
+def told(captured: list[Packet]) -> list[Step]:
     dissection = Watching()
     return [step for block in blocks(captured) for part in dissection.feed_block(block) for step in steps(part)]
 
@@ -61,9 +65,9 @@ def judged(captured: list[Packet], *, bursts: bool) -> tuple[list[Finding], int]
     found: list[Finding] = []
     at_once = 0
 
-    def take(parts: list[Part]) -> None:
+    def take(told: Sequence[Step]) -> None:
         nonlocal at_once
-        for step in tell(parts):
+        for step in told:
             if isinstance(step, Burst):
                 at_once += step.frames
                 found.extend(referee.feed_burst(step))
@@ -71,10 +75,9 @@ def judged(captured: list[Packet], *, bursts: bool) -> tuple[list[Finding], int]
                 found.extend(referee.feed(step))
 
     for block in blocks(captured):
-        take(dissection.feed_block(block))
-    take(dissection.close_blocks())
-    for sight in feed.rest():
-        found += referee.feed(sight)
+        take(tell(dissection.feed_block(block)))
+    take(tell(dissection.close_blocks()))
+    take(feed.rest())
     for ends, gap in feed.losses:
         referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
     return found + referee.close(), at_once
@@ -115,6 +118,7 @@ def test_documents_that_follow_one_another_are_one_burst() -> None:
         documents[0].opaque,
         0,
         sum(sight.length for sight in documents),
+        documents[0].ts_ns,
         documents[-1].ts_ns,
         1,
         30,
@@ -190,3 +194,18 @@ def test_a_fault_among_many_documents_is_found_in_bursts_too(
     found, at_once = judged(captured, bursts=True)
     assert found == judged(captured, bursts=False)[0]
     assert at_once or lost is not None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_traffic_with_holes_and_disorder_is_told_alike(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    traffic = files(str(capture(tmp_path, "wire", 2500, 64)))
+    captured = [packet for packet in traffic if chance.random() > 0.01]
+    for at in range(len(captured) - 1):
+        here, there = captured[at : at + 2]
+        if chance.random() < 0.01 * (seed % 2):
+            captured[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
+    assert books(ledger_of(captured, bursts=True)) == books(ledger_of(captured))
+    found, at_once = judged(captured, bursts=True)
+    assert found == judged(captured, bursts=False)[0]
+    assert at_once > 1000

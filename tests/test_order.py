@@ -1,8 +1,11 @@
 """The order of time across the directions of connections."""
 
+from collections.abc import Sequence
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.order import Order
 from dcpdump.streams.sight import Sight
 from tests.conversation import packets, said, seen
@@ -15,9 +18,22 @@ def at(second: float, direction: int) -> Sight:
     return BLANK._replace(ts_ns=int(second * 1e9), direction=direction)
 
 
-def times(sights: list[Sight]) -> list[tuple[float, int]]:
-    """It gives when frames were seen, and of which direction they are."""
-    return [((sight.ts_ns or 0) / 1e9, sight.direction) for sight in sights]
+def burst(seconds: list[float], direction: int) -> Burst:
+    """Documents of a direction that follow one another."""
+    sights = [at(second, direction) for second in seconds]
+    first, last = sights[0].ts_ns or 0, sights[-1].ts_ns or 0
+    size = len(sights)
+    return Burst(size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: sights)
+
+
+def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float, int]]:
+    """It gives when frames were seen, and of which direction they are; of bursts the first and the last time."""
+    return [
+        (step.first_ns / 1e9, step.last_ns / 1e9, step.direction)
+        if isinstance(step, Burst)
+        else ((step.ts_ns or 0) / 1e9, step.direction)
+        for step in steps
+    ]
 
 
 def test_what_comes_in_order_goes_on_at_once() -> None:
@@ -43,12 +59,36 @@ def test_within_a_direction_nothing_changes_places() -> None:
     assert times(order.feed(mixed, waiting=False, in_order=False)) == [(3, 1), (5, 0), (2, 0)]
 
 
+def test_a_burst_stays_whole_beside_what_others_said() -> None:
+    elsewhere = at(2, 1)._replace(connection=BLANK.connection + 1)
+    mixed: list[Step] = [burst([1, 2, 3], 0), elsewhere, at(4, 1)]
+    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 3, 0), (2, 1), (4, 1)]
+
+
+def test_a_burst_is_taken_apart_where_the_other_direction_spoke() -> None:
+    mixed: list[Step] = [burst([1, 2, 3], 0), at(2, 1)]
+    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 0), (2, 1), (3, 0)]
+
+
+def test_of_two_bursts_the_one_stays_whole_that_is_within_the_other() -> None:
+    mixed: list[Step] = [burst([1, 6], 0), burst([2, 4], 1), burst([3, 5], 0)]
+    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 4, 1), (6, 0), (3, 5, 0)]
+
+
+def test_of_a_burst_goes_on_what_is_old_enough() -> None:
+    order = Order()
+    mixed: list[Step] = [burst([1, 2, 3], 0), at(4.5, 1)]
+    assert times(order.feed(mixed, waiting=True, in_order=True)) == [(1, 0), (2, 0)]
+    assert times(order.close()) == [(3, 0), (4.5, 1)]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=8), max_size=5), st.booleans())
 def test_every_frame_comes_out_once_and_in_its_directions_order(
     batches: list[list[tuple[int, int]]], wait: bool
 ) -> None:
-    order, came, gone = Order(), [], []
+    order, came = Order(), list[Sight]()
+    gone: list[Step] = []
     for batch in batches:
         sights = [at(second, direction) for second, direction in batch]
         came += sights

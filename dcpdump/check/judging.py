@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dcpdump.check.fold import Fold
 from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar.part import Part
-from dcpdump.streams.burst import Burst
+from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.sight import UNKNOWN_LOSS
 from dcpdump.streams.watching import Watching
 
 
@@ -31,8 +31,8 @@ class Judging:
 
     def close(self, last_ns: int | None, *, alone: bool) -> None:
         """It ends the input, whose last packet is of that time. ``alone``: it is one capture."""
-        for sight in self._feed.rest():
-            self._learn(sight)
+        for step in self._feed.rest():
+            self._learn(step)
         if self._referee is not None:
             for ends, gap in self._feed.losses:
                 self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
@@ -41,7 +41,7 @@ class Judging:
             for finding in self._referee.close(self.ledger.watched(alone=alone)):
                 self.fold.add(finding)
 
-    def _learn(self, step: Sight | Burst) -> None:
+    def _learn(self, step: Step) -> None:
         if isinstance(step, Burst):
             self.ledger.feed_burst(step)
         else:

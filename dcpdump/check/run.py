@@ -166,7 +166,7 @@ class Referee:
     def _spares(self, burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
         """It says whether a burst is just what its stream goes on with, and trips no rule."""
         before = dialogue.last_ts[burst.direction]
-        if before is None or close.first_ns - before > SILENT or close.pause_ns > SILENT:
+        if before is None or burst.first_ns - before > SILENT or close.pause_ns > SILENT:
             return False
         if burst.direction != dialogue.source or not course.goes_on(burst):
             return False

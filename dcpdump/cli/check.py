@@ -22,7 +22,7 @@ from dcpdump.record import Record
 from dcpdump.render import findings as report
 from dcpdump.render import ndjson
 from dcpdump.render.style import Palette
-from dcpdump.streams.burst import Burst
+from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 from dcpdump.streams.watching import Watching
@@ -110,7 +110,7 @@ class Checking(LedgerReading):
             if found:
                 self._keep(found)
 
-    def _take(self, steps: list[Sight | Burst]) -> None:
+    def _take(self, steps: Sequence[Step]) -> None:
         referee = self._referee
         for step in steps:
             if isinstance(step, Burst):

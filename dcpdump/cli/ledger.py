@@ -22,7 +22,7 @@ from dcpdump.net.limits import Limits
 from dcpdump.record import Json, Record
 from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
-from dcpdump.streams.burst import Burst
+from dcpdump.streams.burst import Burst, Step, each
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
@@ -168,14 +168,27 @@ class LedgerReading(Analysis):
 
     def _read(self) -> None:
         super()._read()
-        self._see(self._feed.rest())
+        self._see_rest()
+
+    def _see_rest(self) -> None:
+        """It sees what has waited for others to the end."""
+        rest = self._feed.rest()
+        if self._whole:
+            self._take(rest)
+        else:
+            self._see([sight for step in rest for sight in each(step)])
+
+    @property
+    def _whole(self) -> bool:
+        """Whether bursts are taken whole."""
+        return self._bursts and self._until is None
 
     def _write(self, parts: list[Part]) -> bool:
         for part in parts:
             if self.rates is not None:
                 self.rates.feed(part)
             self._look(part)
-        if self._bursts and self._until is None:
+        if self._whole:
             self._take(self._feed.steps(parts))
         else:
             self._see(self._feed.sights(parts))
@@ -188,7 +201,7 @@ class LedgerReading(Analysis):
     def _look(self, part: Part) -> None:
         """It sees a part before the ledger does."""
 
-    def _take(self, steps: list[Sight | Burst]) -> None:
+    def _take(self, steps: Sequence[Step]) -> None:
         """It feeds the ledger with sights and with bursts."""
         ledger = self.ledger
         for step in steps:

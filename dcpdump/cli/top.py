@@ -132,7 +132,7 @@ class TopReading(LedgerReading):
 
     def _read(self) -> None:
         self._read_blocks()
-        self._see(self._feed.rest())
+        self._see_rest()
 
     def _blocks(self) -> Iterator[Block | None]:
         source = super()._blocks() if self._intake is None else live_blocks(self._intake, self._source)

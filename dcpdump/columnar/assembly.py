@@ -166,7 +166,7 @@ class _Exchange:
         return first
 
     def _telling(self, way: "_Way", at: int, never: int) -> int:
-        """It gives the first packet of a way, from the place ``at`` on, whose acknowledgement the other has waited for."""
+        """It gives the first packet of a way, from the place ``at`` on, that tells the other one something."""
         hold = self._runs.hold(way.key, other=True)
         if hold is None:
             return way.rows[at]

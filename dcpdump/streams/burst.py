@@ -10,7 +10,6 @@ class Close(NamedTuple):
     """A closer look at a burst of mutations: none is compressed, has xattrs, or anything in a reserved field."""
 
     first: int  #: number of the first frame
-    first_ns: int
     pause_ns: int  #: the longest time between two of them
     rising: bool  #: each seqno is above the one before
     sound: bool  #: each key starts with a collection id as it should be
@@ -20,7 +19,7 @@ class Close(NamedTuple):
 
 
 class Burst(NamedTuple):
-    """Mutations, deletions and expirations, all whole, nothing lost before any of them, each with a time."""
+    """Mutations, deletions and expirations, all whole, with nothing lost in between and times that never go back."""
 
     frames: int
     connection: int
@@ -29,6 +28,7 @@ class Burst(NamedTuple):
     opaque: int
     stream_id: int  #: 0: none
     size: int  #: bytes of all frames
+    first_ns: int
     last_ns: int
     first_seqno: int
     last_seqno: int
@@ -36,3 +36,11 @@ class Burst(NamedTuple):
     kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
     each: Callable[[], list[Sight]]  #: makes the sights of all frames
     close: Close | None = None  #: where it was asked for
+
+
+Step = Sight | Burst
+
+
+def each(step: Step) -> list[Sight]:
+    """It gives the sights of a step."""
+    return step.each() if isinstance(step, Burst) else [step]

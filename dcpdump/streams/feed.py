@@ -1,13 +1,13 @@
 """Feed: parts of frames in, sights and bursts out, in the order of the frames."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.dissection import Lost
 from dcpdump.columnar.part import Part
-from dcpdump.streams.burst import Burst
+from dcpdump.streams.burst import Step, each
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.order import Order
 from dcpdump.streams.sight import Sight
@@ -29,18 +29,11 @@ class Feed:
 
     def sights(self, parts: Sequence[Part]) -> list[Sight]:
         """It takes the parts that one block completed, and gives the sights that the ledger is to be fed with next."""
-        return self._sights(parts, self._orderly(parts))
+        return [sight for step in self._ordered(parts, self._sights) for sight in each(step)]
 
-    def steps(self, parts: Sequence[Part]) -> list[Sight | Burst]:
-        """It does the same, with bursts where nothing needs to be put in order."""
-        in_order = self._orderly(parts)
-        if self._order.holds or self._waits or not in_order:
-            return list(self._sights(parts, in_order))
-        found: list[Sight | Burst] = []
-        for part in parts:
-            losses, self._lost = losses_in(part, self._lost)
-            found += steps(part, closely=self._closely, losses=losses)
-        return found
+    def steps(self, parts: Sequence[Part]) -> Sequence[Step]:
+        """It does the same, with bursts of documents."""
+        return self._ordered(parts, self._steps)
 
     def _orderly(self, parts: Sequence[Part]) -> bool:
         """It hears of parts, and says whether their times never go back."""
@@ -55,20 +48,22 @@ class Feed:
                 self._latest = max(self._latest, int(part.ts_ns.max()))
         return in_order
 
-    def _sights(self, parts: Sequence[Part], in_order: bool) -> list[Sight]:
-        found: list[Sight] = []
-        for part in parts:
-            seen = sights(part, documents=bool(self._closely))
-            self._lost = with_losses(part, seen, self._lost)
-            found += seen
-        return self._order.feed(found, waiting=self._waits, in_order=in_order)
+    def _ordered(self, parts: Sequence[Part], tell: Callable[[Part], Sequence[Step]]) -> Sequence[Step]:
+        in_order = self._orderly(parts)
+        found = [step for part in parts for step in tell(part)]
+        return self._order.feed(found, waiting=self._dissection.balance.pending_bytes > 0, in_order=in_order)
 
-    @property
-    def _waits(self) -> bool:
-        return self._dissection.balance.pending_bytes > 0
+    def _sights(self, part: Part) -> list[Sight]:
+        seen = sights(part, documents=bool(self._closely))
+        self._lost = with_losses(part, seen, self._lost)
+        return seen
 
-    def rest(self) -> list[Sight]:
-        """It gives the sights that still wait for others, once there are no more parts."""
+    def _steps(self, part: Part) -> list[Step]:
+        losses, self._lost = losses_in(part, self._lost)
+        return steps(part, closely=self._closely, losses=losses)
+
+    def rest(self) -> list[Step]:
+        """It gives what still waits for others, once there are no more parts."""
         return self._order.close()
 
     @property

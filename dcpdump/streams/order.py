@@ -1,53 +1,114 @@
-"""Order: sights in the order of time, across the two directions of connections.
+"""Order: frames in the order of time, across the two directions of connections.
 
 A direction with a hole waits until the hole is filled or given up, and the other goes on: an answer may be known
 before its request. Here frames wait with it, so that what was said first is learnt first. Within a direction
 nothing changes places: a frame that had to wait for bytes counts from when they came.
 """
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.burst import Burst, Step
 
 #: How long a hole is waited for that the receiver has filled long since, and some more.
 _PATIENCE_NS = 2_500_000_000
-#: More sights than this are not kept waiting.
+#: More frames than this are not kept waiting.
 _MOST = 262_144
 _TIME = itemgetter(0)
 
 
+class _Held(NamedTuple):
+    """Frames that wait. In order, they are in the order of time, and those of one time as they came."""
+
+    ts_ns: int
+    number: int  #: counts frames, so no two have the same
+    end_ns: int
+    step: Step
+
+
 class Order:
-    """Feed it sights as they come; it gives them when nothing earlier is to be expected."""
+    """Feed it sights and bursts as they come; it gives them when nothing earlier is to be expected."""
 
     def __init__(self) -> None:
-        self._held: list[tuple[int, Sight]] = []
+        self._held: list[_Held] = []
         self._latest: dict[tuple[int, int], int] = {}  # by direction of a connection
+        self._count = 0
 
     @property
     def holds(self) -> bool:
-        """Whether sights wait."""
+        """Whether frames wait."""
         return bool(self._held)
 
-    def feed(self, seen: list[Sight], *, waiting: bool, in_order: bool) -> list[Sight]:
-        """It takes the next sights. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
+    def feed(self, seen: Sequence[Step], *, waiting: bool, in_order: bool) -> Sequence[Step]:
+        """It takes the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
         if not self._held and not waiting and in_order:
             return seen
-        held, latest = self._held, self._latest
-        for sight in seen:
-            whose = sight.connection, sight.direction
-            time = max(latest.get(whose, 0), sight.ts_ns or 0)
-            latest[whose] = time
-            held.append((time, sight))
-        held.sort(key=_TIME)
+        self._held += map(self._timed, seen)
+        self._held.sort()
         if not waiting:
             return self.close()
-        until = held[-1][0] - _PATIENCE_NS if held else 0
-        count = max(len(held) - _MOST, sum(time <= until for time, _ in held))
+        until = self._until()
+        # What is under way at that time is told as far as it goes.
+        held = sorted(_apart(self._held, lambda each: each.ts_ns <= until < each.end_ns))
+        count = bisect_right(held, until, key=_TIME)
         self._held = held[count:]
-        return [sight for _, sight in held[:count]]
+        return _told(held[:count])
 
-    def close(self) -> list[Sight]:
+    def close(self) -> list[Step]:
         """It gives all that waits."""
         held, self._held = self._held, []
         self._latest.clear()
-        return [sight for _, sight in held]
+        return _told(held)
+
+    def _timed(self, step: Step) -> _Held:
+        """It says when frames count."""
+        whose = step.connection, step.direction
+        if isinstance(step, Burst):
+            frames, first, last = step.frames, step.first_ns, step.last_ns
+        else:
+            frames, first, last = 1, step.ts_ns or 0, step.ts_ns or 0
+        before = self._latest.get(whose, 0)
+        self._latest[whose] = end = max(before, last)
+        self._count += frames
+        return _Held(max(before, first), self._count - frames, end, step)
+
+    def _until(self) -> int:
+        """It gives the time up to which nothing is waited for any more."""
+        if not self._held:
+            return 0
+        until = max(each.end_ns for each in self._held) - _PATIENCE_NS
+        frames = 0
+        for each in reversed(self._held):
+            frames += each.step.frames if isinstance(each.step, Burst) else 1
+            if frames > _MOST:
+                return max(until, each.ts_ns)
+        return until
+
+
+def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_Held]:
+    """It takes bursts apart, frame by frame."""
+    for each in held:
+        if isinstance(each.step, Burst) and which(each):
+            for place, sight in enumerate(each.step.each()):
+                ts_ns = max(each.ts_ns, sight.ts_ns or 0)
+                yield _Held(ts_ns, each.number + place, ts_ns, sight)
+        else:
+            yield each
+
+
+def _told(held: list[_Held]) -> list[Step]:
+    """It gives frames in their order; a burst in whose midst the other direction spoke is taken apart."""
+    spoken: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for each in held:
+        spoken[each.step.connection, each.step.direction].append(each.ts_ns)
+    apart = sorted(_apart(held, lambda each: _is_interrupted(each, spoken)))
+    return [each.step for each in held] if len(apart) == len(held) else _told(apart)
+
+
+def _is_interrupted(burst: _Held, spoken: dict[tuple[int, int], list[int]]) -> bool:
+    others = spoken.get((burst.step.connection, 1 - burst.step.direction), [])
+    first = bisect_left(others, burst.ts_ns)
+    return first < len(others) and others[first] <= burst.end_ns

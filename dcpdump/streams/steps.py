@@ -12,7 +12,7 @@ from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array, Group
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
-from dcpdump.streams.burst import Burst, Close
+from dcpdump.streams.burst import Burst, Close, Step
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.sights import DOCUMENTS, NO_ROWS, Before, sights, stream_ids
 
@@ -21,7 +21,7 @@ _IN_ORDER = (_MUTATION, 0x58, 0x59)
 _NO_LOSSES: Mapping[int, Before] = MappingProxyType({})
 
 
-def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LOSSES) -> list[Sight | Burst]:
+def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LOSSES) -> list[Step]:
     """It gives the sights of a part, documents of one stream that follow one another as bursts.
 
     ``closely``: only plain mutations, with a closer look at them; each frame whose number is a multiple of this
@@ -40,7 +40,7 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LO
         opens = np.concatenate(([False], header.opcode[:-1] == _MARKER))
         document &= (header.datatype <= JSON) & ~opens & ((np.arange(count) + part.first) % closely != 0)
     stream_id = stream_ids(part)
-    goes_on = document[1:] & document[:-1]
+    goes_on = document[1:] & document[:-1] & (part.ts_ns[1:] >= part.ts_ns[:-1])
     for column in (part.place, header.word, header.opaque, stream_id):
         goes_on &= column[1:] == column[:-1]
     begins = np.flatnonzero(np.concatenate(([True], ~goes_on))) if count else NO_ROWS
@@ -67,14 +67,15 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LO
         header.opaque[begins],
         stream_id[begins],
         np.add.reduceat(part.length, begins),
+        part.ts_ns[begins],
         part.ts_ns[ends - 1],
         seqno[begins],
         seqno[ends - 1],
         np.maximum.reduceat(seqno, begins),
         *kinds,
     )
-    look = _closely(part, seqno, begins, ends) if closely else None
-    out: list[Sight | Burst] = []
+    look = _closely(part, document, seqno, begins, ends) if closely else None
+    out: list[Step] = []
     for is_burst, begin, end, *facts in zip(*(column.tolist() for column in columns), strict=True):
         if is_burst:
             told = tuple(zip(_IN_ORDER, facts[-6::2], facts[-5::2], strict=True))
@@ -94,31 +95,30 @@ def _plain(group: Group) -> Array:
     return plain
 
 
-def _closely(part: Part, seqno: Array, begins: Array, ends: Array) -> Iterator[Close]:
-    """It looks closely at bursts, those between ``begins`` and ``ends`` of more than one frame."""
+def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Array) -> Iterator[Close]:
+    """It looks closely at bursts, those between ``begins`` and ``ends`` of more than one ``document``."""
     header = part.header
     key_at = part.start + HEADER_LENGTH + header.framing + header.extras
     value_at = key_at + header.key
     texts_end = (value_at + np.where(header.datatype == JSON, header.value, 0)).tolist()
-    sound = prefixes(part.view, key_at, header.key).sound
+    sound = prefixes(part.view, key_at, np.where(document, header.key, 0)).sound
     falls = np.concatenate(([False], seqno[1:] <= seqno[:-1]))
     pauses = np.diff(part.ts_ns, prepend=part.ts_ns[:1])
     falls[begins], pauses[begins] = False, 0
     columns = (
         begins,
         ends,
-        part.ts_ns[begins],
         np.maximum.reduceat(pauses, begins),
         ~np.logical_or.reduceat(falls, begins),
         np.logical_and.reduceat(sound, begins),
     )
     keys_at, values_at, seqnos, data = key_at.tolist(), value_at.tolist(), seqno.tolist(), part.data
-    for begin, end, first_ns, pause_ns, rising, all_sound in zip(*(each.tolist() for each in columns), strict=True):
+    for begin, end, pause_ns, rising, all_sound in zip(*(each.tolist() for each in columns), strict=True):
         if end - begin > 1:
             values = values_at[begin:end]
             keys = [data[at:to] for at, to in zip(keys_at[begin:end], values, strict=True)]
             texts = [data[at:to] for at, to in zip(values, texts_end[begin:end], strict=True) if to > at]
-            yield Close(part.first + begin, first_ns, pause_ns, rising, all_sound, seqnos[begin:end], keys, texts)
+            yield Close(part.first + begin, pause_ns, rising, all_sound, seqnos[begin:end], keys, texts)
 
 
 def _each(part: Part, begin: int, end: int) -> list[Sight]:
