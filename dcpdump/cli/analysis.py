@@ -8,8 +8,9 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.bulk import BulkReading
 from dcpdump.cli.notes import end_line
 from dcpdump.cli.stop import Stop
+from dcpdump.columnar.ahead import blocks_ahead
 from dcpdump.columnar.block import Block
-from dcpdump.columnar.input import blocks_as_they_come, blocks_of
+from dcpdump.columnar.input import blocks_as_they_come
 
 
 class Analysis(BulkReading):
@@ -34,7 +35,7 @@ class Analysis(BulkReading):
 
     def _blocks(self) -> Iterator[Block | None]:
         whole = all(capture.rereadable for capture in self._captures)
-        blocks = blocks_of(self._captures) if whole else blocks_as_they_come(self._captures)
+        blocks = blocks_ahead(self._captures, self._jobs) if whole else blocks_as_they_come(self._captures)
         yield from takewhile(lambda _: self.stop.status is None, blocks)
 
     def _status(self) -> int:

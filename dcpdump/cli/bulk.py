@@ -7,11 +7,11 @@ from typing import Any
 
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.workers import Workers
+from dcpdump.columnar.ahead import blocks_ahead
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.chosen import record_of, wanted_rows
 from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.filter import masks
-from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part
 from dcpdump.dissect import Dissector
@@ -25,16 +25,17 @@ FORK_ROWS = 1000
 
 
 class BulkReading(Reading):
-    """A Reading of files that are all there. ``jobs``: how many processes may write texts."""
+    """A Reading of files that are all there. ``jobs``: how many processes there may be; None: as many as processors."""
 
-    def __init__(self, *arguments: Any, jobs: int = 1, **options: Any) -> None:
+    def __init__(self, *arguments: Any, jobs: int | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._jobs = jobs or os.cpu_count() or 1
         self._bulk = Bulk(self._form, self._view)
         chosen = self._chosen
         self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
         size = sum(os.path.getsize(capture.name) for capture in self._captures if capture.rereadable)
         self._workers: Workers[tuple[Part, list[int]]] = Workers(
-            jobs if size >= FORK_BYTES else 1, self._made, packed, unpacked
+            self._jobs if size >= FORK_BYTES else 1, self._made, packed, unpacked
         )
 
     @staticmethod
@@ -67,7 +68,7 @@ class BulkReading(Reading):
 
     def _blocks(self) -> Iterator[Block | None]:
         """It gives the input; None says that nobody knows when more comes, so what there is has to be written."""
-        yield from blocks_of(self._captures)
+        yield from blocks_ahead(self._captures, self._jobs)
 
     def _meet(self, block: Block) -> None:
         """It hears of a block before it is read; the first tells the selection when the capture begins."""

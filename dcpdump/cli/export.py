@@ -39,7 +39,9 @@ BESIDE_BYTES = 4 * 1024 * 1024
 )
 @click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
 @click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Threads at work; the default: the cores.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Threads and processes; default: the cores."
+)
 @click.option(
     "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
 )
@@ -72,9 +74,11 @@ def export(
         raise click.UsageError("Missing option '-o': the folder to write to.")
     inputs = [open_capture(path, salvage=salvage) for path in expand(captures)]
     size = sum(os.path.getsize(capture.name) if capture.rereadable else BESIDE_BYTES for capture in inputs)
-    beside = (jobs or os.cpu_count() or 1) > 1 and size >= BESIDE_BYTES
+    jobs = jobs or os.cpu_count() or 1
     limits = replace(DEFAULT, memory=memory)
-    return Exporting(inputs, chosen, shown, limits, tables, beside=beside).run("none" if quiet else summary)
+    return Exporting(inputs, chosen, shown, limits, tables, jobs=jobs if size >= BESIDE_BYTES else 1).run(
+        "none" if quiet else summary
+    )
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -97,7 +101,7 @@ class Exporting:
         limits: Limits,
         tables: Sequence[str],
         *,
-        beside: bool,
+        jobs: int,
     ) -> None:
         from dcpdump.check.judging import Judging
         from dcpdump.columnar.decode import FrameTable
@@ -108,7 +112,7 @@ class Exporting:
         self._captures = captures
         self._chosen = chosen
         self._shown = shown
-        self._beside = beside
+        self._jobs = jobs
         self._wanted = tables
         self._dissection = Watching(limits, show_secrets=shown.show_secrets)
         self._table = FrameTable(
@@ -147,16 +151,18 @@ class Exporting:
         from dcpdump.columnar.part import joined
         from dcpdump.columnar.stage import Stage
 
-        writing: Stage[Any] = Stage(lambda batch: tables.feed("frames", batch), beside=self._beside)
+        blocks = self._blocks()  # before there are threads, of which a helper would know nothing
+        beside = self._jobs > 1
+        writing: Stage[Any] = Stage(lambda batch: tables.feed("frames", batch), beside=beside)
 
         def decode(parts: "list[Part]") -> None:
             batch = self._table.feed(joined(parts))
             if batch is not None:
                 writing.feed(batch)
 
-        decoding: Stage[list[Part]] = Stage(decode, beside=self._beside)
+        decoding: Stage[list[Part]] = Stage(decode, beside=beside)
         dissection, judging = self._dissection, self._judging
-        for block in self._blocks():
+        for block in blocks:
             self._files.feed(block)
             parts = dissection.feed_block(block)
             self._lose(tables)
@@ -205,11 +211,15 @@ class Exporting:
             tables.feed("findings", verdicts.finding_rows(self._judging.fold.findings()))
 
     def _blocks(self) -> "Iterator[Block]":
+        from dcpdump.columnar.ahead import blocks_ahead
+
+        return self._met(blocks_ahead(self._captures, self._jobs))
+
+    def _met(self, blocks: "Iterator[Block]") -> "Iterator[Block]":
         from dcpdump.columnar.block import NO_TIME
-        from dcpdump.columnar.input import blocks_of
 
         first = True
-        for block in blocks_of(self._captures):
+        for block in blocks:
             if first:
                 start = int(block.ts_ns[0])
                 self._chosen.begin(None if start == NO_TIME else start)

@@ -1,6 +1,5 @@
 """dcpdump read: captures → frames, chosen and shown."""
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +48,7 @@ def read(
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         limits = replace(DEFAULT, memory=memory)
         if _all_there(inputs, shown, sink):
-            reading: Reading = BulkReading(inputs, chosen, shown, sink, limits, jobs=jobs or os.cpu_count() or 1)
+            reading: Reading = BulkReading(inputs, chosen, shown, sink, limits, jobs=jobs)
         else:
             reading = Reading(inputs, chosen, shown, sink, limits, prompt=follow)
         return reading.run("none" if quiet else summary)

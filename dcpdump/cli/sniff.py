@@ -1,6 +1,5 @@
 """dcpdump sniff: an interface → frames, chosen and shown as they pass."""
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,7 +119,7 @@ def sniff(
     with Sink(shown.path, force=shown.force) as sink:
         save = Save(write, rotation, force=shown.force) if write else None
         with Intake(live, room=wanted.room, save=save, seconds=wanted.duration) as intake:
-            reading = LiveReading(intake, live.name, chosen, shown, sink, jobs=jobs or os.cpu_count() or 1)
+            reading = LiveReading(intake, live.name, chosen, shown, sink, jobs=jobs)
             with telling(lambda: reading.told), Stop(intake.stop) as stop:
                 if not quiet:
                     note(begun(live, user))

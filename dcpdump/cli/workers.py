@@ -9,8 +9,10 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
+
+from dcpdump.helper import Helper, can_help, write_all
 
 T = TypeVar("T")
 
@@ -20,9 +22,7 @@ _SIZE = 8  #: bytes of a number that says how much there is in the room
 
 
 class _Worker(NamedTuple):
-    pid: int
-    orders: int  #: the pipe that tells it how much there is to take
-    results: int  #: the pipe that tells how much it made
+    helper: Helper  #: it is told how much there is to take, and tells how much it made
     room: mmap.mmap
 
 
@@ -39,7 +39,7 @@ class Workers(Generic[T]):
         pack: Callable[[T], bytes],
         unpack: Callable[[memoryview], T],
     ) -> None:
-        self._jobs = jobs if jobs > 1 and hasattr(os, "fork") else 0
+        self._jobs = jobs if jobs > 1 and can_help() else 0
         self._make, self._pack, self._unpack = make, pack, unpack
         self._idle: list[_Worker] = []
         self._under_way: deque[tuple[_Worker | None, T]] = deque()
@@ -57,8 +57,7 @@ class Workers(Generic[T]):
             return
         worker = self._idle.pop()
         worker.room[: len(order)] = order
-        with suppress(BrokenPipeError):  # if it has died, its pipe of results says so too
-            os.write(worker.orders, len(order).to_bytes(_SIZE, "big"))
+        worker.helper.tell(len(order).to_bytes(_SIZE, "big"))
         self._under_way.append((worker, thing))
 
     def finish(self) -> Iterator[bytes | memoryview]:
@@ -69,7 +68,7 @@ class Workers(Generic[T]):
     def close(self) -> None:
         """It lets the workers go, whatever they are at."""
         for worker in (*self._idle, *(worker for worker, _ in self._under_way if worker is not None)):
-            _dismiss(worker)
+            worker.helper.let_go()
         self._idle.clear()
         self._under_way.clear()
 
@@ -78,7 +77,7 @@ class Workers(Generic[T]):
         made = None if worker is None else _result(worker)
         if made is None:
             if worker is not None:
-                _dismiss(worker)
+                worker.helper.let_go()
             yield self._make(thing)
             return
         yield made
@@ -88,59 +87,29 @@ class Workers(Generic[T]):
     def _begin(self) -> None:
         self._begun = True
         for _ in range(self._jobs):
-            (orders_in, orders), (results, results_out) = os.pipe(), os.pipe()
             room = mmap.mmap(-1, _ROOM)
-            pid = os.fork()
-            if not pid:
-                for fd in (orders, results, *(fd for other in self._idle for fd in (other.orders, other.results))):
-                    os.close(fd)  # whoever keeps these would not see the others go
-                self._work(orders_in, results_out, room)
-            os.close(orders_in)
-            os.close(results_out)
-            self._idle.append(_Worker(pid, orders, results, room))
+            self._idle.append(_Worker(Helper(partial(self._work, room)), room))
 
-    def _work(self, orders: int, results: int, room: mmap.mmap) -> None:
-        status = 1
-        try:
-            while size := os.read(orders, _SIZE):
-                with memoryview(room) as shared:
-                    thing = self._unpack(shared[: int.from_bytes(size, "big")])
-                made = self._make(thing)
-                del thing
-                if len(made) <= _ROOM:
-                    room[: len(made)] = made
-                os.write(results, len(made).to_bytes(_SIZE, "big"))
-                if len(made) > _ROOM:
-                    left = memoryview(made)
-                    while left:
-                        left = left[os.write(results, left) :]
-            status = 0
-        finally:
-            # Whatever happened, a worker never goes on as if it were the command.
-            os._exit(status)
+    def _work(self, room: mmap.mmap, orders: int, results: int) -> None:
+        while size := os.read(orders, _SIZE):
+            with memoryview(room) as shared:
+                thing = self._unpack(shared[: int.from_bytes(size, "big")])
+            made = self._make(thing)
+            del thing
+            if len(made) <= _ROOM:
+                room[: len(made)] = made
+            os.write(results, len(made).to_bytes(_SIZE, "big"))
+            if len(made) > _ROOM:
+                write_all(results, made)
 
 
 def _result(worker: _Worker) -> bytes | memoryview | None:
     """It waits for what a worker made; None: it has died."""
-    told = _read(worker.results, _SIZE)
+    told = worker.helper.hear(_SIZE)
     if len(told) < _SIZE:
         return None
     size = int.from_bytes(told, "big")
     if size <= _ROOM:
         return memoryview(worker.room)[:size]
-    data = _read(worker.results, size)
+    data = worker.helper.hear(size)
     return data if len(data) == size else None
-
-
-def _read(pipe: int, size: int) -> bytes:
-    pieces: list[bytes] = []
-    while size and (piece := os.read(pipe, min(size, 1 << 20))):
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
-
-
-def _dismiss(worker: _Worker) -> None:
-    os.close(worker.orders)
-    os.close(worker.results)
-    os.waitpid(worker.pid, 0)

@@ -5,6 +5,7 @@ the capture's own reader goes on from there, and reports what is wrong.
 """
 
 from collections.abc import Iterator
+from itertools import repeat
 from struct import Struct
 
 import numpy as np
@@ -25,8 +26,11 @@ class PlainPcap:
         self.packets = 0  #: given so far
         self.ended = False  #: the file was plain to its end
 
-    def blocks(self, size: int = BLOCK_BYTES) -> Iterator[Block]:
-        """It gives the packets, up to the end or to the first that is not plain."""
+    def blocks(self, size: int = BLOCK_BYTES, rooms: Iterator[memoryview] | None = None) -> Iterator[Block]:
+        """It gives the packets, up to the end or to the first that is not plain.
+
+        ``rooms``: where the bytes of each block are to be; at least ``room_for(size)`` each.
+        """
         with open(self._path, "rb", buffering=0) as file:
             head = file.read(HEADER_SIZE)
             if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
@@ -34,11 +38,13 @@ class PlainPcap:
             header = Header.read(head)
             if header.record_size != _SIZE or header.fcs or header.version != (2, 4):
                 return
-            room = memoryview(bytearray(size + 2 * PACKET_USUAL))
-            have, before = 0, None
+            rooms = rooms or repeat(memoryview(bytearray(room_for(size))))
+            rest, before = b"", None
             while True:
-                got = file.readinto(room[have : have + size])
-                have += got or 0
+                room = next(rooms)
+                room[: len(rest)] = rest
+                got = file.readinto(room[len(rest) : len(rest) + size])
+                have = len(rest) + (got or 0)
                 block, used, before = self._block(room[:have], header, before)
                 if block is not None:
                     self.packets += len(block.ts_ns)
@@ -48,8 +54,7 @@ class PlainPcap:
                 if not got:
                     self.ended = True
                     return
-                room[: have - used] = bytes(room[used:have])
-                have -= used
+                rest = bytes(room[used:have])
 
     def _block(self, data: memoryview, header: Header, before: int | None) -> tuple[Block | None, int, int | None]:
         """It makes a block of the whole records in ``data``: with it, the bytes used, and the last record's seconds.
@@ -81,6 +86,11 @@ class PlainPcap:
         file = np.zeros(count, np.int64)
         block = Block(numbers, ts_ns, file, [self._path], records, data, facts(view, starts, ends, links))
         return block, int(places[count]), None if len(bad) else int(seconds[-1])
+
+
+def room_for(size: int) -> int:
+    """It says how much room a block of about ``size`` bytes may take."""
+    return size + 2 * PACKET_USUAL
 
 
 def _hop(data: memoryview, length: Struct) -> Array:

@@ -195,15 +195,10 @@ class Headers:
     @classmethod
     def of(cls, raw: Array) -> "Headers":
         """It takes gathered headers apart."""
-        magic, key = raw["magic"], raw["key"].astype(np.int64)
-        flexible = _FLEXIBLE[magic]
-        framing = np.where(flexible, key >> 8, 0)
         return cls(
-            magic,
+            raw["magic"],
             raw["opcode"],
-            framing,
-            np.where(flexible, key & 0xFF, key),
-            raw["extras"].astype(np.int64),
+            *_lengths(raw),
             raw["datatype"],
             raw["word"].astype(np.uint16),
             raw["body"].astype(np.int64),
@@ -227,8 +222,16 @@ _REQUESTS = _table(0x80, FLEXIBLE)
 
 def framed(raw: Array) -> Array:
     """It says which gathered headers a splitter in step takes for frames: magic known, lengths consistent."""
-    header = Headers.of(raw)
-    return _MAGICS[header.magic] & (header.value >= 0) & (header.body <= MAX_FRAME - HEADER_LENGTH)
+    magic, body = raw["magic"], raw["body"].astype(np.int64)
+    good: Array = _MAGICS[magic] & (body <= MAX_FRAME - HEADER_LENGTH) & (sum(_lengths(raw)) <= body)
+    return good
+
+
+def _lengths(raw: Array) -> tuple[Array, Array, Array]:
+    """It gives the lengths of framing extras, key and extras."""
+    key, flexible = raw["key"].astype(np.int64), _FLEXIBLE[raw["magic"]]
+    framing = np.where(flexible, key >> 8, 0)
+    return framing, np.where(flexible, key & 0xFF, key), raw["extras"].astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.columnar.block import Origins
-from dcpdump.columnar.plan import Array, distinct
+from dcpdump.columnar.plan import Array
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Seen
@@ -277,19 +277,21 @@ class RunSession(Session):
 
     def remember(self, opaque: Array, word: Array, seqno: Array, has_seqno: Array) -> None:
         """It remembers the streams of frames, in order, and the last seqno of each."""
-        opaques, first, _ = distinct(opaque)
-        if len(self.streams) + len(opaques) >= MAX_STREAMS:
+        if not len(opaque):
+            return
+        order = np.argsort(opaque, kind="stable")
+        begins = np.flatnonzero(np.concatenate(([True], np.diff(opaque[order]) != 0)))
+        first, last = order[begins], order[np.append(begins[1:], len(order)) - 1]
+        if len(self.streams) + len(begins) >= MAX_STREAMS:
             self._remember_each(opaque, word, seqno, has_seqno)
             return
-        last = len(opaque) - 1 - distinct(opaque[::-1])[1]
-        order = np.argsort(first)
-        words = word[last]
-        for number, vbucket in zip(opaques[order].tolist(), words[order].tolist(), strict=True):
+        latest = np.maximum.reduceat(np.where(has_seqno, np.arange(len(opaque)), -1)[order], begins)
+        met = np.argsort(first)  # streams are remembered in the order in which they were met
+        columns = opaque[first[met]], word[last[met]], seqno[latest[met]], latest[met] >= 0
+        for number, vbucket, high, has in zip(*(column.tolist() for column in columns), strict=True):
             self.streams[number] = vbucket
-        carriers = np.flatnonzero(has_seqno)[::-1]
-        opaques, last, _ = distinct(opaque[carriers])
-        for number, latest in zip(opaques.tolist(), seqno[carriers[last]].tolist(), strict=True):
-            self._seqnos[number] = latest
+            if has:
+                self._seqnos[number] = high
 
     def _remember_each(self, opaque: Array, word: Array, seqno: Array, has_seqno: Array) -> None:
         """It goes one by one where old streams may have to be forgotten on the way."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from dcpdump.capture import Capture
 from dcpdump.capture.copyist import Copyist
 from dcpdump.capture.transcript import Transcript
+from dcpdump.columnar.ahead import blocks_ahead
 from dcpdump.columnar.chosen import record_of
 from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.part import Part
 from dcpdump.dissect import _Conversation
 from dcpdump.net.anatomy import Anatomy, anatomy
@@ -185,7 +185,7 @@ class Redaction:
 
 
 def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part]:
-    for block in blocks_of(captures):
+    for block in blocks_ahead(captures):
         yield from dissection.feed_block(block)
     yield from dissection.close_blocks()
 

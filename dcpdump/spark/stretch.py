@@ -27,8 +27,8 @@ class Stretch(PlainPcap):
         self.packets = piece.packets
         self.stop = piece.start  #: where the next record begins
 
-    def blocks(self, size: int = BLOCK_BYTES) -> Iterator[Block]:
-        """It gives the packets, up to the piece's end or to the first that is not plain."""
+    def blocks(self, size: int = BLOCK_BYTES, rooms: Iterator[memoryview] | None = None) -> Iterator[Block]:
+        """It gives the packets, up to the piece's end or to the first that is not plain. Each has its own room."""
         with self._open(self._piece.path) as file:
             head = file.read(HEADER_SIZE)
             if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
