@@ -8,6 +8,9 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 
+#: Input of less than this is done by one process: starting others would take longer.
+LEAST_BYTES = 24 * 1024 * 1024
+
 #: This process's ends of all pipes: whoever else kept them would not see it go.
 _ends: set[int] = set()
 

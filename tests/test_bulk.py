@@ -86,7 +86,7 @@ def test_a_count_stops_after_so_many_frames() -> None:
 
 def test_other_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = run("dcpdump read samples -f ndjson")
-    monkeypatch.setattr(bulk, "FORK_BYTES", 0)
+    monkeypatch.setattr(bulk, "LEAST_BYTES", 0)
     monkeypatch.setattr(bulk, "FORK_ROWS", 1)
     assert run("dcpdump read samples -f ndjson -j 3") == alone
     assert run("dcpdump read samples -f ndjson -j 1") == alone

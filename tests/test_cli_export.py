@@ -244,18 +244,26 @@ def test_secrets_are_masked_and_keys_redacted(tmp_path: Path) -> None:
     assert [len(key) for key in keys] == [len(row["key"]) for row in masked if row["name"] == "DCP_MUTATION"]
 
 
-def test_threads_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpdump.cli.export.BESIDE_BYTES", 0)
-    for jobs in (1, 2):
-        run(f"dcpdump export samples -o {tmp_path}/{jobs} -q -j {jobs}")
-    assert rows(tmp_path / "1/frames.parquet") == rows(tmp_path / "2/frames.parquet")
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize("options", ["", "--redact --salt-file {salt}", "--opcode mutation", "-c 20"])
+def test_more_processes_write_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, options: str
+) -> None:
+    monkeypatch.setattr("dcpdump.cli.export.LEAST_BYTES", 0)
+    salt = tmp_path / "salt"
+    salt.write_text("pepper")
+    options = options.format(salt=salt)
+    for jobs in (1, 3):
+        run(f"dcpdump export samples {REPLICA} -o {tmp_path}/{jobs} -q -j {jobs} --format {form} {options}")
+    one, three = ({file.name: file.read_bytes() for file in (tmp_path / jobs).iterdir()} for jobs in ("1", "3"))
+    assert one == three
 
 
 def test_an_error_in_a_thread_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dcpdump.cli.export.BESIDE_BYTES", 0)
+    monkeypatch.setattr("dcpdump.cli.export.LEAST_BYTES", 0)
     monkeypatch.setattr("dcpdump.columnar.write.ParquetFile.feed", full)
     printed = run(f"dcpdump export {REPLICA} -o {tmp_path}/out -j 2")
     assert printed == (5, "", f"dcpdump: error: cannot write: no space left on device ({tmp_path}/out)\n")

@@ -15,11 +15,10 @@ from dcpdump.columnar.filter import masks
 from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part
 from dcpdump.dissect import Dissector
+from dcpdump.helper import LEAST_BYTES
 from dcpdump.net.limits import Limits
 from dcpdump.render.bulk import Bulk
 
-#: Input of less than this is done in one process: starting others would take longer.
-FORK_BYTES = 24 * 1024 * 1024
 #: Fewer rows than this are written sooner than another process is started.
 FORK_ROWS = 1000
 
@@ -35,7 +34,7 @@ class BulkReading(Reading):
         self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
         size = sum(os.path.getsize(capture.name) for capture in self._captures if capture.rereadable)
         self._workers: Workers[tuple[Part, list[int]]] = Workers(
-            self._jobs if size >= FORK_BYTES else 1, self._made, packed, unpacked
+            self._jobs if size >= LEAST_BYTES else 1, self._made, packed, unpacked
         )
 
     @staticmethod

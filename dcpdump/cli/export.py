@@ -14,15 +14,13 @@ from dcpdump.cli.options import Display, Selection, Size, display, display_optio
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import status_of, summarise
 from dcpdump.cli.tables import TableNames, need_pyarrow
+from dcpdump.helper import LEAST_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
 
 if TYPE_CHECKING:
     from dcpdump.columnar.block import Block
     from dcpdump.columnar.part import Part
     from dcpdump.tables.folder import Tables
-
-#: Input of less than this is done in one thread: others would only wait.
-BESIDE_BYTES = 4 * 1024 * 1024
 
 
 @click.command()
@@ -73,10 +71,10 @@ def export(
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
     inputs = [open_capture(path, salvage=salvage) for path in expand(captures)]
-    size = sum(os.path.getsize(capture.name) if capture.rereadable else BESIDE_BYTES for capture in inputs)
+    size = sum(os.path.getsize(capture.name) if capture.rereadable else LEAST_BYTES for capture in inputs)
     jobs = jobs or os.cpu_count() or 1
     limits = replace(DEFAULT, memory=memory)
-    return Exporting(inputs, chosen, shown, limits, tables, jobs=jobs if size >= BESIDE_BYTES else 1).run(
+    return Exporting(inputs, chosen, shown, limits, tables, jobs=jobs if size >= LEAST_BYTES else 1).run(
         "none" if quiet else summary
     )
 
@@ -121,7 +119,9 @@ class Exporting:
             count=chosen.count,
             show_secrets=shown.show_secrets,
             redactor=shown.redactor,
+            apart=True,
         )
+        self._rows = 0
         self._files = Files()
         self._judging: Judging | None = None
         if "streams" in tables or "findings" in tables:
@@ -144,23 +144,45 @@ class Exporting:
                     tables.publish()
         finally:
             gc.enable()
-        summarise(self._dissection, self._captures, self._table.rows, summary)
+        summarise(self._dissection, self._captures, self._rows, summary)
         return status_of(self._dissection, self._captures)
 
     def _read(self, tables: "Tables") -> None:
-        from dcpdump.columnar.part import joined
+        from dcpdump.cli.workers import Workers
+        from dcpdump.columnar.carried import Arrivals
+        from dcpdump.columnar.packed import packed, unpacked
+        from dcpdump.columnar.schema import frames
         from dcpdump.columnar.stage import Stage
 
-        blocks = self._blocks()  # before there are threads, of which a helper would know nothing
-        beside = self._jobs > 1
-        writing: Stage[Any] = Stage(lambda batch: tables.feed("frames", batch), beside=beside)
+        blocks = self._blocks()
+        # Whoever counts rows has to see all of them.
+        decoding: Workers[list[Part]] = Workers(
+            self._jobs if self._chosen.count is None else 1, self._decode, packed, unpacked
+        )
+        decoding.begin()  # before there is a thread, of which processes that are copied would know nothing
+        writing: Stage[Any] = Stage(lambda batch: tables.feed("frames", batch), beside=self._jobs > 1)
+        arrivals = Arrivals(frames())
 
-        def decode(parts: "list[Part]") -> None:
-            batch = self._table.feed(joined(parts))
-            if batch is not None:
-                writing.feed(batch)
+        def write(made: "Iterator[bytes | memoryview]") -> None:
+            for data in made:
+                batch = arrivals.batch(data)
+                if batch is not None:
+                    self._rows += batch.num_rows
+                    writing.feed(batch)
 
-        decoding: Stage[list[Part]] = Stage(decode, beside=beside)
+        try:
+            for parts in self._parts(blocks, tables):
+                if parts and "frames" in self._wanted and not self._is_full:
+                    write(decoding.put(parts))
+                if self._judging is None and self._is_full:
+                    break
+            write(decoding.finish())
+        finally:
+            decoding.close()
+        writing.close()
+
+    def _parts(self, blocks: "Iterator[Block]", tables: "Tables") -> "Iterator[list[Part]]":
+        """It gives what each block completed, and what is left in the end one by one, once others have seen it."""
         dissection, judging = self._dissection, self._judging
         for block in blocks:
             self._files.feed(block)
@@ -168,20 +190,23 @@ class Exporting:
             self._lose(tables)
             if judging is not None:
                 judging.feed(parts)
-            if parts and "frames" in self._wanted and not self._table.full:
-                decoding.feed(parts)
-            if judging is None and self._table.full:
-                break
-        else:
-            parts = list(dissection.close_blocks())
-            self._lose(tables)
-            if judging is not None:
-                judging.feed(parts)
-            if "frames" in self._wanted:
-                for part in parts:
-                    decoding.feed([part])
-        decoding.close()
-        writing.close()
+            yield parts
+        parts = list(dissection.close_blocks())
+        self._lose(tables)
+        if judging is not None:
+            judging.feed(parts)
+        for part in parts:
+            yield [part]
+
+    def _decode(self, parts: "list[Part]") -> bytes:
+        from dcpdump.columnar.carried import carried
+        from dcpdump.columnar.part import joined
+
+        return carried(self._table.feed(joined(parts)))
+
+    @property
+    def _is_full(self) -> bool:
+        return self._chosen.count is not None and self._rows >= self._chosen.count
 
     def _lose(self, tables: "Tables") -> None:
         """It writes what was lost since the last time, before anybody else takes it away."""

@@ -47,8 +47,7 @@ class Workers(Generic[T]):
 
     def put(self, thing: T) -> Iterator[bytes | memoryview]:
         """It takes the next thing, and gives those results that have to be waited for."""
-        if not self._begun:
-            self._begin()
+        self.begin()
         while self._under_way and not self._idle:
             yield from self._next()
         order = self._pack(thing) if self._idle else b""
@@ -84,7 +83,10 @@ class Workers(Generic[T]):
         if worker is not None:
             self._idle.append(worker)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """It makes the workers, if they are not there yet."""
+        if self._begun:
+            return
         self._begun = True
         for _ in range(self._jobs):
             room = mmap.mmap(-1, _ROOM)

@@ -19,11 +19,9 @@ from dcpdump.capture.damage import Health
 from dcpdump.columnar.block import BLOCK_BYTES, Block
 from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.pcap import room_for
-from dcpdump.helper import Helper, can_help, write_all
+from dcpdump.helper import LEAST_BYTES, Helper, can_help, write_all
 
-#: Reading less than this is done here: starting a helper would take longer.
-LEAST_BYTES = 24 * 1024 * 1024
-_ROOMS = 3
+_ROOMS = 2
 #: Of a room, what packets may take, and all of it. Memory that nobody writes to is none, so there may be much.
 _DATA = room_for(BLOCK_BYTES)
 _ROOM = 64 << 20

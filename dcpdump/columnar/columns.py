@@ -31,12 +31,20 @@ class Vocabulary:
             array = self._arrays[column] = pa.array(words.all, pa.string())
         return array
 
-    def nothing(self, column: str, kind: pa.DataType, count: int) -> pa.Array:
+    def nothing(self, field: pa.Field, count: int) -> pa.Array:
         """It gives nulls for a column. Batches share them, since most columns are null in most batches."""
-        array = self._nothing.get(column)
+        name, kind = field.name, field.type
+        words = pa.types.is_dictionary(kind)
+        array = self._nothing.get(name)
         if array is None or len(array) < count:
-            array = self._nothing[column] = laid.nothing(count, kind)
-        return array.slice(0, count)
+            array = self._nothing[name] = laid.nothing(count, pa.int32() if words else kind)
+        none = array.slice(0, count)
+        # With the words of the batches before, which a file may not take back.
+        return pa.DictionaryArray.from_arrays(none, self.array(name), safe=False) if words else none
+
+    def numbered(self, name: str, codes: Array) -> pa.Array:
+        """It makes a column of the numbers of words, of which negative ones are none."""
+        return pa.DictionaryArray.from_arrays(laid.numbers(codes, pa.int32(), codes < 0), self.array(name), safe=False)
 
 
 class Columns:
@@ -109,17 +117,11 @@ class Columns:
         if name in self._numbers:
             return laid.numbers(self._numbers[name][0], kind, self._numbers[name][1])
         if name in self._codes:
-            codes = self._codes[name]
-            return pa.DictionaryArray.from_arrays(
-                laid.numbers(codes, pa.int32(), codes < 0), self._vocabulary.array(name), safe=False
-            )
+            return self._vocabulary.numbered(name, self._codes[name])
         if name in self._picked:
             index, sources = self._picked[name]
             source = sources[0] if len(sources) == 1 else pa.concat_arrays(sources)
             if len(source) == self._count and np.array_equal(index, np.arange(self._count)):
                 return source
             return source.take(laid.places(index, index < 0))
-        if pa.types.is_dictionary(kind):  # with the words of the batches before, which a file may not take back
-            none = self._vocabulary.nothing(name, pa.int32(), self._count)
-            return pa.DictionaryArray.from_arrays(none, self._vocabulary.array(name), safe=False)
-        return self._vocabulary.nothing(name, kind, self._count)
+        return self._vocabulary.nothing(field, self._count)

@@ -36,7 +36,10 @@ _DATATYPES = pa.array([list(DATATYPE.speak(value)) for value in range(256)], sch
 
 
 class FrameTable:
-    """Feed it parts; it gives batches of those frames that are wanted, ``count`` of them at most."""
+    """Feed it parts; it gives batches of those frames that are wanted, ``count`` of them at most.
+
+    ``apart``: each batch has words of its own, not the numbers that they have in every batch.
+    """
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class FrameTable:
         count: int | None = None,
         show_secrets: bool = False,
         redactor: Redactor | None = None,
+        apart: bool = False,
     ) -> None:
         self._wanted = wanted
         self._value_bytes = value_bytes
@@ -53,6 +57,7 @@ class FrameTable:
         self._show_secrets = show_secrets
         self._redactor = redactor
         self._vocabulary = Vocabulary()
+        self._apart = apart
         self.rows = 0  #: given so far
 
     @property
@@ -75,6 +80,8 @@ class FrameTable:
         if not len(rows):
             return None
         self.rows += len(rows)
+        if self._apart:
+            self._vocabulary = Vocabulary()
         columns = Columns(schema.frames(), len(rows), self._vocabulary)
         place = np.full(len(part), -1)
         place[rows] = np.arange(len(rows))

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 #: Pieces that wait; more would only take memory.
-WAITING = 1
+WAITING = 3
 
 
 class Stage(Generic[T]):
