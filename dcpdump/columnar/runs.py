@@ -130,6 +130,11 @@ class RunConnections(Connections):
         top, ack = ((stream._expected() + place - stream.offset) & MASK for place in (stream._top, goal))
         return Hold(top, room, limits.pending_segments - len(backlog), ack)
 
+    def next_offset(self, key: bytes) -> int:
+        """It gives the offset of what goes on with a flow: with what was delivered, or with what waits."""
+        stream = self._halves[key].stream
+        return stream.offset if stream._ready >= 0 else stream._top
+
     def delivers(self, key: bytes) -> bool:
         """It says whether nothing of a flow waits, so that what comes next is delivered at once."""
         return self._halves[key].stream._ready >= 0

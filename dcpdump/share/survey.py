@@ -65,10 +65,10 @@ class _Watched(RunConnections):
         return deliveries
 
     def advance(self, run: FlowRun) -> None:
-        """It takes what a flow brought that simply continued its stream."""
+        """It takes what a flow brought that simply went on."""
         if run.pieces:
             self._rows += run.rows
-            self._offsets += accumulate(map(len, run.pieces[:-1]), initial=self.place(run.key).offset)
+            self._offsets += accumulate(map(len, run.pieces[:-1]), initial=self.next_offset(run.key))
         super().advance(run)
         self.places.settle(run.key)
 
