@@ -103,8 +103,12 @@ class Origins:
 
     def seen(self, index: int) -> Seen:
         """It says the same in the words of ``net``."""
-        where = self.where(index)
-        return Seen(where.packet, where.ts_ns, where.file)
+        return self.all_seen([index])[0]
+
+    def all_seen(self, indices: list[int]) -> list[Seen]:
+        """It says so of several."""
+        files = [self.files[file] for file in self.file[indices].tolist()]
+        return list(map(Seen, self.numbers[indices].tolist(), self.times(indices), files))
 
 
 @dataclass(frozen=True, slots=True)

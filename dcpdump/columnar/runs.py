@@ -18,7 +18,7 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import Connection
-from dcpdump.net.history import OVERHEAD, History
+from dcpdump.net.history import OVERHEAD, History, Kept
 from dcpdump.net.seqnum import MASK
 from dcpdump.spec import find
 from dcpdump.spec.header import HEADER_LENGTH
@@ -159,8 +159,8 @@ class RunConnections(Connections):
     def _keep(self, stream: ByteStream, run: FlowRun) -> None:
         """It lets more wait behind a hole."""
         counts, backlog = self.counts, stream._backlog
-        for row, piece in zip(run.rows, run.pieces, strict=True):
-            seen, size = run.origins.seen(row), len(piece)
+        for seen, piece in zip(run.origins.all_seen(run.rows), run.pieces, strict=True):
+            size = len(piece)
             stream._arrived += size
             backlog.add(stream._top, stream._arrived, bytes(piece), 0, stream._clock(seen), seen)
             stream._top += size
@@ -180,19 +180,15 @@ class RunConnections(Connections):
         stream.offset += size
         stream._ready = (stream._ready + size) & MASK
 
-    def _remember(self, history: History, run: FlowRun, offsets: list[int]) -> None:
-        """It keeps the last pieces to compare retransmissions with: of many, those that are not forgotten at once."""
-        limit, first, last = self._limits.history, 0, len(run.pieces)
-        cost = offsets[-1] - offsets[0] + last * OVERHEAD
-        if cost > limit:
-            first, cost = last, 0
-            while cost <= limit:
-                first -= 1
-                cost = offsets[-1] - offsets[first] + (last - first) * OVERHEAD
-            history.clear()
-        times = run.origins.times(run.rows[first:])
-        kept = zip(offsets[first:last], map(bytes, run.pieces[first:]), times, strict=True)
-        history.extend(list(kept), cost)
+    @staticmethod
+    def _remember(history: History, run: FlowRun, offsets: list[int]) -> None:
+        """It keeps the last pieces, to compare with them what comes again."""
+
+        def make(first: int) -> list[Kept]:
+            pieces, times = map(bytes, run.pieces[first:]), run.origins.times(run.rows[first:])
+            return list(zip(offsets[first:-1], pieces, times, strict=True))
+
+        history.extend(len(run.pieces), lambda place: offsets[place] - offsets[0] + place * OVERHEAD, make)
 
     def count(self, packets: int, used: Sequence[Connection], last: Seen) -> list[Delivery]:
         """It ends a stretch: so many packets were taken at once, of connections in the order of their last packets.

@@ -72,6 +72,18 @@ class Backlog:
         cut_until = 0
         newest, latest = -1, seen
         while True:
+            while not active and heap and heap[0][0] == offset and self._stands_alone(heap):
+                # Nearly always: nothing overlaps, nothing was cut off.
+                start, order, data, offset, since, came = heappop(heap)
+                self._at.pop(start, None)
+                self.size -= len(data)
+                self.cost -= len(data) + 2 * OVERHEAD
+                balance.pending_bytes -= len(data)
+                balance.delivered_bytes += len(data)
+                history.add(start, data, since)
+                if order > newest:
+                    newest, latest = order, came
+                out.append(_row(Bytes, (start, data, latest, late)))
             while heap and heap[0][0] <= offset:
                 start, order, data, cut, since, came = heappop(heap)
                 self._at.pop(start, None)
@@ -113,3 +125,12 @@ class Backlog:
                 offset = goal
             else:
                 return out, offset
+
+    @staticmethod
+    def _stands_alone(heap: list[Waiting]) -> bool:
+        """Whether the first segment is all there, and none of the others overlaps it: the next are its children."""
+        start, _, data, end, _, _ = heap[0]
+        count = len(heap)
+        if start + len(data) != end:
+            return False
+        return (count < 2 or heap[1][0] >= end) and (count < 3 or heap[2][0] >= end)

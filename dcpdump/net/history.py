@@ -1,7 +1,7 @@
 """History: the last bytes delivered, to compare with what comes again. Bounded; knows no TCP."""
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -9,6 +9,10 @@ from dcpdump.net.event import EXCERPT
 
 #: What keeping one piece costs beside its bytes.
 OVERHEAD = 128
+
+
+#: A piece as it is kept: offset, bytes, time.
+Kept = tuple[int, bytes, int | None]
 
 
 class Piece(NamedTuple):
@@ -34,7 +38,7 @@ class History:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pieces: list[tuple[int, bytes, int | None]] = []
+        self._pieces: list[Kept] = []
         self.size = 0
 
     def add(self, offset: int, data: bytes, ts_ns: int | None) -> None:
@@ -44,14 +48,27 @@ class History:
         if self.size > self._limit:
             self._forget()
 
-    def extend(self, pieces: Sequence[tuple[int, bytes, int | None]], cost: int) -> None:
-        """It adds pieces, each as ``add`` would; ``cost`` is what keeping all of them costs."""
-        if self.size + cost <= self._limit:
-            self._pieces += pieces
-            self.size += cost
-            return
-        for piece in pieces:
-            self.add(*piece)
+    def extend(self, count: int, cost: Callable[[int], int], make: Callable[[int], list[Kept]]) -> None:
+        """It adds pieces, each as ``add`` would; those that would be forgotten at once are never made.
+
+        ``cost`` says what keeping the first so many costs; ``make`` makes all from a number on.
+        """
+        limit, at, first, old = self._limit, 0, 0, 0
+        while at < count:
+            full = bisect_right(range(count), limit - self.size + cost(at), at, key=lambda place: cost(place + 1))
+            full = min(full + 1, count)
+            self.size += cost(full) - cost(at)
+            at = full
+            if self.size <= limit:
+                break
+            while old < len(self._pieces) and self.size > limit // 2:
+                self.size -= len(self._pieces[old][1]) + OVERHEAD
+                old += 1
+            least = cost(first) + max(self.size - limit // 2, 0)
+            kept = bisect_left(range(count), least, first, at - 1, key=cost)
+            self.size -= cost(kept) - cost(first)
+            first = kept
+        self._pieces = self._pieces[old:] + make(first)
 
     def clear(self) -> None:
         """It forgets all."""
