@@ -245,7 +245,7 @@ def test_secrets_are_masked_and_keys_redacted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
-@pytest.mark.parametrize("options", ["", "--redact --salt-file {salt}", "--opcode mutation", "-c 20"])
+@pytest.mark.parametrize("options", ["", "--redact --salt-file {salt}", "--opcode mutation", "-c 20", "--since +0.01s"])
 def test_more_processes_write_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, options: str
 ) -> None:

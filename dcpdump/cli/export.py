@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -155,6 +156,7 @@ class Exporting:
         from dcpdump.columnar.stage import Stage
 
         blocks = self._blocks()
+        first = next(blocks, None)  # which tells when the input begins, as all who decode have to know
         # Whoever counts rows has to see all of them.
         decoding: Workers[list[Part]] = Workers(
             self._jobs if self._chosen.count is None else 1, self._decode, packed, unpacked
@@ -171,7 +173,7 @@ class Exporting:
                     writing.feed(batch)
 
         try:
-            for parts in self._parts(blocks, tables):
+            for parts in self._parts(blocks if first is None else chain((first,), blocks), tables):
                 if parts and "frames" in self._wanted and not self._is_full:
                     write(decoding.put(parts))
                 if self._judging is None and self._is_full:
@@ -238,19 +240,9 @@ class Exporting:
     def _blocks(self) -> "Iterator[Block]":
         from dcpdump.columnar.ahead import blocks_ahead
 
-        return self._met(blocks_ahead(self._captures, self._jobs))
-
-    def _met(self, blocks: "Iterator[Block]") -> "Iterator[Block]":
-        from dcpdump.columnar.block import NO_TIME
-
-        first = True
-        for block in blocks:
-            if first:
-                start = int(block.ts_ns[0])
-                self._chosen.begin(None if start == NO_TIME else start)
-                first = False
-            last = block.where(-1).ts_ns
-            self._last_ns = None if last == NO_TIME else last
+        for block in blocks_ahead(self._captures, self._jobs):
+            self._chosen.begin(block.begins_ns)
+            self._last_ns = block.where(-1).ts_ns
             yield block
 
 
