@@ -5,6 +5,7 @@ It is gone when it is let go, or when this process is; and its pipes say so if i
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -16,16 +17,24 @@ _ends: set[int] = set()
 
 
 def can_help() -> bool:
-    """It says whether a process can be copied here."""
-    return hasattr(os, "fork")
+    """It says whether a process can be copied here: not on macOS, whose libraries may not survive it."""
+    return hasattr(os, "fork") and sys.platform != "darwin"
 
 
 class Helper:
-    """``work`` is done there; it gets the ends of the pipes from which to read orders, and into which to write."""
+    """``work`` is done there; it gets the ends of the pipes from which to read orders, and into which to write.
+
+    Raises OSError where there may be no more processes.
+    """
 
     def __init__(self, work: Callable[[int, int], None]) -> None:
         (orders, self._orders), (self._results, results) = os.pipe(), os.pipe()
-        self._pid = os.fork()
+        try:
+            self._pid = os.fork()
+        except OSError:
+            for fd in (orders, self._orders, self._results, results):
+                os.close(fd)
+            raise
         if not self._pid:
             _be_helper(work, orders, results, (self._orders, self._results, *_ends))
         os.close(orders)

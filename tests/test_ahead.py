@@ -139,6 +139,17 @@ def test_one_process_reads_here(wire: Path) -> None:
     assert children() == before
 
 
+def test_where_there_may_be_no_more_processes_it_is_read_here(wire: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    open_before = len(os.listdir("/proc/self/fd"))
+    blocks = blocks_ahead(captures_of(wire), 2)
+    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert plain(told(blocks)) == plain(told(blocks_of(captures_of(wire))))
+
+
 def test_signals_are_for_the_one_that_is_helped(wire: Path) -> None:
     before = children()
     blocks = blocks_ahead(captures_of(wire), 2)

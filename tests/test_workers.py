@@ -80,6 +80,21 @@ def test_an_error_that_is_not_the_worker_s_is_raised() -> None:
         made([1], make, 2)
 
 
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_as_many_workers_as_there_may_be_will_do(allowed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork, made_so_far = os.fork, list[int]()
+
+    def few() -> int:
+        if len(made_so_far) == allowed:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        made_so_far.append(1)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", few)
+    assert made(range(20), long, 3) == [long(number) for number in range(20)]
+    assert len(made_so_far) == allowed
+
+
 def test_workers_are_gone_when_they_are_let_go() -> None:
     for pid in set(made(range(10), lambda number: b"%d" % os.getpid(), 2)):
         with pytest.raises(ProcessLookupError):

@@ -9,6 +9,7 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -88,9 +89,10 @@ class Workers(Generic[T]):
         if self._begun:
             return
         self._begun = True
-        for _ in range(self._jobs):
-            room = mmap.mmap(-1, _ROOM)
-            self._idle.append(_Worker(Helper(partial(self._work, room)), room))
+        with suppress(OSError):  # there may be no more processes: those that there are will do
+            for _ in range(self._jobs):
+                room = mmap.mmap(-1, _ROOM)
+                self._idle.append(_Worker(Helper(partial(self._work, room)), room))
 
     def _work(self, room: mmap.mmap, orders: int, results: int) -> None:
         while size := os.read(orders, _SIZE):
