@@ -164,3 +164,14 @@ def test_bytes_that_are_no_frame_though_none_was_lost_are_told_as_such() -> None
         ("S12", "the order between seqno 2 and 4 was not seen", "70 bytes before frame 16 are no frames"),
         ("F1", "70 bytes before this frame begin with no magic of the protocol", ""),
     ]
+
+
+def test_an_answer_is_not_that_of_an_earlier_request_whose_own_came_before_the_capture() -> None:
+    requests = "".join(
+        f"TX stream-request{{vb=5, opaque=0x55, start={at}, snap-start-seqno={at}, snap-end-seqno={at}}}\n"
+        for at in (10, 4)
+    )
+    granted = "RX stream-request-response{success, opaque=0x55}\n"
+    snapshot = "RX snapshot-marker{vb=5, opaque=0x55, start=4, end=6, flags=0x5}\n"
+    captured = packets(said(requests + granted + snapshot + mutation(5, 0x55, 5) + mutation(5, 0x55, 6)))
+    assert [each for each in findings_of(captured) if each.severity.value == "violation"] == []

@@ -290,6 +290,8 @@ class Dialogue:
             course.request = request  # captured out of order: its answer came first
             self._forget((sight.direction, sight.opcode, sight.opaque))
             return
+        if not self.spoken[1 - sight.direction]:
+            self.requests.pop(sight.opaque, None)  # what it was answered came before the capture
         if len(self.requests) >= MANY_REQUESTS:
             del self.requests[next(iter(self.requests))]
         self.requests.setdefault(sight.opaque, []).append(request)
