@@ -22,7 +22,7 @@ from dcpdump.net.limits import Limits
 from dcpdump.record import Json, Record
 from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
-from dcpdump.streams.burst import Burst, Step, each
+from dcpdump.streams.burst import Burst, Step, one_by_one
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
@@ -176,7 +176,7 @@ class LedgerReading(Analysis):
         if self._whole:
             self._take(rest)
         else:
-            self._see([sight for step in rest for sight in each(step)])
+            self._see([sight for step in rest for sight in one_by_one(step)])
 
     @property
     def _whole(self) -> bool:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.columnar.block import Block
+from dcpdump.columnar.flows import FlowRun, Place, RunConnections
 from dcpdump.columnar.plan import Array
-from dcpdump.columnar.runs import FlowRun, Place, RunConnections
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import Bytes
 from dcpdump.net.flow import Connection

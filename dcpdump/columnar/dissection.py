@@ -14,12 +14,13 @@ import numpy as np
 
 from dcpdump.columnar.assembly import Brought, assemble, chained
 from dcpdump.columnar.block import Block, Origins
+from dcpdump.columnar.flows import Place, RunConnections
 from dcpdump.columnar.heard import hear
 from dcpdump.columnar.part import Ends, Part
 from dcpdump.columnar.pending import Cutting, Pending
 from dcpdump.columnar.plan import Array
 from dcpdump.columnar.region import Region, regions_of
-from dcpdump.columnar.runs import Place, RunConnections, RunSession, RunSplitter
+from dcpdump.columnar.runs import RunSession, RunSplitter
 from dcpdump.dissect import Dissector, _Conversation
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import Bytes, Gap

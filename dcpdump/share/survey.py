@@ -4,8 +4,8 @@ from itertools import accumulate
 
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.dissection import Dissection
+from dcpdump.columnar.flows import FlowRun, RunConnections
 from dcpdump.columnar.plan import Array
-from dcpdump.columnar.runs import FlowRun, RunConnections
 from dcpdump.net.anatomy import anatomy
 from dcpdump.net.connections import Delivery
 from dcpdump.net.limits import DEFAULT, Limits

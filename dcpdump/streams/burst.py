@@ -41,6 +41,6 @@ class Burst(NamedTuple):
 Step = Sight | Burst
 
 
-def each(step: Step) -> list[Sight]:
+def one_by_one(step: Step) -> list[Sight]:
     """It gives the sights of a step."""
     return step.each() if isinstance(step, Burst) else [step]

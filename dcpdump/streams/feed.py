@@ -7,7 +7,7 @@ import numpy as np
 from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.dissection import Lost
 from dcpdump.columnar.part import Part
-from dcpdump.streams.burst import Step, each
+from dcpdump.streams.burst import Step, one_by_one
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.order import Order
 from dcpdump.streams.sight import Sight
@@ -29,7 +29,7 @@ class Feed:
 
     def sights(self, parts: Sequence[Part]) -> list[Sight]:
         """It takes the parts that one block completed, and gives the sights that the ledger is to be fed with next."""
-        return [sight for step in self._ordered(parts, self._sights) for sight in each(step)]
+        return [sight for step in self._ordered(parts, self._sights) for sight in one_by_one(step)]
 
     def steps(self, parts: Sequence[Part]) -> Sequence[Step]:
         """It does the same, with bursts of documents."""

@@ -37,11 +37,6 @@ class Order:
         self._latest: dict[tuple[int, int], int] = {}  # by direction of a connection
         self._count = 0
 
-    @property
-    def holds(self) -> bool:
-        """Whether frames wait."""
-        return bool(self._held)
-
     def feed(self, seen: Sequence[Step], *, waiting: bool, in_order: bool) -> Sequence[Step]:
         """It takes the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
         if not self._held and not waiting and in_order:
