@@ -145,7 +145,7 @@ class Ledger:
             stream.high_seqno = burst.high_seqno
         if stream.snapshot is not None:
             stream.snapshot.items += burst.frames
-        connection.window.sends_burst(burst.kinds, burst.frames if burst.stream_id else 0)
+        connection.window.sends_burst(burst.kinds, burst.frames if burst.stream_id else 0, burst.last_ns)
 
     def lose(self, number: int, direction: int, length: int | None, ts_ns: int | None) -> None:
         """It hears of bytes that were lost, and that no frame followed."""

@@ -72,7 +72,7 @@ def _control(connection: Connection, sight: Sight) -> None:
     if key in connection.controls or len(connection.controls) < _CONTROLS:
         connection.controls[key] = Control(key, value, sight.number, sight.ts_ns)
     if key == _BUFFER_SIZE:
-        connection.window.asked = whole_number(value)
+        connection.window.ask(whole_number(value))
 
 
 REQUESTS: dict[int, Callable[[Connection, Sight], None]] = {
@@ -121,6 +121,8 @@ def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -
     size = whole_number(waiting.value) if waiting.key == _BUFFER_SIZE else None
     if size is not None and sight.word == SUCCESS:
         connection.window.resize(size, sight.ts_ns)
+    elif waiting.key == _BUFFER_SIZE:
+        connection.window.refuse()
 
 
 def _kept_alive(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
