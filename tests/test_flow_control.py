@@ -162,7 +162,7 @@ def test_the_counters_are_those_of_the_producer_at_each_step(events: list[tuple[
             log.insert({0x60: second + 2, 0x67: 24}.get(first, second))
             beyond += was_full
         elif event == "burst" and not found.would_fill(first * second):
-            found.sends_burst([(0x57, first, first * second)], 0, now)
+            found.sends_burst([(0x57, first, first * second)], 0, now, now)
             log.insert(first * second)
             beyond += first * was_full
         elif event == "ack":

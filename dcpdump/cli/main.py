@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "streams": ("dcpdump.cli.streams:streams", "Tell what became of each DCP stream, with a verdict."),
     "conns": ("dcpdump.cli.conns:conns", "Tell who is on each connection, and what it negotiated."),
     "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
-    "flow": ("dcpdump.cli.flow:flow", "Keep the books of flow control: who blocked whom, and when."),
+    "flow": ("dcpdump.cli.flow:flow", "Show flow control: who blocked whom, and when."),
     "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
     "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),

@@ -145,7 +145,8 @@ class Ledger:
             stream.high_seqno = burst.high_seqno
         if stream.snapshot is not None:
             stream.snapshot.items += burst.frames
-        connection.window.sends_burst(burst.kinds, burst.frames if burst.stream_id else 0, burst.last_ns)
+        with_ids = burst.frames if burst.stream_id else 0
+        connection.window.sends_burst(burst.kinds, with_ids, burst.first_ns, burst.last_ns)
 
     def lose(self, number: int, direction: int, length: int | None, ts_ns: int | None) -> None:
         """It hears of bytes that were lost, and that no frame followed."""
@@ -191,7 +192,7 @@ class Ledger:
         connection.losses[direction] += 1
         connection.lost_bytes[direction] += max(0, length)
         connection.lost_ns[direction] = ts_ns
-        connection.window.complete = False
+        connection.window.lose(ts_ns, acks=direction != connection.feeder)
 
     def _request(self, connection: Connection, sight: Sight) -> Stream | None:
         opcode, direction = sight.opcode, sight.direction

@@ -6,6 +6,7 @@ wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and ackn
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.spec import find
@@ -17,6 +18,10 @@ _END_SIZE = 24
 _INTERVALS = 10_000
 _MARKS = 2_048
 _NO_LIMIT = 1 << 63
+#: A producer lets one message go over the size, and none follow it. The two directions may be captured a little out
+#: of order, so few messages more, within a second, are no sign that it goes on.
+_MANY = 32
+_LONG_NS = 1_000_000_000
 
 
 def _counts(opcode: int) -> bool:
@@ -32,12 +37,28 @@ def _zeros() -> list[int]:
 COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
 
 
+class Account(Enum):
+    """What the counters of a window are. The values are codes."""
+
+    EXACT = "exact"  #: the producer's own
+    RELATIVE = "relative"  #: of what was captured: the least that the producer's can be
+
+
 class Blocked(NamedTuple):
     """A time in which the producer had to wait: ``end_ns`` None where it still did at the end."""
 
     start_ns: int | None
     end_ns: int | None
     outstanding: int
+
+
+class Excess(NamedTuple):
+    """A time in which the producer sent into a full window: ``end_ns`` None where it still did at the end."""
+
+    start_ns: int | None
+    end_ns: int | None
+    outstanding: int
+    messages: int
 
 
 class Mark(NamedTuple):
@@ -50,6 +71,9 @@ class Mark(NamedTuple):
     with_ids: int  #: frames with a stream id
     noops: int  #: bytes that do not count: of NOOPs,
     answers: int  #: and of answers to stream requests
+    acked: int = 0  #: with it
+    waited_ns: int | None = None  #: from the last message to it; None where none came since the one before it
+    resumed_ns: int | None = None  #: from the acknowledgement before it to the next message
 
 
 @dataclass(slots=True)
@@ -58,6 +82,8 @@ class Window:
 
     A producer counts what it sends from the beginning, flow control or not; it ignores acknowledgements while flow
     control is off; and a size of 0 sets its counters to 0. So an account begins with the connection, or with that.
+    Where the beginning was not captured, or acknowledgements may have been lost, the account is relative: what was
+    outstanding then is unknown, so ``outstanding`` is the least that it can be (above its low-water mark since).
     """
 
     size: int | None = None  #: as the producer accepted it; None: not captured, or off
@@ -73,10 +99,13 @@ class Window:
     beyond: int = 0  #: messages sent since it is full, after the one that filled it
     complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since
     blocked_since: int | None = None  #: the time of the last message that was sent, where it is full
-    is_blocked: bool = False
+    is_blocked: bool = False  #: it is full
+    full_since: int | None = None
     blocked: list[Blocked] = field(default_factory=list)
+    excesses: list[Excess] = field(default_factory=list)
     last_ack_ns: int | None = None
     last_sent_ns: int | None = None
+    resumed_ns: int | None = None  #: the first message since the last acknowledgement
     bytes: list[int] = field(default_factory=_zeros)  #: by opcode, from FIRST on, as the wire has them
     frames: list[int] = field(default_factory=_zeros)
     with_ids: int = 0
@@ -117,6 +146,8 @@ class Window:
             elif opcode == CACHE_TRANSFER_END:
                 length = _END_SIZE
         self.last_sent_ns = ts_ns
+        if self.resumed_ns is None:
+            self.resumed_ns = ts_ns
         outstanding = self.outstanding = self.outstanding + length
         if outstanding > self.peak:
             self.peak = outstanding
@@ -127,11 +158,10 @@ class Window:
         """Return whether so many more bytes would fill it."""
         return not self.is_blocked and self.outstanding + size >= self._limit
 
-    def sends_burst(self, kinds: Iterable[tuple[int, int, int]], with_ids: int, ts_ns: int | None) -> None:
-        """Count documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id.
-
-        ``ts_ns``: the time of the last.
-        """
+    def sends_burst(
+        self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
+    ) -> None:
+        """Count documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
         count = 0
         for opcode, frames, size in kinds:
             self.bytes[opcode - FIRST] += size
@@ -139,15 +169,20 @@ class Window:
             self.outstanding += size
             count += frames
         self.with_ids += with_ids
-        self.last_sent_ns = ts_ns
+        self.last_sent_ns = last_ns
+        if self.resumed_ns is None:
+            self.resumed_ns = first_ns
         self.peak = max(self.peak, self.outstanding)
         if self.is_blocked:
-            self._fill(count, ts_ns)
+            self._fill(count, last_ns)
 
     def acknowledges(self, count: int, ts_ns: int | None) -> None:
         """Count an acknowledgement."""
         self.acks += 1
-        self.last_ack_ns = ts_ns
+        times = between(self.last_sent_ns, ts_ns), between(self.last_ack_ns, self.resumed_ns)
+        if self.resumed_ns is None:
+            times = None, None
+        self.last_ack_ns, self.resumed_ns = ts_ns, None
         if self.off or (self.complete and self.size is None):
             self.ignored += count
             self._unsettled += count * self._pending
@@ -155,7 +190,7 @@ class Window:
         self._release(count, ts_ns)
         if self.acks % self._step == 0:
             counters = tuple(self.bytes), tuple(self.frames), self.with_ids, self.noops, self.answers
-            self.marks.append(Mark(ts_ns, self.sent - self.acked, *counters))
+            self.marks.append(Mark(ts_ns, self.sent - self.acked, *counters, count, *times))
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
                 self._step *= 2
@@ -184,21 +219,47 @@ class Window:
             if self.is_blocked:
                 self._unblock(self.outstanding, ts_ns)
         elif not self.is_blocked:
-            self._fill(1, ts_ns)
+            self._fill(0, ts_ns)
         if not size:
             self._clear()
 
-    def blocked_ns(self, until_ns: int | None) -> int:
-        """Return how long it was full, up to a time."""
-        ended = [(each.start_ns, each.end_ns) for each in self.blocked]
+    def lose(self, ts_ns: int | None, *, acks: bool) -> None:
+        """Go on with a relative account: bytes were lost. ``acks``: acknowledgements may be among them."""
+        self.complete = False
+        self.marks, self._step = [], 1
+        if acks:
+            self.outstanding = self.overacked = 0
+            self.peak = 0
         if self.is_blocked:
+            self.is_blocked = self.outstanding >= self._limit
+            self.full_since = self.blocked_since = ts_ns if self.is_blocked else None
+            self.beyond = 0
+
+    @property
+    def account(self) -> Account:
+        """Whether the counters are the producer's, or the least that they can be."""
+        return Account.EXACT if self.complete else Account.RELATIVE
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the producer goes on although it is full, for longer than the order of capture explains."""
+        after = between(self.full_since, self.blocked_since) or 0
+        return self.beyond >= _MANY or (self.beyond > 0 and after >= _LONG_NS)
+
+    def blocked_ns(self, until_ns: int | None) -> int:
+        """Return how long the producer was blocked, up to a time."""
+        ended = [(each.start_ns, each.end_ns) for each in self.blocked]
+        if self.is_blocked and not self.is_exceeded:
             ended.append((self.blocked_since, until_ns))
         return sum(end - start for start, end in ended if start is not None and end is not None)
 
     def _fill(self, messages: int, ts_ns: int | None) -> None:
-        """Take note of messages while it is full, the first of which may have filled it."""
-        self.beyond = self.beyond + messages if self.is_blocked else messages - 1
-        self.is_blocked, self.blocked_since = True, ts_ns
+        """Take note of messages while it is full, or of what filled it."""
+        if self.is_blocked:
+            self.beyond += messages
+        else:
+            self.is_blocked, self.full_since = True, ts_ns
+        self.blocked_since = ts_ns
 
     def _release(self, count: int, ts_ns: int | None) -> None:
         """Subtract what was acknowledged. The producer's counter does not go below zero."""
@@ -211,9 +272,12 @@ class Window:
             self._unblock(before, ts_ns)
 
     def _unblock(self, outstanding: int, ts_ns: int | None) -> None:
-        if len(self.blocked) < _INTERVALS:
+        if self.is_exceeded:
+            if len(self.excesses) < _INTERVALS:
+                self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
+        elif len(self.blocked) < _INTERVALS:
             self.blocked.append(Blocked(self.blocked_since, ts_ns, outstanding))
-        self.is_blocked, self.blocked_since, self.beyond = False, None, 0
+        self.is_blocked, self.full_since, self.blocked_since, self.beyond = False, None, None, 0
 
     def _clear(self) -> None:
         """Begin a new account."""
@@ -221,3 +285,8 @@ class Window:
         self.with_ids = self.noops = self.answers = 0
         self.bytes, self.frames = _zeros(), _zeros()
         self.marks, self._step = [], 1
+
+
+def between(first: int | None, last: int | None) -> int | None:
+    """Return the time from one time to another; None where one is unknown."""
+    return None if first is None or last is None else last - first
