@@ -87,7 +87,7 @@ def objects(connections: Sequence[Connection]) -> Iterator[Json]:
             "streams": len(each.streams),
             "stream_requests": each.stream_requests,
             "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
-            "unanswered": len(each.waiting),
+            "unanswered": each.exchanges.count,
             "frames": sum(each.frames),
             "bytes": sum(each.bytes),
             "losses": sum(each.losses),
