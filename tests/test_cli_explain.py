@@ -91,7 +91,7 @@ def test_what_a_cut_header_does_not_hold_is_not_told() -> None:
         row |= words.get(size, {})
         told = json.loads(run(f"dcpdump explain -q -f ndjson {MUTATION[:size].hex()}").out)
         assert told.pop("problems") == [
-            {"text": f"the header needs 24 bytes, {size} are there", "offset": 0, "length": size}
+            {"code": "cut", "text": f"the header needs 24 bytes, {size} are there", "offset": 0, "length": size}
         ]
         assert told == row
     for cut, line in ((MUTATION[:6], "RX mutation{} ! "), (STREAM_RESPONSE[:6], "RX stream-request-response{} ! ")):

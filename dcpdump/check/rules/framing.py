@@ -26,6 +26,7 @@ from dcpdump.check.rule import (
 )
 from dcpdump.spec import find
 from dcpdump.streams.sight import Sight
+from dcpdump.wire.frame import Fault
 
 _GRACE = 64  #: frames of a connection in which the two directions may be captured out of order
 _SLOW = 30 * SECOND
@@ -88,7 +89,7 @@ def lengths(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     if sight.record is None:
         return None
     for problem in sight.record.frame.problems:
-        if "total body" in problem.text:
+        if problem.code in (Fault.LENGTHS_CONTRADICT, Fault.TOO_LARGE):
             return problem.text
     return None
 
