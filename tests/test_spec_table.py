@@ -244,6 +244,7 @@ def test_every_dcp_message_says_where_it_is_specified_and_how_it_is_answered(mes
     assert message.source.startswith("commands/")
     assert message.since
     assert message.answered
+    assert message.replies is not message.answered.startswith(("only", "never"))
     assert message.request
     assert message.response
     assert all(status in STATUS.names for status, _ in message.errors)

@@ -90,6 +90,7 @@ BUFFER_ACKNOWLEDGEMENT = Message(
     ),
     response=EMPTY_BODY,
     answered="only to report an error",
+    replies=False,
     since="3.0",
     source="commands/buffer-ack.md",
     rules=("acknowledges no more bytes than were sent", "needs connection_buffer_size"),
@@ -367,6 +368,7 @@ PUSHES = (
         request=(Layout("1", value=MAY),),
         response=EMPTY_BODY,
         answered="never",
+        replies=False,
     ),
     Message(
         0x04,

@@ -218,6 +218,7 @@ class Message:
     request: tuple[Layout, ...] = ()
     response: tuple[Layout, ...] = ()
     answered: str = ""  #: when a response is sent, in words
+    replies: bool = True  #: a request is answered even when all is well
     since: str = ""
     source: str = ""
     #: The key starts with a LEB128 collection id where the connection has collections.
@@ -236,11 +237,6 @@ class Message:
     json: bool = False
     rules: tuple[str, ...] = ()
     errors: tuple[tuple[int, str], ...] = ()
-
-    @property
-    def replies(self) -> bool:
-        """Whether a request is answered even when all is well."""
-        return not self.answered.startswith(("only", "never"))
 
     @property
     def known(self) -> bool:

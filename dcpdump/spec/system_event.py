@@ -98,6 +98,7 @@ SYSTEM_EVENT = Message(
     ),
     response=EMPTY_BODY,
     answered="only to report an error",
+    replies=False,
     since="7.0",
     source="commands/system_event.md",
     streamed=True,
