@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcpdump.spec import MESSAGES
-from dcpdump.spec.field import Bits, Choice, Field, Layout, Message
+from dcpdump.spec.field import MUST, NEVER, Bits, Choice, Field, Layout, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAX_FRAME
 
 Array = NDArray[Any]
@@ -313,8 +313,10 @@ def _presence(plan: Plan, key_length: Array, value_length: Array, extras: Array)
     fits = np.ones(len(key_length), bool)
     for rule, length in ((layout.key, key_length), (layout.value, value_length)):
         if not isinstance(rule, tuple):
-            fits &= (rule.value != "must be empty") | (length == 0)
-            fits &= (rule.value != "must be present") | (length > 0)
+            if rule is NEVER:
+                fits &= length == 0
+            elif rule is MUST:
+                fits &= length > 0
     if layout.tail:
         fits &= extras[layout.tail] <= value_length
     return fits

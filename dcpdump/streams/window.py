@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dcpdump.spec import find
+from dcpdump.spec.field import PRODUCER
 
 PREPARE, CACHE_TRANSFER_END = 0x60, 0x67
 FIRST, LAST = 0x50, 0x67  #: DCP's own opcodes
@@ -20,7 +21,7 @@ _MARKS = 2_048
 
 def _counts(opcode: int) -> bool:
     message = find(opcode)
-    return message.streamed and message.sender.value == "producer" and opcode != 0x61
+    return message.streamed and message.sender is PRODUCER and opcode != 0x61
 
 
 #: By opcode: whether flow control counts the message.
