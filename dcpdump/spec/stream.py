@@ -1,4 +1,4 @@
-"""Messages that open, shape and end a stream: ADD_STREAM, STREAM_REQ, snapshot markers, takeover, OSO."""
+"""Messages that open, hand over and end a stream: ADD_STREAM, STREAM_REQ, SET_VBUCKET_STATE, STREAM_END."""
 
 from dcpdump.spec.connection import EMPTY_BODY, FAILOVER_LOG
 from dcpdump.spec.field import (
@@ -7,18 +7,15 @@ from dcpdump.spec.field import (
     MANAGER,
     MAY,
     PRODUCER,
-    Field,
     Holds,
     Layout,
     Message,
-    Moment,
     id64,
     seqno,
     u8,
     u32,
-    u64,
 )
-from dcpdump.spec.names import OSO_FLAGS, SNAPSHOT_TYPE, STREAM_END_STATUS, STREAM_FLAGS, VBUCKET_STATE
+from dcpdump.spec.names import STREAM_END_STATUS, STREAM_FLAGS, VBUCKET_STATE
 
 ADD_STREAM = Message(
     0x51,
@@ -163,85 +160,6 @@ STREAM_END = Message(
     errors=((0x01, "no such stream"), (0x04, "malformed"), (0x0A, "no such stream (v7_dcp_status_codes)")),
 )
 
-_MARKER_V2: tuple[Field, ...] = (
-    seqno("start_seqno", "Start Seqno"),
-    seqno("end_seqno", "End Seqno"),
-    u32("snapshot_type", "Snapshot Type", SNAPSHOT_TYPE),
-    seqno("max_visible_seqno", "Max Visible Seqno"),
-    seqno("high_completed_seqno", "High Completed Seqno"),
-)
-_VERSION = (u8("version", "Version"),)
-
-SNAPSHOT_MARKER = Message(
-    0x56,
-    "DCP_SNAPSHOT_MARKER",
-    sender=PRODUCER,
-    request=(
-        Layout(
-            "1",
-            extras=(
-                seqno("start_seqno", "Start Seqno"),
-                seqno("end_seqno", "End Seqno"),
-                u32("snapshot_type", "Snapshot Type", SNAPSHOT_TYPE),
-            ),
-            when={"extras_length": 20},
-            source="snapshot-marker.md#v1",
-        ),
-        Layout(
-            "2.0",
-            extras=_VERSION,
-            value=_MARKER_V2,
-            when={"extras_length": 1, "version": 0, "value_length": 36},
-            source="snapshot-marker.md#v20",
-        ),
-        Layout(
-            "2.1",
-            extras=_VERSION,
-            value=(*_MARKER_V2, u64("timestamp", "Timestamp", Moment(10**9))),
-            when={"extras_length": 1, "version": 1, "value_length": 44},
-            source="snapshot-marker.md#v21",
-            note="7.0-7.6 code, never generally available; refused now",
-        ),
-        Layout(
-            "2.2",
-            extras=_VERSION,
-            value=(
-                *_MARKER_V2,
-                seqno("purge_seqno", "Purge Seqno"),
-                seqno("high_prepared_seqno", "High Prepared Seqno"),
-            ),
-            when={"extras_length": 1, "version": 2, "value_length": 52},
-            source="snapshot-marker.md#v22",
-        ),
-        Layout(
-            "2.2-pre",
-            extras=_VERSION,
-            value=(*_MARKER_V2, seqno("purge_seqno", "Purge Seqno")),
-            when={"extras_length": 1, "version": 2, "value_length": 44},
-            source="snapshot-marker.md#v22",
-            note="before high prepared seqno was added; no released server sends it",
-        ),
-    ),
-    response=EMPTY_BODY,
-    answered="only where the acknowledge flag is set, once the snapshot is complete, or to report an error",
-    replies=False,
-    since="3.0",
-    source="commands/snapshot-marker.md",
-    streamed=True,
-    rules=(
-        "start <= end, and every item that follows lies in the range",
-        "memory and disk exclude each other",
-        "high completed, high prepared and purge seqno mean something only with the disk flag",
-    ),
-    errors=(
-        (0x01, "no such stream"),
-        (0x04, "start > end, an unknown version, or lengths that fit none"),
-        (0x0A, "no such stream (v7_dcp_status_codes)"),
-        (0x0B, "the opaque is not the stream's (v7_dcp_status_codes)"),
-        (0x22, "the range lies before what the consumer has"),
-    ),
-)
-
 FLUSH = Message(
     0x5A,
     "DCP_FLUSH",
@@ -275,58 +193,11 @@ SET_VBUCKET_STATE = Message(
     errors=((0x01, "no such stream"), (0x04, "an unknown state")),
 )
 
-SEQNO_ADVANCED = Message(
-    0x64,
-    "DCP_SEQNO_ADVANCED",
-    sender=PRODUCER,
-    request=(
-        Layout(
-            "1",
-            extras=(seqno("by_seqno", "by_seqno"),),
-            when={"extras_length": 8},
-            source="seqno-advanced.md",
-        ),
-    ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
-    replies=False,
-    since="7.0",
-    source="commands/seqno-advanced.md",
-    streamed=True,
-    rules=("sent where the items up to this seqno are filtered out",),
-    errors=((0x81, "a server's consumer does not take it"),),
-)
-
-OSO_SNAPSHOT = Message(
-    0x65,
-    "DCP_OSO_SNAPSHOT",
-    sender=PRODUCER,
-    request=(
-        Layout(
-            "1",
-            extras=(u32("flags", "Flags", OSO_FLAGS),),
-            when={"extras_length": 4},
-            source="oso_snapshot.md",
-        ),
-    ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
-    replies=False,
-    since="7.0",
-    source="commands/oso_snapshot.md",
-    streamed=True,
-    rules=("start, then items in any order, then end; no marker between, and no resume point until end",),
-    errors=((0x81, "a server's consumer does not take it"),),
-)
-
 DCP = (
     ADD_STREAM,
     CLOSE_STREAM,
     STREAM_REQ,
     STREAM_END,
-    SNAPSHOT_MARKER,
     FLUSH,
     SET_VBUCKET_STATE,
-    SEQNO_ADVANCED,
-    OSO_SNAPSHOT,
 )
