@@ -247,6 +247,33 @@ def test_a_page_tells_values_by_their_names_and_one_byte_as_one() -> None:
     assert "        Total 1 byte\n" in marker
 
 
+def test_a_page_says_what_flags_mean_what_is_refused_and_what_closes_the_connection() -> None:
+    page = run("dcpdump spec add_stream").out
+    assert page[page.index("flags:\n") :].splitlines() == [
+        "flags:",
+        "  - 0x00000001 takeover: sends all that is left, then hands the vbucket over: active there, dead here",
+        "  - 0x00000002 disk-only: sends what is on disk, up to the end seqno or the last one on disk at the request",
+        "  - 0x00000004 to-latest: the server sets the end seqno to the vbucket's high seqno at the request",
+        "  - 0x00000008 no-value (old, refused today): keys and metadata only;"
+        " removed in 5.0, where no-value of DCP_OPEN took over",
+        "  - 0x00000010 active-vb-only: refused with NotMyVbucket unless the vbucket is active (5.0)",
+        "  - 0x00000020 strict-vbuuid: the vb UUID has to be in the failover log even at start seqno 0,"
+        " else a rollback (5.1)",
+        "  - 0x00000040 from-latest: the server sets the start seqno to the vbucket's high seqno (7.2)",
+        "  - 0x00000080 ignore-purged-tombstones: spares the rollback of a client that is behind the purge seqno:"
+        " it may miss deletions (7.2)",
+        "  - 0x00000100 cache-transfer: first sends what is cached up to the start seqno;"
+        " only with takeover and active-vb-only",
+        "",
+        "Errors:",
+        "  - 0x02 KeyEexists: a stream for the vbucket exists, here or at the producer",
+        "  - 0x04 Einval: malformed, or bad flags",
+        "  - 0x07 NotMyVbucket: the vbucket is missing here, or is active here",
+        "  - (disconnect): sent to a producer",
+        "  - (disconnect): another client has opened a connection of the same name meanwhile",
+    ]
+
+
 def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None:
     """Of a damaged frame nobody knows where its key is: read as numbers it would be in clear."""
     damaged = "80570009140000000000002600000001" + 28 * "00" + b"SECRETDOCKEY-VALUE".hex()

@@ -5,7 +5,7 @@ To add an opcode, or a version of one, add an entry to the module of its family;
 
 from collections.abc import Iterable
 
-from dcpdump.spec import connection, document, neighbours, other, snapshot, stream, system_event
+from dcpdump.spec import cache, connection, document, neighbours, other, snapshot, stream, system_event
 from dcpdump.spec.field import MAY, Layout, Message
 from dcpdump.spec.names import NOT_ERRORS
 
@@ -17,6 +17,7 @@ MESSAGES: dict[int, Message] = {
             *stream.DCP,
             *snapshot.DCP,
             *document.DCP,
+            *cache.DCP,
             *system_event.DCP,
             *neighbours.NEIGHBOURS,
             *other.OTHER,

@@ -1,9 +1,12 @@
 """Messages that set a connection up and keep it alive."""
 
+from functools import partial
+
 from dcpdump.spec.field import (
     CONSUMER,
     MAY,
     MUST,
+    ON_ERROR,
     PRODUCER,
     Holds,
     Layout,
@@ -15,8 +18,12 @@ from dcpdump.spec.field import (
 )
 from dcpdump.spec.names import OPEN_FLAGS
 
+AT_PRODUCER, AT_CONSUMER = "sent to a producer", "sent to a consumer"
+NO_MEMORY = "the receiver has no memory left to replicate into"
 EMPTY_BODY = (Layout("1"),)
 ANY_VALUE = (Layout("1", value=MAY),)
+#: Makes a message that is answered only to report an error.
+one_way = partial(Message, response=EMPTY_BODY, answered=ON_ERROR, replies=False)
 FAILOVER_LOG = Repeat("failover_log", (id64("vbucket_uuid", "vb UUID"), seqno("seqno", "vb seqno")))
 
 OPEN = Message(
@@ -67,10 +74,18 @@ NOOP = Message(
     answered="always, with the same opaque",
     since="3.0",
     source="commands/no-op.md",
-    rules=("sent only after enable_noop was accepted", "sent to a producer it closes the connection"),
+    rules=(
+        "sent only after enable_noop was accepted, each set_noop_interval (20 s unless set)",
+        "none follows before the last one was answered",
+    ),
+    disconnects=(
+        AT_PRODUCER,
+        "the answer has another opaque than the last NOOP",
+        "with enable_noop, nothing came from the client for the idle timeout (360 s)",
+    ),
 )
 
-BUFFER_ACKNOWLEDGEMENT = Message(
+BUFFER_ACKNOWLEDGEMENT = one_way(
     0x5D,
     "DCP_BUFFER_ACKNOWLEDGEMENT",
     sender=CONSUMER,
@@ -82,13 +97,11 @@ BUFFER_ACKNOWLEDGEMENT = Message(
             source="buffer-ack.md",
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
-    replies=False,
     since="3.0",
     source="commands/buffer-ack.md",
-    rules=("acknowledges no more bytes than were sent", "needs connection_buffer_size"),
+    rules=("acknowledges no more bytes than were sent", "ignored while connection_buffer_size is not set, or 0"),
     errors=((0x04, "malformed"),),
+    disconnects=(AT_CONSUMER,),
 )
 
 CONTROL = Message(
@@ -104,6 +117,7 @@ CONTROL = Message(
     source="commands/control.md",
     rules=("most keys act only on streams that are requested later",),
     errors=((0x04, "an unknown key for this server, or a bad value"), (0x83, "known, but not possible here")),
+    disconnects=(AT_CONSUMER,),
 )
 
 GET_FAILOVER_LOG = Message(

@@ -1,6 +1,6 @@
 """Messages that frame what a stream sends: snapshot markers, out-of-order snapshots, seqnos without an item."""
 
-from dcpdump.spec.connection import EMPTY_BODY
+from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, one_way
 from dcpdump.spec.field import PRODUCER, Field, Layout, Message, Moment, seqno, u8, u32, u64
 from dcpdump.spec.names import OSO_FLAGS, SNAPSHOT_TYPE
 
@@ -64,7 +64,8 @@ SNAPSHOT_MARKER = Message(
         ),
     ),
     response=EMPTY_BODY,
-    answered="only where the acknowledge flag is set, once the snapshot is complete, or to report an error",
+    answered="only where the acknowledge flag is set, once the snapshot is complete, or to report an error; "
+    "otherwise the receiver does not reply",
     replies=False,
     since="3.0",
     source="commands/snapshot-marker.md",
@@ -73,17 +74,32 @@ SNAPSHOT_MARKER = Message(
         "start <= end, and every item that follows lies in the range",
         "memory and disk exclude each other",
         "high completed, high prepared and purge seqno mean something only with the disk flag",
+        "a snapshot has every key once, unless may-contain-duplicates is set; a replica as source may send a disk "
+        "snapshot on from memory, and then keys may come again",
+        "given back as purge_seqno of STREAM_REQ, the purge seqno spares rollbacks to 0",
+        "from memory as from disk, the first marker of a stream starts at the requested snapshot start, or below",
+        "a later memory marker with checkpoint starts where the checkpoint does, and that item need not come; "
+        "without, it starts at the item that follows",
+        "a later disk marker starts where its backfill or its checkpoint does, and that item need not come",
+        "a client that is slow may be moved from memory to disk at any time",
     ),
     errors=(
         (0x01, "no such stream"),
+        (0x02, "the opaque is not the stream's"),
         (0x04, "start > end, an unknown version, or lengths that fit none"),
         (0x0A, "no such stream (v7_dcp_status_codes)"),
         (0x0B, "the opaque is not the stream's (v7_dcp_status_codes)"),
         (0x22, "the range lies before what the consumer has"),
     ),
+    disconnects=(
+        AT_PRODUCER,
+        "the end is not above the end of the snapshot before (but for the second of a pair with history)",
+        "a disk marker of layout 1 where durable writes are replicated",
+        "max visible, high prepared or purge seqno is above the end",
+    ),
 )
 
-SEQNO_ADVANCED = Message(
+SEQNO_ADVANCED = one_way(
     0x64,
     "DCP_SEQNO_ADVANCED",
     sender=PRODUCER,
@@ -95,9 +111,6 @@ SEQNO_ADVANCED = Message(
             source="seqno-advanced.md",
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
-    replies=False,
     since="7.0",
     source="commands/seqno-advanced.md",
     streamed=True,
@@ -105,7 +118,7 @@ SEQNO_ADVANCED = Message(
     errors=((0x81, "a server's consumer does not take it"),),
 )
 
-OSO_SNAPSHOT = Message(
+OSO_SNAPSHOT = one_way(
     0x65,
     "DCP_OSO_SNAPSHOT",
     sender=PRODUCER,
@@ -117,9 +130,6 @@ OSO_SNAPSHOT = Message(
             source="oso_snapshot.md",
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
-    replies=False,
     since="7.0",
     source="commands/oso_snapshot.md",
     streamed=True,

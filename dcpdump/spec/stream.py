@@ -1,6 +1,6 @@
 """Messages that open, hand over and end a stream: ADD_STREAM, STREAM_REQ, SET_VBUCKET_STATE, STREAM_END."""
 
-from dcpdump.spec.connection import EMPTY_BODY, FAILOVER_LOG
+from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, EMPTY_BODY, FAILOVER_LOG, one_way
 from dcpdump.spec.field import (
     CONSUMER,
     EITHER,
@@ -40,12 +40,14 @@ ADD_STREAM = Message(
     rules=(
         "sent to a consumer, which then sends STREAM_REQ to its producer",
         "the response's opaque is that of the STREAM_REQ, in network order (the header's is in host order)",
+        "the flags go into the STREAM_REQ as they are",
     ),
     errors=(
-        (0x02, "a stream for the vbucket exists"),
+        (0x02, "a stream for the vbucket exists, here or at the producer"),
         (0x04, "malformed, or bad flags"),
         (0x07, "the vbucket is missing here, or is active here"),
     ),
+    disconnects=(AT_PRODUCER, "another client has opened a connection of the same name meanwhile"),
 )
 
 CLOSE_STREAM = Message(
@@ -122,23 +124,29 @@ STREAM_REQ = Message(
         "snap start seqno <= start seqno <= snap end seqno, and start seqno <= end seqno",
         "start seqno is the last seqno that the client has",
         "one live stream for each vbucket and stream id",
+        "a start seqno below the producer's purge seqno, but not 0, means a rollback to 0, unless the JSON's "
+        "purge_seqno is the producer's, or ignore-purged-tombstones is set",
+        "a vb UUID that the failover log does not have means a rollback to 0; at start seqno 0 only with strict-vbuuid",
+        "a snapshot that goes beyond the next branch of the log means a rollback to its start, or to the branch",
     ),
     errors=(
         (0x02, "a stream for this vbucket (and stream id) is open on this connection"),
-        (0x04, "bad flags, a value without collections, or JSON without a known key"),
+        (0x04, "bad flags, a value without collections, JSON without a known key, or scope and collections together"),
         (0x07, "the vbucket is not here, or not active and active-vb-only was asked for"),
         (0x22, "start > end, start outside the snapshot, or start > high seqno"),
         (0x23, "the value holds the seqno to roll back to"),
         (0x24, "the user may not stream this"),
+        (0x82, "the memory in use is above the quota"),
         (0x83, "enable_noop is missing, or a collection filter with sync writes"),
         (0x86, "the vbucket is still receiving its first disk snapshot"),
         (0x88, "unknown collection in the filter"),
         (0x8C, "unknown scope in the filter"),
         (0x8D, "sid missing while enabled, present while disabled, or 0"),
     ),
+    disconnects=(AT_CONSUMER,),
 )
 
-STREAM_END = Message(
+STREAM_END = one_way(
     0x55,
     "DCP_STREAM_END",
     sender=PRODUCER,
@@ -150,14 +158,12 @@ STREAM_END = Message(
             source="stream-end.md",
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
-    replies=False,
     since="3.0",
     source="commands/stream-end.md",
     streamed=True,
     rules=("nothing of the stream follows",),
     errors=((0x01, "no such stream"), (0x04, "malformed"), (0x0A, "no such stream (v7_dcp_status_codes)")),
+    disconnects=(AT_PRODUCER,),
 )
 
 FLUSH = Message(
@@ -189,8 +195,12 @@ SET_VBUCKET_STATE = Message(
     since="3.0",
     source="commands/set-vbucket-state.md",
     streamed=True,
-    rules=("only on a takeover stream: pending, then active",),
+    rules=(
+        "only on a takeover stream: pending, then active",
+        "pending waits for the answers to all snapshots, active for that to pending, STREAM_END for that to active",
+    ),
     errors=((0x01, "no such stream"), (0x04, "an unknown state")),
+    disconnects=(AT_PRODUCER,),
 )
 
 DCP = (
