@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from dcpdump.record import columns
-from dcpdump.spec import MESSAGES, PUSHES, choose, find
+from dcpdump.spec import MESSAGES, PUSHES, choose, find, opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER
 from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Repeat, Sender
 from dcpdump.spec.names import (
@@ -297,3 +297,9 @@ def test_a_dcp_message_says_where_it_closes_the_connection(message: Message) -> 
     expected = {Sender.PRODUCER: AT_PRODUCER, Sender.MANAGER: AT_PRODUCER, Sender.CONSUMER: AT_CONSUMER}
     sides = tuple(text for text in message.disconnects if text in (AT_PRODUCER, AT_CONSUMER))
     assert sides == (() if message.name in NEVER_CLOSE else (expected[message.sender],))
+
+
+def test_every_message_with_layouts_has_its_opcode_by_name() -> None:
+    named = {name: number for name, number in vars(opcodes).items() if not name.startswith("_")}
+    assert named == {message.name: message.opcode for message in MESSAGES.values() if message.known}
+    assert all(type(number) is int for number in named.values()), "loops compare many: members of an enum are slower"

@@ -3,6 +3,7 @@
 from dcpdump.render.grid import HEAD
 from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Presence, Repeat
 from dcpdump.spec.names import CONTROL_KEYS, STATUS
+from dcpdump.spec.opcodes import DCP_CONTROL
 
 _CELL = 16  # characters of a byte in the grid, with its left border
 
@@ -30,7 +31,7 @@ def page(message: Message) -> str:
         out += ["", "Only the name of this message is known."]
     out += _section("Rules", message.rules)
     out += _names(message)
-    if message.name == "DCP_CONTROL":
+    if message.opcode == DCP_CONTROL:
         keys = [f"{k.name} = {k.values} (since {k.since}): {k.effect}" for k in CONTROL_KEYS.values()]
         out += _section("Keys", tuple(keys))
     errors = tuple(f"0x{status:02x} {STATUS.names[status]}: {text}" for status, text in sorted(message.errors))

@@ -1,5 +1,6 @@
 """Messages of a cache transfer: documents that the producer has in memory, ahead of the stream's own."""
 
+from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, NO_MEMORY, one_way
 from dcpdump.spec.field import PRODUCER, Blob, Field, Layout, Moment, Repeat, id64, seqno, u8, u16, u32
 from dcpdump.spec.names import DATATYPE
@@ -24,7 +25,7 @@ CACHED_ITEM = Repeat(
 )
 
 CACHE_TRANSFER = one_way(
-    0x66,
+    opcodes.DCP_CACHE_TRANSFER,
     "DCP_CACHE_TRANSFER",
     sender=PRODUCER,
     request=(Layout("1", value=(CACHED_ITEM,), when={"extras_length": 0}, source="cache-transfer.md"),),
@@ -41,7 +42,7 @@ CACHE_TRANSFER = one_way(
 )
 
 CACHE_TRANSFER_END = one_way(
-    0x67,
+    opcodes.DCP_CACHE_TRANSFER_END,
     "DCP_CACHE_TRANSFER_END",
     sender=PRODUCER,
     request=EMPTY_BODY,

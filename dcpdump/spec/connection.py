@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from dcpdump.spec import opcodes
 from dcpdump.spec.field import (
     CONSUMER,
     MAY,
@@ -27,7 +28,7 @@ one_way = partial(Message, response=EMPTY_BODY, answered=ON_ERROR, replies=False
 FAILOVER_LOG = Repeat("failover_log", (id64("vbucket_uuid", "vb UUID"), seqno("seqno", "vb seqno")))
 
 OPEN = Message(
-    0x50,
+    opcodes.DCP_OPEN,
     "DCP_OPEN",
     key_holds=Holds.BUCKET,
     value_holds=Holds.META,
@@ -66,7 +67,7 @@ OPEN = Message(
 )
 
 NOOP = Message(
-    0x5C,
+    opcodes.DCP_NOOP,
     "DCP_NOOP",
     sender=PRODUCER,
     request=EMPTY_BODY,
@@ -86,7 +87,7 @@ NOOP = Message(
 )
 
 BUFFER_ACKNOWLEDGEMENT = one_way(
-    0x5D,
+    opcodes.DCP_BUFFER_ACKNOWLEDGEMENT,
     "DCP_BUFFER_ACKNOWLEDGEMENT",
     sender=CONSUMER,
     request=(
@@ -105,7 +106,7 @@ BUFFER_ACKNOWLEDGEMENT = one_way(
 )
 
 CONTROL = Message(
-    0x5E,
+    opcodes.DCP_CONTROL,
     "DCP_CONTROL",
     key_holds=Holds.NOTHING,
     value_holds=Holds.META,
@@ -121,7 +122,7 @@ CONTROL = Message(
 )
 
 GET_FAILOVER_LOG = Message(
-    0x54,
+    opcodes.DCP_GET_FAILOVER_LOG,
     "DCP_GET_FAILOVER_LOG",
     sender=CONSUMER,
     request=EMPTY_BODY,

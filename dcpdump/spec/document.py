@@ -1,5 +1,6 @@
 """Messages that carry documents and what becomes of them: mutations, deletions, durable writes."""
 
+from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, NO_MEMORY, one_way
 from dcpdump.spec.field import (
     CONSUMER,
@@ -54,7 +55,7 @@ _METADATA = "metadata stands behind the value: nmeta bytes at the end of the bod
 _DISCONNECTS = (AT_PRODUCER, NO_MEMORY)
 
 MUTATION = one_way(
-    0x57,
+    opcodes.DCP_MUTATION,
     "DCP_MUTATION",
     sender=PRODUCER,
     request=(
@@ -111,7 +112,7 @@ MUTATION = one_way(
 )
 
 DELETION = one_way(
-    0x58,
+    opcodes.DCP_DELETION,
     "DCP_DELETION",
     sender=PRODUCER,
     request=(
@@ -160,7 +161,7 @@ DELETION = one_way(
 )
 
 EXPIRATION = one_way(
-    0x59,
+    opcodes.DCP_EXPIRATION,
     "DCP_EXPIRATION",
     sender=PRODUCER,
     request=(
@@ -206,7 +207,7 @@ EXPIRATION = one_way(
 )
 
 PREPARE = one_way(
-    0x60,
+    opcodes.DCP_PREPARE,
     "DCP_PREPARE",
     sender=PRODUCER,
     request=(
@@ -236,7 +237,7 @@ PREPARE = one_way(
 )
 
 SEQNO_ACKNOWLEDGED = one_way(
-    0x61,
+    opcodes.DCP_SEQNO_ACKNOWLEDGED,
     "DCP_SEQNO_ACKNOWLEDGED",
     sender=CONSUMER,
     request=(
@@ -256,7 +257,7 @@ SEQNO_ACKNOWLEDGED = one_way(
 )
 
 COMMIT = one_way(
-    0x62,
+    opcodes.DCP_COMMIT,
     "DCP_COMMIT",
     sender=PRODUCER,
     request=(
@@ -278,7 +279,7 @@ COMMIT = one_way(
 )
 
 ABORT = one_way(
-    0x63,
+    opcodes.DCP_ABORT,
     "DCP_ABORT",
     sender=PRODUCER,
     request=(

@@ -86,6 +86,9 @@ SNAPSHOT_TYPE = Bits(
     },
 )
 
+#: The flags of a snapshot type, for those who test them.
+MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+
 OSO_FLAGS = Bits({0x01: "start", 0x02: "end"}, {0x01: "items follow in any order", 0x02: "all of them were sent"})
 
 STREAM_END_STATUS = Choice(

@@ -1,5 +1,6 @@
 """Messages beside DCP on the same wire: HELLO, logins, buckets, sequence numbers, and what a server pushes."""
 
+from dcpdump.spec import opcodes
 from dcpdump.spec.connection import ANY_VALUE, EMPTY_BODY, FAILOVER_LOG
 from dcpdump.spec.field import MAY, MUST, SERVER, Field, Holds, Layout, Message, Repeat, id64, seqno, u8, u16, u32
 from dcpdump.spec.names import FEATURE, VBUCKET_STATE, VBUCKET_STATE_FILTER
@@ -8,7 +9,7 @@ FEATURES = Repeat("features", (u16("features", "feature", FEATURE),))
 EPOCH_REVISION = (Field("epoch", "epoch", 8), Field("revision", "revision", 8))
 
 HELLO = Message(
-    0x1F,
+    opcodes.HELLO,
     "HELLO",
     key_holds=Holds.META,
     value_holds=Holds.NOTHING,
@@ -19,10 +20,12 @@ HELLO = Message(
 )
 
 NEIGHBOURS = (
-    Message(0x0A, "NOOP", request=EMPTY_BODY, response=EMPTY_BODY, answered="always"),
-    Message(0x0B, "VERSION", value_holds=Holds.NOTHING, request=EMPTY_BODY, response=ANY_VALUE, answered="always"),
+    Message(opcodes.NOOP, "NOOP", request=EMPTY_BODY, response=EMPTY_BODY, answered="always"),
     Message(
-        0x10,
+        opcodes.VERSION, "VERSION", value_holds=Holds.NOTHING, request=EMPTY_BODY, response=ANY_VALUE, answered="always"
+    ),
+    Message(
+        opcodes.STAT,
         "STAT",
         key_holds=Holds.BUCKET,
         value_holds=Holds.BUCKET,
@@ -32,10 +35,15 @@ NEIGHBOURS = (
     ),
     HELLO,
     Message(
-        0x20, "SASL_LIST_MECHS", value_holds=Holds.NOTHING, request=EMPTY_BODY, response=ANY_VALUE, answered="always"
+        opcodes.SASL_LIST_MECHS,
+        "SASL_LIST_MECHS",
+        value_holds=Holds.NOTHING,
+        request=EMPTY_BODY,
+        response=ANY_VALUE,
+        answered="always",
     ),
     Message(
-        0x21,
+        opcodes.SASL_AUTH,
         "SASL_AUTH",
         key_holds=Holds.NOTHING,
         request=(Layout("1", key=MUST, value=MAY),),
@@ -44,7 +52,7 @@ NEIGHBOURS = (
         secret=True,
     ),
     Message(
-        0x22,
+        opcodes.SASL_STEP,
         "SASL_STEP",
         key_holds=Holds.NOTHING,
         request=(Layout("1", key=MUST, value=MAY),),
@@ -53,7 +61,7 @@ NEIGHBOURS = (
         secret=True,
     ),
     Message(
-        0x3D,
+        opcodes.SET_VBUCKET,
         "SET_VBUCKET",
         value_holds=Holds.SYSTEM,
         vbucket=True,
@@ -63,7 +71,7 @@ NEIGHBOURS = (
         json=True,
     ),
     Message(
-        0x48,
+        opcodes.GET_ALL_VB_SEQNOS,
         "GET_ALL_VB_SEQNOS",
         request=(
             Layout("1", when={"extras_length": 0}),
@@ -92,7 +100,7 @@ NEIGHBOURS = (
         source="commands/get_seqno.md",
     ),
     Message(
-        0x89,
+        opcodes.SELECT_BUCKET,
         "SELECT_BUCKET",
         key_holds=Holds.BUCKET,
         value_holds=Holds.NOTHING,
@@ -101,7 +109,7 @@ NEIGHBOURS = (
         answered="always",
     ),
     Message(
-        0x91,
+        opcodes.OBSERVE_SEQNO,
         "OBSERVE_SEQNO",
         vbucket=True,
         request=(Layout("1", value=(id64("vbucket_uuid", "vb UUID"),)),),
@@ -135,7 +143,7 @@ NEIGHBOURS = (
         answered="always",
     ),
     Message(
-        0x96,
+        opcodes.GET_FAILOVER_LOG,
         "GET_FAILOVER_LOG",
         vbucket=True,
         request=EMPTY_BODY,
@@ -143,7 +151,7 @@ NEIGHBOURS = (
         answered="always",
     ),
     Message(
-        0xB5,
+        opcodes.GET_CLUSTER_CONFIG,
         "GET_CLUSTER_CONFIG",
         value_holds=Holds.BUCKET,
         request=(
@@ -154,7 +162,7 @@ NEIGHBOURS = (
         answered="always",
     ),
     Message(
-        0xB7,
+        opcodes.SEQNO_PERSISTENCE,
         "SEQNO_PERSISTENCE",
         vbucket=True,
         request=(Layout("1", extras=(seqno("wait_seqno", "seqno"),), when={"extras_length": 8}),),
@@ -162,14 +170,14 @@ NEIGHBOURS = (
         answered="always",
     ),
     Message(
-        0xB9,
+        opcodes.COLLECTIONS_SET_MANIFEST,
         "COLLECTIONS_SET_MANIFEST",
         value_holds=Holds.META,
         request=(Layout("1", value=MUST),),
         response=EMPTY_BODY,
     ),
     Message(
-        0xBA,
+        opcodes.COLLECTIONS_GET_MANIFEST,
         "COLLECTIONS_GET_MANIFEST",
         value_holds=Holds.META,
         request=EMPTY_BODY,
@@ -177,7 +185,7 @@ NEIGHBOURS = (
         answered="always",
     ),
     Message(
-        0xBB,
+        opcodes.COLLECTIONS_GET_ID,
         "COLLECTIONS_GET_ID",
         key_holds=Holds.META,
         value_holds=Holds.META,
@@ -192,7 +200,7 @@ NEIGHBOURS = (
         answered="always",
     ),
     Message(
-        0xBC,
+        opcodes.COLLECTIONS_GET_SCOPE_ID,
         "COLLECTIONS_GET_SCOPE_ID",
         key_holds=Holds.META,
         value_holds=Holds.META,
@@ -207,7 +215,7 @@ NEIGHBOURS = (
         answered="always",
     ),
     Message(
-        0xFE,
+        opcodes.GET_ERROR_MAP,
         "GET_ERROR_MAP",
         value_holds=Holds.NOTHING,
         request=(Layout("1", value=(u16("map_version", "version"),)),),

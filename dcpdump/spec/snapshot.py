@@ -1,5 +1,6 @@
 """Messages that frame what a stream sends: snapshot markers, out-of-order snapshots, seqnos without an item."""
 
+from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, one_way
 from dcpdump.spec.field import PRODUCER, Field, Layout, Message, Moment, seqno, u8, u32, u64
 from dcpdump.spec.names import OSO_FLAGS, SNAPSHOT_TYPE
@@ -14,7 +15,7 @@ _MARKER_V2: tuple[Field, ...] = (
 _VERSION = (u8("version", "Version"),)
 
 SNAPSHOT_MARKER = Message(
-    0x56,
+    opcodes.DCP_SNAPSHOT_MARKER,
     "DCP_SNAPSHOT_MARKER",
     sender=PRODUCER,
     request=(
@@ -100,7 +101,7 @@ SNAPSHOT_MARKER = Message(
 )
 
 SEQNO_ADVANCED = one_way(
-    0x64,
+    opcodes.DCP_SEQNO_ADVANCED,
     "DCP_SEQNO_ADVANCED",
     sender=PRODUCER,
     request=(
@@ -119,7 +120,7 @@ SEQNO_ADVANCED = one_way(
 )
 
 OSO_SNAPSHOT = one_way(
-    0x65,
+    opcodes.DCP_OSO_SNAPSHOT,
     "DCP_OSO_SNAPSHOT",
     sender=PRODUCER,
     request=(

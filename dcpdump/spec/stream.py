@@ -1,5 +1,6 @@
 """Messages that open, hand over and end a stream: ADD_STREAM, STREAM_REQ, SET_VBUCKET_STATE, STREAM_END."""
 
+from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, EMPTY_BODY, FAILOVER_LOG, one_way
 from dcpdump.spec.field import (
     CONSUMER,
@@ -18,7 +19,7 @@ from dcpdump.spec.field import (
 from dcpdump.spec.names import STREAM_END_STATUS, STREAM_FLAGS, VBUCKET_STATE
 
 ADD_STREAM = Message(
-    0x51,
+    opcodes.DCP_ADD_STREAM,
     "DCP_ADD_STREAM",
     sender=MANAGER,
     request=(
@@ -51,7 +52,7 @@ ADD_STREAM = Message(
 )
 
 CLOSE_STREAM = Message(
-    0x52,
+    opcodes.DCP_CLOSE_STREAM,
     "DCP_CLOSE_STREAM",
     sender=EITHER,
     request=EMPTY_BODY,
@@ -69,7 +70,7 @@ CLOSE_STREAM = Message(
 )
 
 STREAM_REQ = Message(
-    0x53,
+    opcodes.DCP_STREAM_REQ,
     "DCP_STREAM_REQ",
     value_holds=Holds.NOTHING,
     sender=CONSUMER,
@@ -147,7 +148,7 @@ STREAM_REQ = Message(
 )
 
 STREAM_END = one_way(
-    0x55,
+    opcodes.DCP_STREAM_END,
     "DCP_STREAM_END",
     sender=PRODUCER,
     request=(
@@ -167,7 +168,7 @@ STREAM_END = one_way(
 )
 
 FLUSH = Message(
-    0x5A,
+    opcodes.DCP_FLUSH,
     "DCP_FLUSH",
     sender=PRODUCER,
     request=EMPTY_BODY,
@@ -179,7 +180,7 @@ FLUSH = Message(
 )
 
 SET_VBUCKET_STATE = Message(
-    0x5B,
+    opcodes.DCP_SET_VBUCKET_STATE,
     "DCP_SET_VBUCKET_STATE",
     sender=PRODUCER,
     request=(

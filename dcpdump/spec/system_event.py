@@ -1,5 +1,6 @@
 """SYSTEM_EVENT: collections and scopes that come, change and go. Its value depends on event and version."""
 
+from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_PRODUCER, one_way
 from dcpdump.spec.field import (
     MAY,
@@ -68,7 +69,7 @@ def _layout(event: int, version: int, key: Presence, *value: Part, note: str = "
 
 
 SYSTEM_EVENT = one_way(
-    0x5F,
+    opcodes.DCP_SYSTEM_EVENT,
     "DCP_SYSTEM_EVENT",
     key_holds=Holds.META,
     value_holds=Holds.META,

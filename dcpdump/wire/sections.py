@@ -1,13 +1,9 @@
 """Sections: a frame's header, and where framing extras, extras and key end, as far as its lengths can be true."""
 
 from dcpdump.spec.field import Message
-from dcpdump.spec.header import HEADER_LENGTH, MAX_FRAME, Magic, header_fields
+from dcpdump.spec.header import HEADER_LENGTH, MAX_FRAME, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG, Magic, header_fields
 from dcpdump.wire.frame import Fault, FieldValue, Header, Problem, Section, magic_of
 from dcpdump.wire.tiles import Tiles
-
-#: Servers write the stream id of these two but leave the framing length 0: (opcode, extras length).
-_STREAM_ID_BUG = frozenset({(0x58, 21), (0x59, 20)})
-_STREAM_ID_TAG = 0x22
 
 
 def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
@@ -70,7 +66,7 @@ def _has_stream_id_bug(header: Header, data: bytes) -> bool:
     return (
         header.magic == 0x08
         and header.framing_length == 0
-        and (header.opcode, header.extras_length) in _STREAM_ID_BUG
-        and data[24:25] == bytes((_STREAM_ID_TAG,))
+        and (header.opcode, header.extras_length) in STREAM_ID_NOT_COUNTED
+        and data[24:25] == bytes((STREAM_ID_TAG,))
         and header.body_length >= 3 + header.extras_length + header.key_length
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_CACHE_TRANSFER, GET_CLUSTER_CONFIG
 from dcpdump.wire.body import Body, open_value, split_xattrs
 from dcpdump.wire.frame import Fault, Frame, Problem, Section
 from dcpdump.wire.json_text import json_complaint, json_fault, parse_json
@@ -125,9 +126,8 @@ def _answered(frame: Frame, value: bytes, problems: list[Problem]) -> Body:
 
 def _is_control_json(frame: Frame) -> bool:
     """Whether the value is JSON of the control plane: by its message, or an error's context by its datatype."""
-    if frame.layout.version == "error" or frame.message.name in (
-        "GET_CLUSTER_CONFIG",
-        "COLLECTIONS_GET_MANIFEST",
+    if frame.layout.version == "error" or (
+        not frame.magic.server and frame.message.opcode in (GET_CLUSTER_CONFIG, COLLECTIONS_GET_MANIFEST)
     ):
         return bool(frame.header.datatype & JSON)
     return frame.message.json and not frame.magic.response
@@ -184,7 +184,9 @@ def _swapped_ids(frame: Frame, hints: list[str]) -> None:
 
 
 def _groups(frame: Frame) -> set[str]:
-    return {field.group for field in frame.fields if field.group} if frame.message.opcode == 0x66 else set()
+    return (
+        {field.group for field in frame.fields if field.group} if frame.message.opcode == DCP_CACHE_TRANSFER else set()
+    )
 
 
 def _start(frame: Frame, section: Section) -> int:
