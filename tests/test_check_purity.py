@@ -65,9 +65,9 @@ def test_no_rule_assigns_to_what_it_is_given(path: Path) -> None:
         given = {argument.arg for argument in function.args.args}
         for node in ast.walk(function):
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            changed = [target for target in targets if isinstance(target, (ast.Attribute, ast.Subscript))]
+            changed: list[ast.expr] = [each for each in targets if isinstance(each, (ast.Attribute, ast.Subscript))]
             if isinstance(node, ast.Delete):
-                changed = list(node.targets)
+                changed = node.targets
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
                 changed = [node.func]
             for target in changed:

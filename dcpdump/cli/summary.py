@@ -7,7 +7,7 @@ from typing import Any
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
-from dcpdump.dissect import Dissector
+from dcpdump.dissect import TLS, Dissector
 from dcpdump.escape import safe
 from dcpdump.render.columns import counted
 
@@ -100,13 +100,16 @@ _SPOKEN = {
 def balance_line(dissector: Dissector, shown: int) -> str:
     """It accounts for everything that was read, in one line: payload is the sum of what follows it."""
     tally, net = dissector.tally, dissector.balance
-    used = {_SPOKEN.get(name, name): count for name, count in _payload(dissector).items()}
+    used = [
+        f"{count:,} {_SPOKEN.get(name, name)}"
+        for name, count in _payload(dissector).items()
+        if count or name == "frames"
+    ]
     parts = [
         f"{shown:,} of {counted(tally.frames, 'frame')} shown",
         counted(net.packets, "packet"),
         counted(net.connections, "connection"),
-        f"payload {net.payload_bytes:,} B = "
-        + " + ".join(f"{count:,} {what}" for what, count in used.items() if count or what == "in frames"),
+        f"payload {net.payload_bytes:,} B = " + " + ".join(used),
     ]
     if net.gaps:
         reasons = ", ".join(reason for reason, count in sorted(net.hole_bytes.items()) if count)
@@ -145,7 +148,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     if others:
         found.append(f"packets without TCP: {others}")
     what = f"no DCP in the input: {'; '.join(found)}"
-    if any(name == "TLS" for name, _ in foreign):
+    if any(name == TLS for name, _ in foreign):
         return what, _TLS_HINT
     if not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"

@@ -23,11 +23,11 @@ from dcpdump.columnar.text import faulty_json
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
 from dcpdump.streams.sights import sights
 from dcpdump.streams.state import Connection
 from dcpdump.streams.watching import Ended, Watching
 
-_MUTATION, _PREPARE = 0x57, 0x60
 _ORDINALS = 40  #: bits of a place in the order of testimonies that are not the work's
 
 _TINY = b"0"
@@ -125,9 +125,9 @@ def slim(part: Part) -> Part:
     size = np.where(part.length > 0, np.maximum(header.value, 0), 0)
     short = np.zeros(len(part), bool)
     for group in part.groups:
-        if group.plan.message.opcode in (_MUTATION, _PREPARE) and not group.plan.layout.tail:
+        if group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE) and not group.plan.layout.tail:
             short[group.rows] = True
-        elif group.plan.message.opcode in (_MUTATION, _PREPARE):
+        elif group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE):
             short[group.rows] = group.column(group.plan.layout.tail or "") == 0
     short &= (size > 0) & (header.datatype <= (JSON | SNAPPY | XATTR))
     short[_unsound(part, short, value_at, size)] = False

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.spec import find
+from dcpdump.spec.field import PRODUCER
 
 PREPARE, CACHE_TRANSFER_END = 0x60, 0x67
 FIRST, LAST = 0x50, 0x67  #: DCP's own opcodes
@@ -26,7 +27,7 @@ _LONG_NS = 1_000_000_000
 
 def _counts(opcode: int) -> bool:
     message = find(opcode)
-    return message.streamed and message.sender.value == "producer" and opcode != 0x61
+    return message.streamed and message.sender is PRODUCER and opcode != 0x61
 
 
 def _zeros() -> list[int]:

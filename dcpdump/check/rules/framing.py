@@ -19,6 +19,7 @@ from dcpdump.spec import find
 from dcpdump.streams.opcodes import NOOP
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection, Stream
+from dcpdump.wire.frame import Fault
 
 _SECOND = 1_000_000_000
 _DUPLEX = 0x0C
@@ -80,7 +81,7 @@ def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     if sight.record is None:
         return None
     for problem in sight.record.frame.problems:
-        if "total body" in problem.text:
+        if problem.code in (Fault.LENGTHS_CONTRADICT, Fault.TOO_LARGE):
             return problem.text
     return None
 

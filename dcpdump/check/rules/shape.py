@@ -32,6 +32,7 @@ from dcpdump.streams.opcodes import (
 )
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import XATTRS, Connection, Stream
+from dcpdump.wire.frame import Fault
 from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
 
 _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
@@ -46,7 +47,20 @@ _UNDERLYING = 0x40
 _SNAPPY = 0x0A  #: of the features of HELLO
 _SYSTEM_XATTRS = 1024 * 1024
 #: What is looked at elsewhere: by other rules, or below.
-_ELSEWHERE = ("total body", "no magic", "is not known", "has unknown bits", "stream id", "has no name", "lost", "cut")
+_ELSEWHERE = frozenset(
+    {
+        Fault.LENGTHS_CONTRADICT,
+        Fault.TOO_LARGE,
+        Fault.UNKNOWN_MAGIC,
+        Fault.UNKNOWN_OPCODE,
+        Fault.UNKNOWN_FRAME_INFO,
+        Fault.UNKNOWN_DATATYPE,
+        Fault.UNKNOWN_VALUE,
+        Fault.STREAM_ID_NOT_COUNTED,
+        Fault.CUT,
+        Fault.LOST,
+    }
+)
 
 
 def _was_asked(sight: Sight, stream: Stream) -> bool:
@@ -98,7 +112,7 @@ def _refused(sight: Sight, connection: Connection) -> tuple[str, Severity | None
     record, opcode = sight.record, sight.opcode
     if record is not None and record.frame.message.dcp:
         for problem in record.frame.problems:
-            if not any(words in problem.text for words in _ELSEWHERE):
+            if problem.code not in _ELSEWHERE:
                 return f": {problem.text}", None
         if record.frame.layout.old:
             return f" in a layout of old releases ({sight.shape.version})", SUSPICIOUS
