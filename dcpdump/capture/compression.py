@@ -19,6 +19,7 @@ import cramjam
 
 from dcpdump.capture.source import CHUNK, ByteSource
 from dcpdump.errors import CaptureError
+from dcpdump.helper import started
 
 #: The largest output of one step, so that a bomb is met in pieces; an error costs at most the step it is in.
 STEP = 64 * 1024
@@ -162,7 +163,15 @@ class Poured:
         sinks = [sink]
         del sink  # the thread holds the only one: the pipe ends when it lets go
         self._thread = threading.Thread(target=self._pour, args=(codec, sinks), daemon=True)
-        self._thread.start()
+        if not started(self._thread):
+            sinks.clear()
+            os.close(self._pipe)
+            self._mapped.close()
+            raise CaptureError(
+                f"{name} cannot be decompressed: no thread may be started here",
+                path or "-",
+                f"{name} -dc FILE | dcpdump read -",
+            )
 
     def read(self, size: int, /) -> bytes:
         piece = os.read(self._pipe, min(size, STEP))
