@@ -180,6 +180,16 @@ def test_nothing_appears_where_there_is_no_frame(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["empty.pcap"]
 
 
+def test_damaged_input_without_a_frame_cannot_be_used_and_leaves_no_earlier_tables(tmp_path: Path) -> None:
+    broken, out = tmp_path / "broken.pcap", tmp_path / "out"
+    broken.write_bytes(Path(REPLICA).read_bytes()[:30])
+    assert run(f"dcpdump export {REPLICA} -o {out} -q").code == 0
+    printed = run(f"dcpdump export {broken} -o {out} --force")
+    assert (printed.code, printed.err) == (3, run(f"dcpdump read {broken}").err)
+    assert "\ndcpdump: error: no DCP in the input: 0 packets; 0 TCP connections\n" in printed.err
+    assert os.listdir(tmp_path) == ["broken.pcap"]
+
+
 def test_a_place_that_cannot_be_written_is_an_error_of_its_own() -> None:
     printed = run(f"dcpdump export {REPLICA} -o /nowhere/at/all")
     assert printed == (5, "", "dcpdump: error: cannot write: no such file or directory (/nowhere/at/all)\n")

@@ -195,6 +195,14 @@ class Shelf:
         except OSError as error:
             raise _unwritable(error, self._name) from error
 
+    def withdraw(self) -> None:
+        """Remove the tables of an earlier run over the same capture: there are none of this one."""
+        try:
+            for name in ("files", *TABLES):
+                self._remove(self._root / name / self._capture)
+        except OSError as error:
+            raise _unwritable(error, self._name) from error
+
     def add(self, written: Iterable[Written], tables: Iterable[str], beginning: str) -> None:
         """It adds files to the tables, in place of those whose names begin like them."""
         wanted = [each for each in written if each.table in set(tables)]
