@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dcpdump.columnar import laid, schema
+from dcpdump.columnar.fit import batch_of
 from dcpdump.columnar.write import ParquetFile
 from dcpdump.errors import OutputError
 from dcpdump.spark.place import Place, is_remote, place
@@ -304,4 +305,4 @@ def _unwritable(error: OSError, where: str) -> OutputError:
 
 def table_of(rows: list[dict[str, Any]], name: str) -> pa.RecordBatch:
     """It gives rows as a batch of a table."""
-    return pa.RecordBatch.from_pylist(rows, SCHEMAS[name]())
+    return batch_of(rows, SCHEMAS[name]())
