@@ -43,6 +43,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
 }
 
+#: How many threads the library behind NumPy may have, by the name that each such library knows it by.
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
@@ -125,6 +128,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     for stream in streams:
         stream.reconfigure(errors=PLAIN)
     raise_at_signals()
+    _keep_numpy_to_one_thread()
     try:
         status = outcome(words)
     except BrokenPipeError:  # of standard error, while an error was told
@@ -135,6 +139,15 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     for stream in streams:
         status = _finished(stream, status)
     sys.exit(status)
+
+
+def _keep_numpy_to_one_thread() -> None:
+    """Have NumPy start no threads when it is imported, whatever the environment says.
+
+    Nothing here computes with matrices, so those threads could only do harm: they would keep the rights that the
+    main thread gives up, and where processes are limited NumPy could not even be imported.
+    """
+    os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
 
 
 def _finished(stream: TextIOWrapper, status: int) -> int:

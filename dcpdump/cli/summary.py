@@ -37,13 +37,12 @@ def summarise(
 
 
 def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
-    """It gives the exit code of a run that read everything it could."""
+    """Return the exit code of a run that read everything it could."""
     tally, net = dissector.tally, dissector.balance
-    if any(capture.health.damage_count for capture in captures):
-        return code.DAMAGED
     if tally.frames == 0:
         return code.UNUSABLE
-    return code.DAMAGED if tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
+    hurt = any(capture.health.damage_count for capture in captures)
+    return code.DAMAGED if hurt or tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
 
 
 def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> dict[str, Any]:
