@@ -353,7 +353,7 @@ class Ledger:
         connection.lost_bytes[direction] += max(0, length)
         connection.lost_ns[direction] = ts_ns
         connection.lost_frame = number
-        connection.window.lose(ts_ns, acks=direction != connection.feeder)
+        connection.window.lose(length if length > 0 else None, ts_ns, acks=direction != connection.feeder)
         amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
         place = f" before frame {number}" if number else " at the end"
         connection.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
