@@ -283,6 +283,7 @@ class Window:
             self._unblock(before, ts_ns)
 
     def _unblock(self, outstanding: int, ts_ns: int | None) -> None:
+        """Close the time in which it was full: the producer was blocked, or sent nevertheless."""
         if self.is_exceeded:
             if len(self.excesses) < _INTERVALS:
                 self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
@@ -292,7 +293,7 @@ class Window:
 
     def _clear(self) -> None:
         """Begin a new account."""
-        self.acked = self.overacked = self.outstanding = self.peak = 0
+        self.acked = self.overacked = self.outstanding = self.slack = self.peak = 0
         self.with_ids = self.noops = self.answers = 0
         self.bytes, self.frames = _zeros(), _zeros()
         self.marks, self._step = [], 1
