@@ -267,6 +267,11 @@ def test_keys_are_patterns_as_in_read() -> None:
     assert run("dcpdump key '/(/' samples/durable.pcap") == (2, "", error)
 
 
+def test_a_history_without_streams_says_so() -> None:
+    assert rows("dcpdump key 'user*' samples/history.pcap --connection 7") == ["no stream matches"]
+    assert rows("dcpdump key 'user*' samples/history.pcap --connection 7 -f ndjson") == []
+
+
 def test_a_key_that_is_not_there_is_placed() -> None:
     assert rows("dcpdump key user::2220 samples/history.pcap") == [
         "no message about such a key: it belongs to vb 300 (of 1,024)",

@@ -15,7 +15,9 @@ import pytest
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pace import Pace, Paces
 from dcpdump.streams.state import Connection
+from tests.captures import Record, pcap
 from tests.console import run
+from tests.conversation import opening, packets, said
 from tests.live import PATIENCE, Network, ended, fed, network, stopped
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -203,3 +205,14 @@ def test_an_interface_is_shown_once_or_again_and_again(net: Network) -> None:
     assert looks[-1]["frames"] > looks[0]["frames"]
     assert all(look["received"] >= look["decoded"] > 0 for look in looks[1:])
     assert "dropped by the kernel 0 · dropped by dcpdump 0" in err
+
+
+def test_a_producer_that_sends_into_a_full_window_exceeds_it_and_is_not_blocked(tmp_path: Path) -> None:
+    spoken = opening(controls="connection_buffer_size=1000") + "STREAM vb=5\n"
+    spoken += "RX snapshot-marker{start=0, end=99, flags=5}\n"
+    spoken += "".join(f"RX mutation{{seqno:{seqno}}}\n" for seqno in range(1, 61))
+    path = tmp_path / "exceeded.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(spoken))]))
+    (connection,) = json.loads(run(f"dcpdump top {path} -q -f ndjson").out)["connections"]
+    assert (connection["blocked"], connection["exceeded"]) == (False, True)
+    assert "EXCEEDED" in run(f"dcpdump top {path} -q --once").out

@@ -15,7 +15,7 @@ BEGUN = (
 
 
 def window(conversation: str) -> Window:
-    """It gives the window of a conversation's only connection."""
+    """Return the window of a conversation's only connection."""
     (connection,) = ledger(conversation).connections.values()
     return connection.window
 
@@ -34,10 +34,10 @@ def rounds(message: str, size: int, count: int = 9) -> str:
 MUTATION = "RX mutation{seqno:SEQNO, key=aa, value=#00}\n"
 
 
-def test_the_books_balance_when_everything_is_acknowledged() -> None:
+def test_the_counters_agree_when_everything_is_acknowledged() -> None:
     found = window(BEGUN + rounds(MUTATION, 58))
-    books = found.sent, found.acked, found.outstanding, found.peak, found.overacked, leak(found)
-    assert books == (566, 566, 0, MARKER + 58, 0, None)
+    counters = found.sent, found.acked, found.outstanding, found.peak, found.overacked, leak(found)
+    assert counters == (566, 566, 0, MARKER + 58, 0, None)
 
 
 def test_a_prepare_counts_two_bytes_more_than_it_has() -> None:
@@ -177,7 +177,7 @@ def test_the_counters_are_those_of_the_producer_at_each_step(events: list[tuple[
         assert found.sent - found.acked + found.overacked == found.outstanding
 
 
-def test_after_lost_bytes_the_books_are_not_complete() -> None:
+def test_after_lost_bytes_the_account_is_not_complete() -> None:
     captured = packets(said(BEGUN + rounds(MUTATION, 58)))
     assert ledger_of(captured).connections[0].window.complete
     del captured[-4]

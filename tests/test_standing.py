@@ -172,7 +172,7 @@ def test_a_healthy_producer_never_exceeds_its_window(events: Iterator[tuple[str,
     assert window.excesses == []
 
 
-# -- what a late capture tells ------------------------------------------------------------------------------
+# -- what a late capture shows ------------------------------------------------------------------------------
 
 
 def test_a_late_capture_infers_that_a_producer_waits_where_it_waited_before() -> None:
@@ -221,7 +221,7 @@ def test_a_late_capture_finds_what_is_never_acknowledged() -> None:
     )
 
 
-def test_one_direction_alone_tells_nothing_of_flow_control() -> None:
+def test_one_direction_alone_shows_nothing_of_flow_control() -> None:
     kept = ledger_of(packets([frame for frame in said(BEGUN + mutations(1, 30)) if frame.direction == 1])[3:])
     assert stands(kept) == Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
     (found,) = flow.objects([only(kept)], kept.last_ns)
@@ -256,6 +256,14 @@ def test_where_acknowledgements_were_lost_the_account_begins_anew() -> None:
     assert (window.account, window.outstanding, window.size) == (Account.RELATIVE, 4 * MESSAGE - 10, SIZE)
 
 
+def test_few_lost_bytes_do_not_hide_that_there_is_room() -> None:
+    kept = without(BEGUN + mutations(1, 5), 0x57, 2)
+    assert (only(kept).window.slack, stands(kept)) == (MESSAGE + 4, Standing(State.OPEN))
+    assert stands(without(BEGUN + mutations(1, 17), 0x57, 2)).state is State.UNKNOWN
+    acks = BEGUN + mutations(1, 9) + acknowledged(9) * 2 + mutations(10, 11)
+    assert stands(without(acks, 0x5D, 0)) == Standing(State.OPEN)
+
+
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.integers(24, 200)),
@@ -268,10 +276,11 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, st.integers(0, 30))
-def test_a_relative_account_never_says_more_than_there_is(events: list[tuple[str, int]], first: int) -> None:
+def test_a_relative_account_says_the_least_and_the_most(events: list[tuple[str, int]], first: int) -> None:
     """What the producer has outstanding, against what is known to who joins late and misses some."""
-    known, true = Window(), Window(complete=True)
+    known, true = Window(complete=not first), Window(complete=True)
     true.resize(1 << 20, 0)
+    known.resize(1 << 20, 0)
     for now, (event, number) in enumerate(events):
         if event in ("send", "lose"):
             true.sends(0x57, number, 0, now)
@@ -284,8 +293,9 @@ def test_a_relative_account_never_says_more_than_there_is(events: list[tuple[str
         elif event == "ack":
             known.acknowledges(number, now)
         else:
-            known.lose(now, acks=event == "lose acks")
+            known.lose(number, now, acks=event == "lose acks")
         assert known.outstanding <= true.outstanding
+        assert first or true.outstanding <= known.outstanding + (known.slack or 0)
 
 
 # -- empty answers ------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "conns": ("dcpdump.cli.conns:conns", "Tell who is on each connection, and what it negotiated."),
     "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
     "flow": ("dcpdump.cli.flow:flow", "Show flow control: who blocked whom, and when."),
-    "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
+    "key": ("dcpdump.cli.key:key", "Show the history of documents, and whether it is complete."),
     "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
     "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),

@@ -162,6 +162,7 @@ def _rate(value: float) -> str:
 
 def _connection_object(peer: Peer) -> Json:
     each, pace, window = peer.connection, peer.pace, peer.connection.window
+    known = window.complete and window.size is not None
     out: Json = {
         "connection": each.number,
         "src": peer.src,
@@ -171,9 +172,9 @@ def _connection_object(peer: Peer) -> Json:
         "frames_per_second": round(pace.frames, 1),
         "bytes_per_second": round(pace.bytes),
         "buffer_bytes": window.size,
-        "unacknowledged_bytes": window.outstanding if window.complete and window.size is not None else None,
-        "blocked": _full(window) == "BLOCKED" if window.complete and window.size is not None else None,
-        "exceeded": window.is_exceeded or None,
+        "unacknowledged_bytes": window.outstanding if known else None,
+        "blocked": window.is_blocked and not window.is_exceeded if known else None,
+        "exceeded": window.is_exceeded or None if known else None,
         "lost_bytes": sum(each.lost_bytes),
         "end": each.end_reason or None,
         "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),

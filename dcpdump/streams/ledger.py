@@ -8,6 +8,7 @@ from typing import NamedTuple
 from dcpdump.spec import find
 from dcpdump.streams.burst import Burst
 from dcpdump.streams.facts import Complaint, Entry, Waiting
+from dcpdump.streams.joins import joins
 from dcpdump.streams.messages import KEYED, LEARN, learn_keys, snapshot_of
 from dcpdump.streams.opcodes import (
     ADD_STREAM,
@@ -209,7 +210,7 @@ class Ledger:
     def notice(self, connection: Connection, sight: Sight, stream: Stream) -> None:
         """Have a stream notice what was lost before a message of it."""
         if stream.losses != connection.losses[sight.direction]:
-            stream.lose(sight.direction)
+            stream.lose(sight.direction, joins=joins(stream, sight))
 
     def learn_message(self, connection: Connection, sight: Sight, stream: Stream | None) -> Stream | None:
         """Learn a message of a stream; None: it is of none, and only counts for flow control."""
@@ -352,7 +353,7 @@ class Ledger:
         connection.lost_bytes[direction] += max(0, length)
         connection.lost_ns[direction] = ts_ns
         connection.lost_frame = number
-        connection.window.lose(ts_ns, acks=direction != connection.feeder)
+        connection.window.lose(length if length > 0 else None, ts_ns, acks=direction != connection.feeder)
         amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
         place = f" before frame {number}" if number else " at the end"
         connection.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"

@@ -24,7 +24,7 @@ def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight |
         stream = goes_on
         request.still_open = before if goes_on is rival else None
         if stream.losses != connection.losses[direction]:
-            stream.lose(direction)
+            stream.lose(direction, joins=goes_on.requests[-1].status is not None)
     elif early is not None and before is not None and before.alive and before.opaque == sight.opaque:
         stream = before
     else:

@@ -62,6 +62,8 @@ def standing(connection: Connection, now_ns: int | None) -> Standing:
         return Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
     if connection.open_frame is not None and window.asked is None and not window.acks:
         return Standing(State.OFF, Evidence.INFERRED)
+    if window.size is not None and window.slack is not None and window.outstanding + window.slack < window.size:
+        return Standing(State.OPEN)
     return _inferred(window, now_ns)
 
 

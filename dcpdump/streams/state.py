@@ -28,6 +28,7 @@ MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0
 ACTIVE, PENDING = 1, 3  #: states of a vbucket
 PRODUCER, XATTRS = 0x01, 0x04  #: of the open flags
 NEVER = (1 << 64) - 1
+_LOSSES = 8
 #: Keys remembered of one snapshot, and durable writes of one stream; beyond, their rules are silent.
 MANY = 1_000_000
 
@@ -150,12 +151,14 @@ class Stream:
     next: "Stream | None" = None  #: the one that followed it in its place
     rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
     # what was lost meanwhile
-    epoch: int = 0  #: how often bytes were lost in its direction since it began
+    epoch: int = 0  #: how often bytes were lost in its direction since it began, and may have been its own
+    joined: int = 0  #: how often they were not: it continued where it was
     losses: int = 0  #: the direction's count of losses that this state knows of
     other_losses: int = 0  #: the other direction's count of losses when it began
     holes: int = 0  #: frames of its connection that bytes were missing of, when it began
     marker_holes: int = 0  #: and when its latest snapshot began
-    lost_bytes: int = 0
+    lost_bytes: int = 0  #: of its own, at most
+    lost_after: list[int | None] = field(default_factory=list)  #: its last seqno before such losses, the first few
     lost_before: int = 0  #: the direction's lost bytes that are not its own, or counted already
     replaced: bool = False  #: another was granted in its place while it was open
     complaints: list["Complaint"] = field(
@@ -280,13 +283,21 @@ class Stream:
             stream_id=self.stream_id,
         )
 
-    def lose(self, direction: int) -> None:
-        """Take it that bytes were lost in its direction: what is known of it may not hold any more."""
+    def lose(self, direction: int, *, joins: bool = False) -> None:
+        """Take it that bytes were lost in its direction: what is known of it may not hold any more.
+
+        ``joins``: none of its own can be among them, so it does.
+        """
         connection = self.connection
+        before = self.lost_before
+        self.losses, self.lost_before = connection.losses[direction], connection.lost_bytes[direction]
+        if joins:
+            self.joined += 1
+            return
         self.epoch += 1
-        self.losses = connection.losses[direction]
-        self.lost_bytes += connection.lost_bytes[direction] - self.lost_before
-        self.lost_before = connection.lost_bytes[direction]
+        self.lost_bytes += self.lost_before - before
+        if len(self.lost_after) < _LOSSES:
+            self.lost_after.append(self.last_seqno)
         self.snapshot = None
         self.ordered = self.in_order = self.oso = self.caching = False
         self.unclear = ""

@@ -20,9 +20,10 @@ _INTERVALS = 10_000
 _MARKS = 2_048
 _NO_LIMIT = 1 << 63
 #: A producer lets one message go over the size, and none follow it. The two directions may be captured a little out
-#: of order, so few messages more, within a second, are no sign that it goes on.
+#: of order, so few messages more, within a second, do not show that it continues.
 _MANY = 32
 _LONG_NS = 1_000_000_000
+_LEAST_PREPARE = 55  #: bytes of a prepare without key and value
 
 
 def _counts(opcode: int) -> bool:
@@ -96,6 +97,7 @@ class Window:
     ignored: int = 0  #: acknowledged while flow control was off
     overacked: int = 0  #: acknowledged beyond what was sent
     outstanding: int = 0  #: as the producer keeps it: never below zero
+    slack: int | None = None  #: of a relative account: how much more it can be at most; None: any amount
     peak: int = 0
     beyond: int = 0  #: messages sent since it is full, after the one that filled it
     complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since
@@ -224,8 +226,15 @@ class Window:
         if not size:
             self._clear()
 
-    def lose(self, ts_ns: int | None, *, acks: bool) -> None:
-        """Go on with a relative account: bytes were lost. ``acks``: acknowledgements may be among them."""
+    def lose(self, length: int | None, ts_ns: int | None, *, acks: bool) -> None:
+        """Begin a relative account: so many bytes were lost. ``acks``: of the direction of acknowledgements."""
+        slack = 0 if self.complete else self.slack
+        if slack is not None and acks:
+            self.slack = slack + self.outstanding
+        elif slack is not None and length is not None:
+            self.slack = slack + length + 2 * (length // _LEAST_PREPARE + 1)
+        else:
+            self.slack = None
         self.complete = False
         self.marks, self._step = [], 1
         if acks:
@@ -243,7 +252,7 @@ class Window:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the producer goes on although it is full, for longer than the order of capture explains."""
+        """Whether the producer continues although it is full, for longer than the order of capture explains."""
         after = between(self.full_since, self.blocked_since) or 0
         return self.beyond >= _MANY or (self.beyond > 0 and after >= _LONG_NS)
 
@@ -269,10 +278,13 @@ class Window:
         if count > before:
             self.overacked += count - before
         self.outstanding = max(0, before - count)
+        if self.slack and count > before:
+            self.slack = max(0, self.slack - (count - before))
         if self.is_blocked and self.outstanding < self._limit:
             self._unblock(before, ts_ns)
 
     def _unblock(self, outstanding: int, ts_ns: int | None) -> None:
+        """Close the time in which it was full: the producer was blocked, or sent nevertheless."""
         if self.is_exceeded:
             if len(self.excesses) < _INTERVALS:
                 self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
@@ -282,7 +294,7 @@ class Window:
 
     def _clear(self) -> None:
         """Begin a new account."""
-        self.acked = self.overacked = self.outstanding = self.peak = 0
+        self.acked = self.overacked = self.outstanding = self.slack = self.peak = 0
         self.with_ids = self.noops = self.answers = 0
         self.bytes, self.frames = _zeros(), _zeros()
         self.marks, self._step = [], 1
