@@ -2,11 +2,13 @@
 
 from typing import NamedTuple
 
+from dcpdump.columnar.part import Ends
 from dcpdump.spec import find
 from dcpdump.streams.burst import Burst
 from dcpdump.streams.facts import Complaint, Entry, Waiting
 from dcpdump.streams.messages import LEARN
 from dcpdump.streams.requests import answered, asked, closed, closing
+from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, await_answer, keep_alive
 from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.state import Connection, Stream
@@ -57,13 +59,14 @@ class Ledger:
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
-    def meet(self, number: int, direction: int, src: str, dst: str) -> None:
-        """It hears who the ends of a connection are."""
-        connection = self.connections.get(number)
+    def meet(self, ends: Ends) -> None:
+        """Note who the ends of a connection are."""
+        connection = self.connections.get(ends.connection)
         if connection is None:
-            connection = self.connections[number] = Connection(number)
+            connection = self.connections[ends.connection] = Connection(ends.connection)
         if not connection.src:
-            connection.src, connection.dst = (src, dst) if direction == 0 else (dst, src)
+            src, dst = (ends.src, ends.dst) if ends.direction == 0 else (ends.dst, ends.src)
+            connection.src, connection.dst, connection.syn = src, dst, ends.syn
 
     def feed(self, sight: Sight) -> Stream | None:
         """It takes the next frame, and gives the stream that it is of, if it is of one."""
@@ -82,7 +85,9 @@ class Ledger:
                     self.first_ns = ts_ns
         if sight.gap_before:
             self._lost(connection, direction, sight.gap_before, ts_ns)
-        if sight.server:
+        if sight.server:  # pushes and their answers: only a server sends the first, only a client the others
+            if connection.server is None and not sight.weak:
+                connection.server = 1 - direction if sight.response else direction
             return None
         if sight.response:
             return self._answer(connection, sight)
@@ -183,6 +188,7 @@ class Ledger:
                 feeder = connection.feeder
                 if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
                     stream.lose(feeder)
+        infer(self.connections.values())
         return self.streams
 
     # -- what comes --------------------------------------------------------------------------------------
@@ -195,6 +201,8 @@ class Ledger:
 
     def _request(self, connection: Connection, sight: Sight) -> Stream | None:
         opcode, direction = sight.opcode, sight.direction
+        if connection.server is None and not sight.weak:
+            connection.server = server_by(opcode, direction, response=False)
         message = find(opcode)
         if connection.feeder is None:
             if opcode in _BY_FEEDER:
@@ -229,6 +237,8 @@ class Ledger:
 
     def _answer(self, connection: Connection, sight: Sight) -> Stream | None:
         opcode, direction = sight.opcode, sight.direction
+        if connection.server is None and not sight.weak:
+            connection.server = server_by(opcode, direction, response=True)
         waiting = connection.waiting.pop((1 - direction, opcode, sight.opaque), None)
         learn = ANSWERS.get(opcode)
         if learn is not None:

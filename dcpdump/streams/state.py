@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from dcpdump.spec.names import COLLECTIONS
 from dcpdump.streams.facts import Collection, Complaint, Control, Entry, Noops, Snapshot, State, Waiting
+from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.window import FIRST, LAST, Window
 
 SUCCESS, ROLLBACK = 0x00, 0x23
@@ -173,12 +174,14 @@ class Stream:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One TCP connection. ``src`` opened it, as far as that was seen; direction 0 is what it sends."""
+    """One TCP connection. Direction 0 is what ``src`` sends, who opened it where the SYN was captured."""
 
     number: int
     src: str = ""
     dst: str = ""
-    server: int | None = None  #: the direction in which the server sends
+    syn: bool = False  #: the opening was captured
+    server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
+    inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel
     agent: str | None = None  #: of HELLO
     asked_features: frozenset[int] | None = None
@@ -227,19 +230,40 @@ class Connection:
         """What the server is on it: ``producer`` or ``consumer``."""
         if self.open_flags is not None:
             return "producer" if self.open_flags & PRODUCER else "consumer"
-        if self.server is None or self.feeder is None:
+        server = self.roles.server
+        if server is None or self.feeder is None:
             return None
-        return "producer" if self.server == self.feeder else "consumer"
+        return "producer" if server == self.feeder else "consumer"
+
+    @property
+    def roles(self) -> Roles:
+        """Return which end is the server, and how that is known."""
+        found = seen(self)
+        if found.server is not None:
+            return found
+        return inferred(self) if self.inferred is None else self.inferred
+
+    @property
+    def server_address(self) -> str | None:
+        """Return address and port of the server; None where it is not known which end that is."""
+        server = self.roles.server
+        return None if server is None else (self.dst if server else self.src) or None
+
+    @property
+    def client_address(self) -> str | None:
+        """Return address and port of the client; None where it is not known which end that is."""
+        server = self.roles.server
+        return None if server is None else (self.src if server else self.dst) or None
 
     @property
     def server_host(self) -> str:
         """The address of the server; of the end that was connected to, where nothing tells."""
-        return (self.src if self.server == 0 else self.dst).rpartition(":")[0]
+        return (self.server_address or self.dst).rpartition(":")[0]
 
     @property
     def client_host(self) -> str:
         """The address of the other end."""
-        return (self.dst if self.server == 0 else self.src).rpartition(":")[0]
+        return (self.client_address or self.src).rpartition(":")[0]
 
     @property
     def has_collections(self) -> bool | None:
