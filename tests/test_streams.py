@@ -258,3 +258,20 @@ def test_durable_writes_are_open_until_they_are_resolved() -> None:
 def test_what_a_consumer_refuses_is_kept() -> None:
     stream: Stream = only(ledger(OPEN + STREAM + TWO + "TX mutation-response{erange}\n"))
     assert [(each.opcode, each.status) for each in stream.complaints] == [(0x57, 0x22)]
+
+
+@pytest.mark.parametrize(
+    ("end", "verdict"),
+    {
+        "RST RX": "connection reset by its server at 12:00:00.013, no STREAM_END; abandoned: not asked for again in 60 s",
+        "RST TX": "connection reset by its client at 12:00:00.013, no STREAM_END; abandoned: not asked for again in 60 s",
+        "FIN RX\nFIN TX": "connection closed by its server at 12:00:00.013, no STREAM_END; "
+        "abandoned: not asked for again in 60 s",
+        "FIN TX\nFIN RX": "connection closed by its client at 12:00:00.013, no STREAM_END",
+        "RST RX\nFIN TX": "connection reset by its server at 12:00:00.013, no STREAM_END; "
+        "abandoned: not asked for again in 60 s",
+    }.items(),
+)
+def test_a_connection_was_ended_by_the_sender_of_the_first_fin_or_reset(end: str, verdict: str) -> None:
+    other = "CONNECT 10.0.0.8:40000 10.0.0.2:11210\nWAIT 60\n" + OPEN
+    assert verdicts(f"{OPEN}{STREAM}{end}\n{other}") == [f"ended ({verdict})"]

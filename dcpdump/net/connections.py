@@ -111,7 +111,7 @@ class Connections:
         if stream.deadline is not None and not half.scheduled:
             self._schedule(half)
         if flags & RST:
-            self._tell(other, other.stream.reset(seen), out)
+            self._tell(other, other.stream.reset(seen, by_peer=True), out)
         self._unweighed += len(payload) + _OVERHEAD
         if self._unweighed > self._weigh_after:
             self._weigh(seen, out)

@@ -212,6 +212,7 @@ def _stream_essence(slots: Slots) -> tuple[Any, ...]:
         slots["joined_late"],
         slots["_now"],
         slots["_reset_at"],
+        slots["_reset_by_peer"],
         slots["_ended"],
         slots["_stray"] and tuple(slots["_stray"]),
         slots["deadline"],

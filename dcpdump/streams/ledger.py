@@ -159,9 +159,12 @@ class Ledger:
             self._lost(connection, direction, length or -1, ts_ns)
 
     def end(self, number: int, direction: int, reason: str, ts_ns: int | None) -> None:
-        """It hears that a direction of a TCP connection ended."""
+        """Note who ended a TCP connection: the sender of what came first, of either direction."""
         connection = self.connections.get(number)
-        if connection is not None and connection.ended_by is None:
+        if connection is None:
+            return
+        before = connection.ended_ns
+        if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
                 self.last_ns = ts_ns
