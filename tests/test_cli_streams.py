@@ -36,6 +36,7 @@ def test_a_stream_is_one_object_with_the_promised_keys() -> None:
         "vbucket": 12,
         "stream_id": 3,
         "name": "kafka:7f",
+        "roles": "seen",
         "opaque": 12,
         "verdict": "ended (closed by its consumer at 12:02:11.010; rolled back to 90 before)",
         "state": "ended",

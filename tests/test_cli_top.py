@@ -48,6 +48,7 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "src": "10.0.0.9:50312",
                     "dst": "10.0.0.1:11210",
                     "name": "kafka-7f",
+                    "roles": "seen",
                     "streams": 1,
                     "frames_per_second": 5.6,
                     "bytes_per_second": 239,

@@ -84,7 +84,7 @@ def total(judged: Sequence[Judged], streams: int, connections: Sequence[Connecti
 
 
 def as_object(stream: Stream, verdict: Verdict) -> Json:
-    """It gives a stream as one object. What was not witnessed is left out."""
+    """Return a stream as one object. What was not captured is left out."""
     request, connection = stream.request, stream.connection
     out: Json = {
         "connection": connection.number,
@@ -94,7 +94,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     }
     if stream.stream_id:
         out["stream_id"] = stream.stream_id
-    out["name"] = connection.name
+    out |= {"name": connection.name, "roles": connection.roles.word}
     out["opaque"] = stream.opaque
     out |= {"verdict": verdict.text, "state": verdict.kind.value, "why": verdict.why, "trouble": verdict.trouble}
     out["requests"] = [_request(each) for each in stream.requests]
@@ -123,8 +123,8 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
 
 
 def client(connection: Connection) -> str:
-    """It names who takes the stream: the name of DCP_OPEN, else the address."""
-    return connection.name or (connection.dst if connection.server == 0 else connection.src)
+    """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
+    return connection.name or connection.client_address or f"{connection.src} ? {connection.dst}"
 
 
 def _request(request: Request) -> Json:

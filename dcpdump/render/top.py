@@ -162,6 +162,7 @@ def _connection_object(peer: Peer) -> Json:
         "src": peer.src,
         "dst": peer.dst,
         "name": peer.name,
+        "roles": each.roles.word,
         "streams": sum(stream.alive for stream in each.streams),
         "frames_per_second": round(pace.frames, 1),
         "bytes_per_second": round(pace.bytes),

@@ -229,6 +229,7 @@ class Ledger:
                 connection.streams.append(stream)
                 self.streams.append(stream)
             return stream
+        connection.replicates |= opcode == _SEQNO_ACK
         known = connection.current.get(sight.word << 16 | sight.stream_id)
         if known is not None and opcode == _CLOSE_STREAM:
             closing(known, sight)

@@ -2,7 +2,8 @@
 
 In order of strength: what only a client or only a server sends; who opened the connection; an address that serves
 another connection; the ports that Couchbase listens on; a port that several connections share; the ports of a
-development cluster; and last, who sends the changes. The first two are seen, the others inferred.
+development cluster; and last, who sends the changes and who has a port of those that systems give to clients, if
+they agree. The first two are seen, the others inferred.
 """
 
 from collections.abc import Collection
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 PORTS = frozenset({11210, 11207, 11209})
 #: Where the nodes of a development cluster listen, one after the other: 12000, 12002 …
 _DEVELOPMENT = frozenset(range(12000, 12064, 2))
+#: From here on are the ports that systems give to those who connect.
+_EPHEMERAL = 32_768
 #: What nodes send to one another, and a client does not ask for: SET_VBUCKET_STATE, PREPARE, COMMIT, ABORT.
 _BETWEEN_NODES = (0x5B, 0x60, 0x62, 0x63)
 #: Sent by either end: a server that replicates asked other servers for their error map.
@@ -42,6 +45,7 @@ class Basis(Enum):
     SHARED = "a port that several connections share"
     DEVELOPMENT = "a port of a development cluster"
     PRODUCER = "who sends the changes"
+    EPHEMERAL = "only the other end has a port of those that systems give to clients"
 
     @property
     def evidence(self) -> Evidence:
@@ -144,14 +148,17 @@ def _weakly(connection: "Connection", ports: tuple[int, int]) -> Roles:
     server = _one(ports, _DEVELOPMENT)
     if server is not None:
         return Roles(server, Basis.DEVELOPMENT)
-    if connection.feeder is None or _replicates(connection):
-        return UNKNOWN
-    return Roles(connection.feeder, Basis.PRODUCER)
+    producer = None if _replicates(connection) else connection.feeder
+    given = [bool(each >= _EPHEMERAL) for each in ports]
+    lasting = None if given[0] is given[1] else int(given[0])
+    if lasting is not None and producer in (None, lasting):
+        return Roles(lasting, Basis.EPHEMERAL if producer is None else Basis.PRODUCER)
+    return Roles(producer, Basis.PRODUCER) if lasting is None and producer is not None else UNKNOWN
 
 
 def _replicates(connection: "Connection") -> bool:
     """Return whether nodes talk to each other: then either may be the server."""
-    return any(stream.acked_seqno is not None or stream.count(*_BETWEEN_NODES) for stream in connection.streams)
+    return connection.replicates or any(stream.count(*_BETWEEN_NODES) for stream in connection.streams)
 
 
 def _one(ends: tuple[object, object], among: Collection[object]) -> int | None:

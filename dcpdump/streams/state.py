@@ -183,6 +183,7 @@ class Connection:
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel
+    replicates: bool = False  #: the consumer acknowledged seqnos, as nodes do
     agent: str | None = None  #: of HELLO
     asked_features: frozenset[int] | None = None
     features: frozenset[int] | None = None  #: granted
