@@ -40,6 +40,7 @@ def test_a_stream_is_one_object_with_the_promised_keys() -> None:
         "opaque": 12,
         "verdict": "ended (closed by its consumer at 12:02:11.010; rolled back to 90 before)",
         "state": "ended",
+        "cause": "closed-by-consumer",
         "why": "closed by its consumer at 12:02:11.010; rolled back to 90 before",
         "trouble": False,
         "opened_at": "2025-11-20T12:02:11.009250Z",

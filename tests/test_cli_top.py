@@ -68,6 +68,7 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "lag": 0,
                     "lost_bytes": 0,
                     "state": "blocked by flow control",
+                    "cause": "window-full",
                     "why": "1920 of 1900 bytes not acknowledged since 12:02:16.996",
                     "trouble": True,
                 }

@@ -2,9 +2,10 @@
 
 import pytest
 
+from dcpdump.streams.causes import Kind
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.state import Request, Stream
-from dcpdump.streams.verdict import Judge, Kind
+from dcpdump.streams.verdict import Judge
 from tests.conversation import opening, packets, said
 from tests.ledgers import ledger, ledger_of, only, verdicts
 
@@ -140,7 +141,7 @@ def test_the_servers_high_seqno_tells_quiet_from_stuck() -> None:
 def test_a_late_capture_knows_that_it_does_not_know() -> None:
     late = "RX mutation{vb=5, seqno:7, opaque=9}\nTX noop{}\n"
     assert verdicts(late) == ["open and flowing (since before the capture)"]
-    assert verdicts(late + MINUTE) == ["unknown (nothing for 60 s; its snapshot marker was not witnessed)"]
+    assert verdicts(late + MINUTE) == ["unknown (nothing for 60 s; the capture starts after its snapshot marker)"]
 
 
 def test_lost_bytes_leave_no_verdict_but_unknown_or_a_true_one() -> None:

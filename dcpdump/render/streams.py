@@ -7,9 +7,9 @@ from dcpdump.record import Json, iso_time
 from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
+from dcpdump.streams.causes import Verdict
 from dcpdump.streams.spoken import clock, seqno
 from dcpdump.streams.state import Connection, Request, Stream
-from dcpdump.streams.verdict import Verdict
 
 Judged = tuple[Stream, Verdict]
 
@@ -96,7 +96,13 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         out["stream_id"] = stream.stream_id
     out |= {"name": connection.name, "roles": connection.roles.word}
     out["opaque"] = stream.opaque
-    out |= {"verdict": verdict.text, "state": verdict.kind.value, "why": verdict.why, "trouble": verdict.trouble}
+    out |= {
+        "verdict": verdict.text,
+        "state": verdict.kind.value,
+        "cause": verdict.cause.value,
+        "why": verdict.why,
+        "trouble": verdict.trouble,
+    }
     out["requests"] = [_request(each) for each in stream.requests]
     out["opened_at"] = _time(stream.granted_ns)
     if request is not None:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from dcpdump.record import Json, iso_time
 from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
+from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pace import Pace
 from dcpdump.streams.spoken import clock
 from dcpdump.streams.state import Connection, Stream
-from dcpdump.streams.verdict import Verdict
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
@@ -188,6 +188,7 @@ def _stream_object(row: Row) -> Json:
         "lag": row.lag,
         "lost_bytes": stream.lost_bytes,
         "state": row.verdict.kind.value,
+        "cause": row.verdict.cause.value,
         "why": row.verdict.why,
         "trouble": row.verdict.trouble,
     }

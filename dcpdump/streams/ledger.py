@@ -5,6 +5,7 @@ from typing import NamedTuple
 from dcpdump.columnar.part import Ends
 from dcpdump.spec import find
 from dcpdump.streams.burst import Burst
+from dcpdump.streams.consumer import identify
 from dcpdump.streams.facts import Complaint, Entry, Waiting
 from dcpdump.streams.messages import LEARN
 from dcpdump.streams.requests import answered, asked, closed, closing
@@ -191,6 +192,7 @@ class Ledger:
                 feeder = connection.feeder
                 if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
                     stream.lose(feeder)
+            connection.identity = identify(connection)
         infer(self.connections.values())
         return self.streams
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from dcpdump.spec.names import COLLECTIONS
+from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.facts import Collection, Complaint, Control, Entry, Noops, Snapshot, State, Waiting
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.window import FIRST, LAST, Window
@@ -51,6 +52,11 @@ class Request:
     def filtered(self) -> bool:
         """Whether only some collections were asked for."""
         return self.collections is not None or self.scope is not None
+
+    @property
+    def purpose(self) -> tuple[tuple[str, ...] | None, str | None]:
+        """Return which documents it asks for."""
+        return self.collections, self.scope
 
 
 @dataclass(slots=True, eq=False)
@@ -131,6 +137,11 @@ class Stream:
         return not self.ended and (self.granted or not self.requests)
 
     @property
+    def reopened(self) -> bool:
+        """Return whether it was granted, or came without a request that was captured."""
+        return self.granted or not self.requests
+
+    @property
     def counts_any(self) -> bool:
         """Whether any message of it came."""
         return any(self.counts)
@@ -183,6 +194,7 @@ class Connection:
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel
+    identity: Identity = NAMELESS  #: what it says of its consumer, once the ledger is closed
     replicates: bool = False  #: the consumer acknowledged seqnos, as nodes do
     agent: str | None = None  #: of HELLO
     asked_features: frozenset[int] | None = None
@@ -255,6 +267,13 @@ class Connection:
         """Return address and port of the client; None where it is not known which end that is."""
         server = self.roles.server
         return None if server is None else (self.src if server else self.dst) or None
+
+    @property
+    def consumer_address(self) -> str | None:
+        """Return address and port of the end that changes are sent to; else of the client."""
+        if self.feeder is None:
+            return self.client_address
+        return (self.src if self.feeder else self.dst) or None
 
     @property
     def server_host(self) -> str:

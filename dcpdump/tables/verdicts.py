@@ -63,6 +63,7 @@ def streams() -> pa.Schema:
         ("opaque", pa.uint32()),
         ("verdict", pa.string()),
         ("state", pa.string()),
+        ("cause", pa.string()),
         ("why", pa.string()),
         ("trouble", pa.bool_()),
         ("requests", pa.list_(_REQUEST)),
