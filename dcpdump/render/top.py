@@ -85,7 +85,7 @@ def lines(look: Look, most: int | None = None) -> list[Line]:
 
 
 def as_object(look: Look) -> Json:
-    """It gives all of it as one object. What was not witnessed is left out."""
+    """Return all of it as one object. What was not captured is left out."""
     out: Json = {"time": None if look.now_ns is None else iso_time(look.now_ns), "frames": look.frames, **look.books}
     out["connections"] = [_connection_object(peer) for peer in look.connections]
     out["streams"] = [_stream_object(row) for row in look.streams]
