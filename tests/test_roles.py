@@ -1,10 +1,14 @@
 """Roles: which end is the server, and how that is known, whenever the capture began."""
 
+import json
+
 import pytest
 
 from dcpdump.net.packet import Packet
 from dcpdump.streams.roles import Basis, Evidence, Roles
 from dcpdump.streams.state import Connection
+from tests.captures import Record, pcap
+from tests.console import run
 from tests.conversation import opening, packets, said
 from tests.ledgers import ledger_of
 
@@ -141,3 +145,48 @@ def test_the_port_that_several_connections_share_is_the_servers() -> None:
     late = [packet for packet in whole if len(packet.data) > 60]
     assert [each.roles for each in roles(late)] == [Roles(1, Basis.SHARED)] * 2
     assert Roles(1, Basis.SHARED).evidence is Evidence.INFERRED
+
+
+MUTATION = "TX mutation{vb=5, seqno:1}\n"
+INFERRED = f"10.0.0.9:40000 10.0.0.1:11210\n{MUTATION.replace('TX', 'RX')}"
+UNKNOWN = f"10.0.0.9:40000 10.0.0.1:41209\n{COMMIT}"
+
+
+def printed(command: str, text: str) -> str:
+    """Return what a command prints of a conversation whose handshake was not captured."""
+    data = pcap([Record(packet.ts_ns or 0, packet.data) for packet in connected(text)[3:]])
+    return run(f"dcpdump {command} - -q", data).out
+
+
+def test_conns_writes_inferred_beside_what_is_and_a_question_mark_where_nothing_tells() -> None:
+    assert "10.0.0.9:40000 → 10.0.0.1:11210 (inferred)" in printed("conns", INFERRED)
+    assert "10.0.0.9:40000 ? 10.0.0.1:41209" in printed("conns", UNKNOWN)
+
+
+@pytest.mark.parametrize("command", ["conns", "streams", "flow", "top --once"])
+def test_scripts_are_given_the_evidence(command: str) -> None:
+    found = []
+    for text in (INFERRED, UNKNOWN):
+        (row,) = (json.loads(line) for line in printed(f"{command} -f ndjson", text).splitlines())
+        found.append((row["connections"][0] if "connections" in row else row).get("roles"))
+    assert found == ["inferred", None]
+
+
+def test_an_end_that_is_not_known_is_not_named() -> None:
+    row = json.loads(printed("conns -f ndjson", UNKNOWN))
+    assert ("client" in row, "server" in row, row["src"], row["dst"]) == (
+        False,
+        False,
+        "10.0.0.9:40000",
+        "10.0.0.1:41209",
+    )
+
+
+def test_a_line_is_of_the_side_that_its_message_tells_however_late_it_is() -> None:
+    close = "10.0.0.9:40000 10.0.0.1:11210\nRX mutation{vb=5, seqno:1}\nTX close-stream{vb=5}\n"
+    lines = printed("read -f line", close + "RX close-stream-response{success}\n").splitlines()
+    assert [line.split()[3:5] for line in lines] == [
+        ["RX", "mutation{vb=5,"],
+        ["TX", "close-stream{vb=5}"],
+        ["RX", "close-stream-response{success,"],
+    ]

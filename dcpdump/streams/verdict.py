@@ -1,6 +1,7 @@
 """Verdicts: what became of a stream, as far as the capture tells. What it does not tell is unknown."""
 
 from collections import Counter
+from functools import cached_property
 
 from dcpdump.streams.causes import Cause, Kind, Reason, Unknown, Verdict
 from dcpdump.streams.consumer import Consumers
@@ -36,7 +37,11 @@ class Judge:
         self.ledger = ledger
         self._idle_ns = idle_ns
         self._now = ledger.last_ns
-        self._consumers = Consumers(ledger.streams)
+
+    @cached_property
+    def _consumers(self) -> Consumers:
+        """Return who asked for what: of no interest where nothing ended."""
+        return Consumers(self.ledger.streams)
 
     def verdict(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream, with what happened to its requests before it was granted."""
