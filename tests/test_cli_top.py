@@ -50,6 +50,7 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "src": "10.0.0.9:50312",
                     "dst": "10.0.0.1:11210",
                     "name": "kafka-7f",
+                    "roles": "seen",
                     "streams": 1,
                     "frames_per_second": 5.6,
                     "bytes_per_second": 239,
@@ -69,6 +70,7 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "lag": 0,
                     "lost_bytes": 0,
                     "state": "blocked by flow control",
+                    "cause": "window-full",
                     "why": "1920 of 1900 bytes not acknowledged since 12:02:16.997",
                     "trouble": True,
                 }

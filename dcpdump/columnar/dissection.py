@@ -226,7 +226,8 @@ class Dissection(Dissector):
         for connection, direction, event in deliveries:
             if isinstance(event, Gap):
                 flow = connection.toward(direction)
-                self.gaps.append(Lost(Ends(connection.number, direction, str(flow.src), str(flow.dst)), event))
+                ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
+                self.gaps.append(Lost(ends, event))
         return super()._take(deliveries)
 
     def _splitter(self, conversation: _Conversation, direction: int, *, late: bool) -> FrameSplitter:
@@ -308,4 +309,4 @@ def _place(delivery: Delivery) -> Place | None:
 
 def _ends(conversation: _Conversation, direction: int) -> Ends:
     src, dst = conversation.ends[direction]
-    return Ends(conversation.connection.number, direction, src, dst)
+    return Ends(conversation.connection.number, direction, src, dst, conversation.connection.syn)

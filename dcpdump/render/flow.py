@@ -65,6 +65,7 @@ def objects(connections: Sequence[Connection], now_ns: int | None) -> Iterator[J
             "connection": each.number,
             "name": each.name,
             "client": client(each),
+            "roles": each.roles.word,
             "buffer": window.size,
             "buffer_asked": window.asked,
             "complete": window.complete,

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from dcpdump.record import Json, iso_time
 from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
+from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pace import Pace
 from dcpdump.streams.spoken import clock
 from dcpdump.streams.state import Connection, Stream
-from dcpdump.streams.verdict import Verdict
 from dcpdump.streams.window import Window
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
@@ -86,7 +86,7 @@ def lines(look: Look, most: int | None = None) -> list[Line]:
 
 
 def as_object(look: Look) -> Json:
-    """It gives all of it as one object. What was not witnessed is left out."""
+    """Return all of it as one object. What was not captured is left out."""
     out: Json = {"time": None if look.now_ns is None else iso_time(look.now_ns), "frames": look.frames, **look.books}
     out["connections"] = [_connection_object(peer) for peer in look.connections]
     out["streams"] = [_stream_object(row) for row in look.streams]
@@ -168,6 +168,7 @@ def _connection_object(peer: Peer) -> Json:
         "src": peer.src,
         "dst": peer.dst,
         "name": peer.name,
+        "roles": each.roles.word,
         "streams": sum(stream.alive for stream in each.streams),
         "frames_per_second": round(pace.frames, 1),
         "bytes_per_second": round(pace.bytes),
@@ -194,6 +195,7 @@ def _stream_object(row: Row) -> Json:
         "lag": row.lag,
         "lost_bytes": stream.lost_bytes,
         "state": row.verdict.kind.value,
+        "cause": row.verdict.cause.value,
         "why": row.verdict.why,
         "trouble": row.verdict.trouble,
     }

@@ -45,7 +45,7 @@ class Feed:
         self._dissection.gaps.clear()
         for part in parts:
             for ends in part.places:
-                self._ledger.meet(ends.connection, ends.direction, ends.src, ends.dst)
+                self._ledger.meet(ends)
             if len(part):
                 in_order &= bool(part.ts_ns[0] >= self._latest and (np.diff(part.ts_ns) >= 0).all())
                 self._latest = max(self._latest, int(part.ts_ns.max()))

@@ -5,8 +5,10 @@ Whoever has to look at a frame before it is learnt goes by the steps of ``feed``
 
 from typing import NamedTuple
 
+from dcpdump.columnar.part import Ends
 from dcpdump.spec import find
 from dcpdump.streams.burst import Burst
+from dcpdump.streams.consumer import identify
 from dcpdump.streams.facts import Complaint, Entry, Waiting
 from dcpdump.streams.joins import joins
 from dcpdump.streams.messages import KEYED, LEARN, learn_keys, snapshot_of
@@ -29,6 +31,7 @@ from dcpdump.streams.opcodes import (
     WANTED,
 )
 from dcpdump.streams.requests import answered, asked, closed, closing, request_of
+from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, failover_log, kept
 from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS, Connection, Stream
@@ -83,11 +86,12 @@ class Ledger:
         self.last_ns: int | None = None
         self._closely = closely
 
-    def meet(self, number: int, direction: int, src: str, dst: str) -> None:
-        """Take it who the ends of a connection are."""
-        connection = self._connection(number)
+    def meet(self, ends: Ends) -> None:
+        """Note who the ends of a connection are."""
+        connection = self._connection(ends.connection)
         if not connection.src:
-            connection.src, connection.dst = (src, dst) if direction == 0 else (dst, src)
+            src, dst = (ends.src, ends.dst) if ends.direction == 0 else (ends.dst, ends.src)
+            connection.src, connection.dst, connection.syn = src, dst, ends.syn
 
     def feed(self, sight: Sight) -> Stream | None:
         """Take the next frame, and return the stream that it is of, if it is of one."""
@@ -306,9 +310,12 @@ class Ledger:
             self._lost(connection, direction, length or UNKNOWN_LOSS, ts_ns, 0)
 
     def end(self, number: int, direction: int, reason: str, ts_ns: int | None) -> None:
-        """Take it that a direction of a TCP connection ended."""
+        """Note who ended a TCP connection: the sender of what came first, of either direction."""
         connection = self.connections.get(number)
-        if connection is not None and connection.ended_by is None:
+        if connection is None:
+            return
+        before = connection.ended_ns
+        if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
                 self.last_ns = ts_ns
@@ -335,6 +342,8 @@ class Ledger:
                 feeder = connection.feeder
                 if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
                     stream.lose(feeder)
+            connection.identity = identify(connection)
+        infer(self.connections.values())
         return self.streams
 
     # -- what comes --------------------------------------------------------------------------------------
@@ -361,7 +370,9 @@ class Ledger:
 
     def learn(self, connection: Connection, sight: Sight) -> Stream | None:
         """Learn a frame that is no message of a stream, and return the stream that it is about."""
-        if sight.server:
+        if sight.server:  # pushes and their answers: only a server sends the first, only a client the others
+            if connection.server is None and not sight.weak:
+                connection.server = 1 - sight.direction if sight.response else sight.direction
             return None
         return self._answer(connection, sight) if sight.response else self._request(connection, sight)
 
@@ -377,6 +388,8 @@ class Ledger:
         opcode, direction = sight.opcode, sight.direction
         if COUNTED[opcode]:
             return None  # it travels against the roles of the ends
+        if connection.server is None and not sight.weak:
+            connection.server = server_by(opcode, direction, response=False)
         if connection.feeder is None:
             if opcode in _BY_FEEDER:
                 connection.feeder = direction
@@ -402,6 +415,7 @@ class Ledger:
             if early is not None:
                 self._learn_answer(connection, early, waiting)
         if known is None:
+            connection.replicates |= opcode == SEQNO_ACK
             known = connection.current.get(sight.word << 16 | sight.stream_id)
             if known is not None and opcode == CLOSE_STREAM:
                 closing(known, sight)
@@ -412,6 +426,8 @@ class Ledger:
         return known
 
     def _answer(self, connection: Connection, sight: Sight) -> Stream | None:
+        if connection.server is None and not sight.weak:
+            connection.server = server_by(sight.opcode, sight.direction, response=True)
         waiting = None
         if find(sight.opcode).replies:
             waiting = connection.exchanges.answer(sight, sum(connection.frames), late=connection.late)

@@ -120,7 +120,7 @@ def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> No
     if sight.word == SUCCESS:
         connection.opened, connection.accepted_frame = True, sight.number
         if connection.name:
-            connection.names[connection.server_end, connection.name] = connection
+            connection.names[connection.server_address or connection.dst, connection.name] = connection
 
 
 def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:

@@ -8,9 +8,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Collection, Complaint, Control, Entry, Noops, Prepare, Snapshot, State, Waiting
 from dcpdump.streams.opcodes import CONTROL
+from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
 from dcpdump.streams.window import FIRST, LAST, Window
 
@@ -87,6 +89,11 @@ class Request:
     def end(self) -> int:
         """The end seqno; 0 where it was lost."""
         return self.end_seqno or 0
+
+    @property
+    def purpose(self) -> tuple[tuple[str, ...] | None, str | None]:
+        """Return which documents it asks for."""
+        return self.collections, self.scope
 
 
 @dataclass(slots=True, eq=False)
@@ -228,6 +235,11 @@ class Stream:
     def live(self) -> bool:
         """Whether messages of it are to be expected: also after CLOSE_STREAM, up to STREAM_END."""
         return self.end_frame is None and self.is_sending
+
+    @property
+    def reopened(self) -> bool:
+        """Return whether it was granted, or came without a request that was captured."""
+        return self.granted or not self.requests
 
     @property
     def is_sending(self) -> bool:
@@ -395,7 +407,7 @@ class Stream:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One TCP connection. ``src`` opened it, as far as that was captured; direction 0 is what it sends."""
+    """One TCP connection. Direction 0 is what ``src`` sends, who opened it where the SYN was captured."""
 
     number: int
     src: str = ""
@@ -403,8 +415,12 @@ class Connection:
     closely: bool = False  #: what only rules ask for is kept too
     names: "dict[tuple[str, str], Connection]" = field(default_factory=dict)
     #: of all connections, by server and name: the one that was opened last
-    server: int | None = None  #: the direction in which the server sends
+    syn: bool = False  #: the opening was captured
+    server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
+    inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel
+    identity: Identity = NAMELESS  #: what it says of its consumer, once the ledger is closed
+    replicates: bool = False  #: the consumer acknowledged seqnos, as nodes do
     began: int | None = None  #: the direction of its very first frame, if that is what a client says first
     agent: str | None = None  #: of HELLO
     asked_features: frozenset[int] | None = None
@@ -493,9 +509,37 @@ class Connection:
         """What the server is on it: ``producer`` or ``consumer``."""
         if self.open_flags is not None:
             return "producer" if self.open_flags & PRODUCER else "consumer"
-        if self.server is None or self.feeder is None:
+        server = self.roles.server
+        if server is None or self.feeder is None:
             return None
-        return "producer" if self.server == self.feeder else "consumer"
+        return "producer" if server == self.feeder else "consumer"
+
+    @property
+    def roles(self) -> Roles:
+        """Return which end is the server, and how that is known."""
+        found = seen(self)
+        if found.server is not None:
+            return found
+        return inferred(self) if self.inferred is None else self.inferred
+
+    @property
+    def server_address(self) -> str | None:
+        """Return address and port of the server; None where it is not known which end that is."""
+        server = self.roles.server
+        return None if server is None else (self.dst if server else self.src) or None
+
+    @property
+    def client_address(self) -> str | None:
+        """Return address and port of the client; None where it is not known which end that is."""
+        server = self.roles.server
+        return None if server is None else (self.src if server else self.dst) or None
+
+    @property
+    def consumer_address(self) -> str | None:
+        """Return address and port of the end that changes are sent to; else of the client."""
+        if self.feeder is None:
+            return self.client_address
+        return (self.src if self.feeder else self.dst) or None
 
     @property
     def produces(self) -> bool | None:
@@ -505,17 +549,12 @@ class Connection:
     @property
     def server_host(self) -> str:
         """The address of the server; of the end that was connected to, where nothing tells."""
-        return (self.src if self.server == 0 else self.dst).rpartition(":")[0]
+        return (self.server_address or self.dst).rpartition(":")[0]
 
     @property
     def client_host(self) -> str:
         """The address of the other end."""
-        return (self.dst if self.server == 0 else self.src).rpartition(":")[0]
-
-    @property
-    def server_end(self) -> str:
-        """The address and port of the server; of the end that was connected to, where nothing tells."""
-        return self.src if self.server == 0 else self.dst
+        return (self.client_address or self.src).rpartition(":")[0]
 
     @property
     def is_open(self) -> bool:

@@ -1,7 +1,7 @@
 """Verdicts as tables: ``streams``, a row for each DCP stream, and ``findings``, a row for each broken rule.
 
-The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are
-left out: where many machines read one capture nobody counts its frames.
+The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are left
+out, since where many machines read one capture none counts its frames, and so is the evidence of roles.
 """
 
 import json
@@ -64,6 +64,7 @@ def streams() -> pa.Schema:
         ("opaque", pa.uint32()),
         ("verdict", pa.string()),
         ("state", pa.string()),
+        ("cause", pa.string()),
         ("why", pa.string()),
         ("trouble", pa.bool_()),
         ("requests", pa.list_(_REQUEST)),
