@@ -5,14 +5,14 @@ has one bucket, and is on one side of a replication: the two legs of ns_server's
 a stream of the vbucket open all along is another consumer of the same host.
 """
 
-import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from dcpdump.streams.state import Connection, Stream
+    from dcpdump.wire.json_text import parse_json
+from dcpdump.streams.state import Connection, Stream
 
 #: So many streams before or after a moment are looked through for one of the same consumer.
 _FURTHER = 100
@@ -192,7 +192,7 @@ def _differ(one: str | None, other: str | None) -> bool:
 def _product(agent: str | None) -> str | None:
     """Return the agent of a HELLO, without what tells its connections apart."""
     try:
-        parsed = json.loads(agent or "")
+        parsed = parse_json((agent or "").encode())
     except ValueError:
         return agent
     name = parsed.get("a") if isinstance(parsed, dict) else None
