@@ -10,9 +10,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.wire.json_text import parse_json
+
 if TYPE_CHECKING:
-    from dcpdump.wire.json_text import parse_json
-from dcpdump.streams.state import Connection, Stream
+    from dcpdump.streams.state import Connection, Stream
 
 #: So many streams before or after a moment are looked through for one of the same consumer.
 _FURTHER = 100
