@@ -97,7 +97,7 @@ _SPOKEN = {
 
 
 def balance_line(dissector: Dissector, shown: int) -> str:
-    """It accounts for everything that was read, in one line: payload is the sum of what follows it."""
+    """Account for everything that was read, in one line: payload is the sum of what follows it."""
     tally, net = dissector.tally, dissector.balance
     used = [
         f"{count:,} {_SPOKEN.get(name, name)}"
@@ -133,7 +133,7 @@ def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
 
 
 def nothing_found(dissector: Dissector) -> tuple[str, str]:
-    """It says what was found in place of frames, and what to try."""
+    """Say what was found instead of frames, and what to try."""
     net, foreign = dissector.balance, dissector.tally.foreign
     found = [counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
     names = [
