@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 from dcpdump.spec import find
 from dcpdump.streams.burst import Burst
-from dcpdump.streams.facts import Complaint, Entry, Waiting
+from dcpdump.streams.facts import Complaint
+from dcpdump.streams.logs import Logs
 from dcpdump.streams.messages import LEARN
 from dcpdump.streams.requests import answered, asked, closed, closing
 from dcpdump.streams.setup import ANSWERS, REQUESTS, await_answer, keep_alive
-from dcpdump.streams.sight import Sight, failover_log
+from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection, Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
@@ -29,13 +30,6 @@ _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {_N
 _BY_TAKER = frozenset({_STREAM_REQ, 0x54, _BUFFER_ACK, 0x5E, _SEQNO_ACK})
 
 
-class Log(NamedTuple):
-    """A failover log of a vbucket, newest entry first, and the frame that told it."""
-
-    frame: int
-    entries: tuple[Entry, ...]
-
-
 class Watched(NamedTuple):
     """Until when a connection was watched, as far as that is known, and whether it was gone then."""
 
@@ -49,10 +43,7 @@ class Ledger:
     def __init__(self) -> None:
         self.connections: dict[int, Connection] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
-        #: by server, bucket and vbucket: the high seqno that the server told, and when
-        self.high: dict[tuple[str, str | None, int], tuple[int, int | None]] = {}
-        #: by server, bucket and vbucket: failover logs, each time that they changed
-        self.logs: dict[tuple[str, str | None, int], list[Log]] = {}
+        self.logs = Logs()
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -110,6 +101,8 @@ class Ledger:
         learn = LEARN[opcode]
         if learn is not None:
             learn(stream, sight)
+            if opcode == _MARKER:
+                self.logs.learn_purge(stream, sight)
         connection.window.sends(opcode, length, sight.stream_id, ts_ns)
         return stream
 
@@ -183,6 +176,7 @@ class Ledger:
                 feeder = connection.feeder
                 if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
                     stream.lose(feeder)
+        self.logs.close(self.connections.values())
         return self.streams
 
     # -- what comes --------------------------------------------------------------------------------------
@@ -237,17 +231,17 @@ class Ledger:
             connection.window.answers += sight.length
             stream = answered(connection, sight)
             if stream is not None:
-                self._log(connection, stream.vbucket, sight)
+                self.logs.learn_log(connection, stream.vbucket, sight)
             return stream
         if opcode in _FAILOVER_LOGS and waiting is not None:
-            self._log(connection, waiting.vbucket, sight)
+            self.logs.learn_log(connection, waiting.vbucket, sight)
         if opcode == _CLOSE_STREAM and waiting is not None:
             stream = connection.current.get(waiting.vbucket << 16 | waiting.stream_id)
             if stream is not None:
                 closed(stream, sight)
             return stream
         if opcode in (_ALL_SEQNOS, _OBSERVE):
-            self._high_seqnos(connection, sight, waiting)
+            self.logs.learn_highs(connection, sight, waiting)
             return None
         if not COUNTED[opcode]:
             return None
@@ -290,36 +284,3 @@ class Ledger:
         connection.streams.append(begun)
         self.streams.append(begun)
         return begun
-
-    def _log(self, connection: Connection, vbucket: int, sight: Sight) -> None:
-        entries = () if sight.record is None else tuple(Entry(*each) for each in failover_log(sight.record.frame))
-        if entries:
-            logs = self.logs.setdefault((connection.server_host, connection.bucket, vbucket), [])
-            if not logs or logs[-1].entries != entries:
-                logs.append(Log(sight.number, entries))
-
-    def log_of(self, stream: Stream, frame: int) -> Log | None:
-        """It gives the failover log of a stream's vbucket as it was at a frame; else the first that was told later."""
-        logs = self.logs.get((stream.connection.server_host, stream.connection.bucket, stream.vbucket), [])
-        before = [log for log in logs if log.frame <= frame]
-        return before[-1] if before else logs[0] if logs else None
-
-    def _high_seqnos(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-        record = sight.record
-        if record is None or sight.word or (waiting is None and sight.opcode == _ALL_SEQNOS):
-            return
-        if waiting is not None and waiting.value:  # of one collection only
-            return
-        connection.server = sight.direction
-        server = connection.server_host
-        vbucket = record.frame.get("observed_vbucket")
-        current = record.frame.get("current_seqno")
-        if vbucket is not None and current is not None:
-            self.high[server, connection.bucket, vbucket] = current, sight.ts_ns
-        for field in record.frame.fields:
-            if field.group != "seqnos" or not isinstance(field.value, int):
-                continue
-            if field.field.name == "vbucket":
-                vbucket = field.value
-            elif vbucket is not None:
-                self.high[server, connection.bucket, vbucket] = field.value, sight.ts_ns

@@ -232,6 +232,16 @@ class Connection:
         return "producer" if self.server == self.feeder else "consumer"
 
     @property
+    def server_address(self) -> str | None:
+        """The address and port of the server; None where the capture does not say which end it is."""
+        return None if self.server is None else (self.src if self.server == 0 else self.dst) or None
+
+    @property
+    def client_address(self) -> str | None:
+        """The address and port of the client; None where the capture does not say which end it is."""
+        return None if self.server is None else (self.dst if self.server == 0 else self.src) or None
+
+    @property
     def server_host(self) -> str:
         """The address of the server; of the end that was connected to, where nothing tells."""
         return (self.src if self.server == 0 else self.dst).rpartition(":")[0]
