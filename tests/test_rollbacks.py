@@ -301,6 +301,8 @@ def test_a_purge_seqno_that_came_later_and_is_not_above_the_start_was_not_the_re
     ((_, clause, _, why),) = explained(text)
     assert (clause, why) == ("snapshot", f"{NEWEST}; the client has 129 of the snapshot 0..182, {PART} 0")
     assert printed(text)[3] == "  purge seqno: 50 (frame 19, after the rollback)"
+    at_it = PURGING + log("0xa:0") + asked(50, 0, 55, 0xA, 0) + retried(0, "0xa:0") + purged(50)
+    assert explained(at_it)[0][1] == "snapshot"
 
 
 def test_a_purge_seqno_that_came_later_and_is_above_the_start_may_have_been_the_reason() -> None:
