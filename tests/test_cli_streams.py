@@ -258,7 +258,9 @@ def test_a_key_that_is_not_there_is_placed() -> None:
     assert vbucket_of(b"foo") == 115
 
 
-@pytest.mark.parametrize("command", ["streams", "conns", "rollbacks", "flow", "key '*'", "check", "top --once", "stats"])
+@pytest.mark.parametrize(
+    "command", ["streams", "conns", "rollbacks", "flow", "key '*'", "check", "top --once", "stats"]
+)
 def test_a_command_that_analyses_says_how_many_frames_it_read(command: str) -> None:
     closing = run(f"dcpdump {command} samples/stopped.pcap").err.splitlines()[-1]
     assert closing == "44 frames read · 71 packets · 1 connection · payload 1,925 B = 1,925 in frames"

@@ -1,14 +1,18 @@
 """Rollbacks: equal ones of a consumer as one, with what explains them, and what the consumer did then."""
 
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from dcpdump.streams.explanation import Explanation, explain
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.logs import Moment, moment
-from dcpdump.streams.state import SUCCESS, Connection, Request, Stream
+from dcpdump.streams.state import SUCCESS, Request, Stream
+
+#: So many requests after a rollback are looked through for one of the same consumer.
+_FURTHER = 100
 
 
 class Attempt(NamedTuple):
@@ -61,26 +65,45 @@ class Rollback:
 
 def rollbacks(ledger: Ledger) -> list[Rollback]:
     """Return all rollbacks of a ledger that is closed, equal ones of a consumer and vbucket as one."""
-    found: dict[tuple[object, ...], list[Attempt]] = {}
+    found: list[list[Attempt]] = []
+    by_numbers: dict[Hashable, list[list[Attempt]]] = {}
     for stream in ledger.streams:
         for request in stream.rollbacks:
-            found.setdefault(_same(request, stream), []).append(Attempt(request, stream))
+            attempt = Attempt(request, stream)
+            groups = by_numbers.setdefault(_same(attempt), [])
+            theirs = (each for each in groups[-_FURTHER:] if same_consumer(each[0].stream, stream))
+            equal = next(theirs, None)
+            if equal is None:
+                equal = []
+                groups.append(equal)
+                found.append(equal)
+            equal.append(attempt)
     if not found:
         return []
     retries = _Retries(ledger)
     out = []
-    for attempts in found.values():
+    for attempts in found:
         attempts.sort(key=_asked)
         again, granted = retries.after(attempts[-1])
         out.append(Rollback(attempts, explain(*attempts[0], ledger), again, granted))
     return out
 
 
-def _same(request: Request, stream: Stream) -> tuple[object, ...]:
-    """Return what equal rollbacks have in common."""
+def same_consumer(one: Stream, other: Stream) -> bool:
+    """Return whether two streams are of one consumer: on one connection, or of one name, or else of one host."""
+    mine, theirs = one.connection, other.connection
+    if mine is theirs:
+        return True
+    if mine.bucket != theirs.bucket or mine.name != theirs.name:
+        return False
+    return mine.name is not None or mine.client_host == theirs.client_host
+
+
+def _same(attempt: Attempt) -> Hashable:
+    """Return what equal rollbacks have in common, whoever the consumer is."""
+    request, stream = attempt
     return (
         stream.connection.server_address or stream.connection.number,
-        consumer(stream.connection),
         stream.vbucket,
         stream.stream_id,
         request.start_seqno,
@@ -90,11 +113,6 @@ def _same(request: Request, stream: Stream) -> tuple[object, ...]:
         request.snap_end_seqno,
         request.rollback_seqno,
     )
-
-
-def consumer(connection: Connection) -> Hashable:
-    """Return who receives on a connection: connections with equal answers are of one consumer."""
-    return connection.bucket, connection.name or connection.client_host
 
 
 def _asked(attempt: Attempt) -> Moment:
@@ -113,10 +131,10 @@ class _Timeline:
         self._times.append(_asked(attempt))
         self._attempts.append(attempt)
 
-    def after(self, when: Moment) -> Attempt | None:
-        """Return the first attempt after a moment."""
+    def after(self, when: Moment) -> Sequence[Attempt]:
+        """Return the first attempts after a moment."""
         at = bisect_right(self._times, when)
-        return self._attempts[at] if at < len(self._attempts) else None
+        return self._attempts[at : at + _FURTHER]
 
 
 class _Retries:
@@ -141,17 +159,20 @@ class _Retries:
 
 def _next(timelines: dict[Hashable, _Timeline], last: Attempt, when: Moment) -> Attempt | None:
     """Return the first attempt after a moment: on the same stream, or for the same from no higher than it may."""
-    here, anywhere = (timelines[place].after(when) if place in timelines else None for place in _places(last))
-    start, most = None if anywhere is None else anywhere.request.start_seqno, last.request.rollback_seqno
-    if anywhere is None or start is None or most is None or start > most:
-        return here
-    return anywhere if here is None else min(here, anywhere, key=_asked)
+    here, anywhere = (timelines[place].after(when) if place in timelines else () for place in _places(last))
+    retries = (each for each in anywhere if _obeys(each, last) and same_consumer(each.stream, last.stream))
+    return min([*here[:1], *islice(retries, 1)], key=_asked, default=None)
+
+
+def _obeys(attempt: Attempt, last: Attempt) -> bool:
+    """Return whether a request starts where a rollback sent the last one back to, or below."""
+    start, most = attempt.request.start_seqno, last.request.rollback_seqno
+    return start is not None and most is not None and start <= most
 
 
 def _places(attempt: Attempt) -> tuple[Hashable, Hashable]:
     """Return the stream that a request is for, and what it is for whatever the connection and the stream id."""
     request, stream = attempt
     collections = None if request.collections is None else tuple(sorted(request.collections))
-    wanted = (collections, request.scope, request.end_seqno)
     here = (stream.connection.number, stream.vbucket, stream.stream_id)
-    return here, (consumer(stream.connection), stream.vbucket, wanted)
+    return here, (stream.vbucket, collections, request.scope, request.end_seqno)
