@@ -142,8 +142,8 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     out |= _key_and_value(record, value_bytes)
     if record.problems:
         out["problems"] = [
-            {"text": problem.text, "offset": problem.start, "length": problem.end - problem.start}
-            for problem in record.problems
+            {"code": code.value, "text": text, "offset": start, "length": end - start}
+            for code, text, start, end, *_ in record.problems
         ]
     if record.hints:
         out["hints"] = list(record.hints)

@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcpdump.check.finding import Finding
-from dcpdump.check.run import Referee
+from dcpdump.check.rule import Rule
+from dcpdump.check.rules import RULES
+from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar.block import blocks
 from dcpdump.columnar.dissection import Dissection, Lost
 from dcpdump.columnar.part import Part
@@ -30,8 +32,10 @@ from dcpdump.net.packet import Packet
 from dcpdump.render.line import spoken_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.sight import Sight
 from dcpdump.streams.sights import sights, with_losses
+from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import METADATA, encode
 from tests.packets import ACK, NOON, PSH, SYN, ethernet, flow, ipv4_tcp
 
@@ -271,15 +275,19 @@ def seen(captured: Iterable[Packet]) -> Iterator[Sight | Lost]:
     yield from [*lost, *dissection.gaps]
 
 
-def findings_of(captured: Iterable[Packet]) -> list[Finding]:
-    """It gives what the referee says of captured packets."""
-    referee = Referee()
+def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
+    """Return what the referee says of captured packets, frame by frame."""
+    dissection, referee = Watching(), Referee(rules)
+    feed = Feed(dissection, referee.ledger, closely=TICKS)
     found: list[Finding] = []
-    for sight in seen(captured):
-        if isinstance(sight, Lost):
-            referee.lose(sight.ends.connection, sight.ends.direction, sight.gap.length or UNKNOWN_LOSS)
-        else:
+    for block in blocks(captured):
+        for sight in feed.sights(dissection.feed_block(block)):
             found += referee.feed(sight)
+    for sight in feed.sights(dissection.close_blocks()):
+        found += referee.feed(sight)
+    for step in feed.rest():
+        found += referee.feed_step(step)
+    feed.close(None, referee.lose)
     return found + referee.close()
 
 

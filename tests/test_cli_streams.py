@@ -1,12 +1,16 @@
 """dcpdump streams, conns, rollbacks, flow, key: what they print, which of it, and as objects."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpdump.streams.history import vbucket_of
+from dcpdump.wire.encode import encode
 from tests.console import run
+from tests.packets import TcpTalk
+from tests.secret_talk import saved
 
 
 def objects(command: str) -> list[dict[str, Any]]:
@@ -163,6 +167,19 @@ def test_the_name_of_a_bucket_is_hidden_wherever_it_stands(command: str, form: s
     words = f"dcpdump {command} samples/replica.pcap -q -f {form}"
     assert "travel" not in run(f"{words} --redact").out
     assert "travel" in run(words).out or command in ("check", "stats"), "the test would not see it"
+
+
+@pytest.mark.parametrize("depth", [98, 900, 990, 30_000])
+@pytest.mark.parametrize("command", ["conns", "streams", "rollbacks", "flow", "check", "read", "key '*'", "stats"])
+def test_json_that_nests_deep_ends_no_command(tmp_path: Path, command: str, depth: int) -> None:
+    nested = b"[" * depth + b"]" * depth
+    sent = TcpTalk().send(0, encode("HELLO", {"features": [0x0A]}, key=b'{"a":' + nested + b"}"))
+    sent.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me"))
+    sent.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, value=b'{"x":' + nested + b"}")).fin()
+    file = saved(sent, tmp_path / "deep.pcap")
+    for form in ("text", "ndjson"):
+        words = "" if form == "text" else "-f ndjson"
+        assert run(f"dcpdump {command} {file} -q {words}").code in (0, 1)
 
 
 def test_a_connection_is_one_object() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
-from dcpdump.dissect import Dissector
+from dcpdump.dissect import TLS, Dissector
 from dcpdump.escape import safe
 from dcpdump.render.columns import counted
 
@@ -45,13 +45,12 @@ def summarise(
 
 
 def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
-    """It gives the exit code of a run that read everything it could."""
+    """Return the exit code of a run that read everything it could."""
     tally, net = dissector.tally, dissector.balance
-    if any(capture.health.damage_count for capture in captures):
-        return code.DAMAGED
     if tally.frames == 0:
         return code.UNUSABLE
-    return code.DAMAGED if tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
+    hurt = any(capture.health.damage_count for capture in captures)
+    return code.DAMAGED if hurt or tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
 
 
 def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> dict[str, Any]:
@@ -111,13 +110,16 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
     ``verb``: what was done with the frames, for which ``shown`` is the number.
     """
     tally, net = dissector.tally, dissector.balance
-    used = {_SPOKEN.get(name, name): count for name, count in _payload(dissector).items()}
+    used = [
+        f"{count:,} {_SPOKEN.get(name, name)}"
+        for name, count in _payload(dissector).items()
+        if count or name == "frames"
+    ]
     parts = [
         _frames(shown, tally.frames, verb),
         counted(net.packets, "packet"),
         counted(net.connections, "connection"),
-        f"payload {net.payload_bytes:,} B = "
-        + " + ".join(f"{count:,} {what}" for what, count in used.items() if count or what == "in frames"),
+        f"payload {net.payload_bytes:,} B = " + " + ".join(used),
     ]
     if net.gaps:
         reasons = ", ".join(reason for reason, count in sorted(net.hole_bytes.items()) if count)
@@ -163,7 +165,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     if others:
         found.append(f"packets without TCP: {others}")
     what = f"no DCP in the input: {'; '.join(found)}"
-    if any(name == "TLS" for name, _ in foreign):
+    if any(name == TLS for name, _ in foreign):
         return what, _TLS_HINT
     if not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"

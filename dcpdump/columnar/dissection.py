@@ -26,9 +26,10 @@ from dcpdump.net.connections import Delivery
 from dcpdump.net.event import Bytes, Gap
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
+from dcpdump.wire.cut import Cut
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import Cut, FrameSplitter
+from dcpdump.wire.split import FrameSplitter
 
 #: Fewer packets, or pieces of what they brought, are not worth doing at once.
 SHORTEST_RUN = 12

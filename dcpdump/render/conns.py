@@ -1,6 +1,5 @@
 """Connections as rows for people, and as objects: who, what was negotiated, how it went."""
 
-import json
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
@@ -10,6 +9,7 @@ from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
 from dcpdump.streams.spoken import clock, printable, span, status
 from dcpdump.streams.state import SUCCESS, Connection
+from dcpdump.wire.json_text import parse_json
 
 _HEADS = (
     "conn",
@@ -87,7 +87,7 @@ def objects(connections: Sequence[Connection]) -> Iterator[Json]:
             "streams": len(each.streams),
             "stream_requests": each.stream_requests,
             "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
-            "unanswered": len(each.waiting),
+            "unanswered": each.exchanges.count,
             "frames": sum(each.frames),
             "bytes": sum(each.bytes),
             "losses": sum(each.losses),
@@ -103,9 +103,9 @@ def objects(connections: Sequence[Connection]) -> Iterator[Json]:
 
 
 def agent(text: str | None) -> str:
-    """It gives the agent of a HELLO's key, which is text, or JSON with the agent in it."""
+    """Return the agent of a HELLO's key, which is text, or JSON with the agent in it."""
     try:
-        parsed = json.loads(text or "")
+        parsed = parse_json((text or "").encode("utf-8", "surrogatepass"))
     except ValueError:
         return text or ""
     name = parsed.get("a") if isinstance(parsed, dict) else None

@@ -3,6 +3,7 @@
 from dcpdump.render.grid import HEAD
 from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Presence, Repeat
 from dcpdump.spec.names import CONTROL_KEYS, STATUS
+from dcpdump.spec.opcodes import DCP_CONTROL
 
 _CELL = 16  # characters of a byte in the grid, with its left border
 
@@ -30,11 +31,11 @@ def page(message: Message) -> str:
         out += ["", "Only the name of this message is known."]
     out += _section("Rules", message.rules)
     out += _names(message)
-    if message.name == "DCP_CONTROL":
+    if message.opcode == DCP_CONTROL:
         keys = [f"{k.name} = {k.values} (since {k.since}): {k.effect}" for k in CONTROL_KEYS.values()]
         out += _section("Keys", tuple(keys))
-    errors = tuple(f"0x{status:02x} {STATUS.names[status]}: {text}" for status, text in message.errors)
-    out += _section("Errors", errors)
+    errors = tuple(f"0x{status:02x} {STATUS.names[status]}: {text}" for status, text in sorted(message.errors))
+    out += _section("Errors", (*errors, *(f"(disconnect): {text}" for text in message.disconnects)))
     return "\n".join(out) + "\n"
 
 
@@ -133,6 +134,12 @@ def _names(message: Message) -> list[str]:
             told.add(field.label)
             if isinstance(field.names, (Bits, Choice)):
                 width = 2 * field.width if isinstance(field.names, Bits) else 2
-                rows = tuple(f"0x{value:0{width}x} {name}" for value, name in field.names.names.items())
-                out += _section(field.label, rows)
+                out += _section(field.label, tuple(_meaning(field.names, value, width) for value in field.names.names))
     return out
+
+
+def _meaning(names: Bits | Choice, value: int, width: int) -> str:
+    """Write a value with its name, and with what it means where the table says so."""
+    old = " (old, refused today)" if isinstance(names, Bits) and value & names.old else ""
+    meaning = names.meanings.get(value, "")
+    return f"0x{value:0{width}x} {names.names[value]}{old}{': ' if meaning else ''}{meaning}"

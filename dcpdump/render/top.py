@@ -12,6 +12,7 @@ from dcpdump.streams.pace import Pace
 from dcpdump.streams.spoken import clock
 from dcpdump.streams.state import Connection, Stream
 from dcpdump.streams.verdict import Verdict
+from dcpdump.streams.window import Window
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
@@ -126,7 +127,7 @@ def _connection(peer: Peer) -> tuple[str, ...]:
         number(window.size),
         f"{100 * window.outstanding // window.size} %" if known and window.size else "",
         number(sum(each.lost_bytes)) if each.lossy else "",
-        _ending(each) or ("BLOCKED" if window.is_blocked and known else ""),
+        _ending(each) or (_full(window) if known else ""),
     )
 
 
@@ -150,6 +151,10 @@ def _ending(each: Connection) -> str:
     return f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else ""
 
 
+def _full(window: Window) -> str:
+    return "EXCEEDED" if window.is_exceeded else "BLOCKED" if window.is_blocked else ""
+
+
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
 
@@ -166,7 +171,8 @@ def _connection_object(peer: Peer) -> Json:
         "bytes_per_second": round(pace.bytes),
         "buffer_bytes": window.size,
         "unacknowledged_bytes": window.outstanding if window.complete and window.size is not None else None,
-        "blocked": window.is_blocked if window.complete and window.size is not None else None,
+        "blocked": _full(window) == "BLOCKED" if window.complete and window.size is not None else None,
+        "exceeded": window.is_exceeded or None,
         "lost_bytes": sum(each.lost_bytes),
         "end": each.end_reason or None,
         "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),

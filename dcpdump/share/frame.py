@@ -15,6 +15,7 @@ from dcpdump.share.value import conceal_strings, conceal_value, hidden_texts
 from dcpdump.spec.field import Blob, Field, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import SNAPPY
+from dcpdump.spec.opcodes import DCP_CONTROL, STAT
 from dcpdump.wire.frame import FieldValue, Frame, Section
 from dcpdump.wire.json_text import parse_json
 from dcpdump.wire.key import SEPARATOR, read_prefix
@@ -22,7 +23,6 @@ from dcpdump.wire.value import Meaning
 
 #: Texts shorter than this are everywhere by chance.
 TELLING = 8
-_CONTROL, _STAT = 0x5E, 0x10
 _PARTIAL = frozenset({Holds.USER})
 _FULL = _PARTIAL | {Holds.BUCKET, Holds.META, Holds.SYSTEM}
 _NAMES = {
@@ -116,10 +116,10 @@ class Concealer:
 
     def _key(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes | None:
         message = frame.message
-        if message.secret or frame.header.opcode == _CONTROL:
+        if message.secret or frame.header.opcode == DCP_CONTROL:
             known = _MECHANISM if message.secret else _WORD
             return None if known.fullmatch(wire) else self._words.text(wire)
-        if frame.header.opcode == _STAT and not frame.magic.response and not self._hides(Holds.META):
+        if frame.header.opcode == STAT and not frame.magic.response and not self._hides(Holds.META):
             group, space, rest = wire.partition(b" ")  # "key user::1 5" asks for a document's
             return group + space + self._words.text(rest)
         if not self._hides(message.key_holds):
@@ -177,7 +177,7 @@ class Concealer:
         holds = Holds.USER if frame.layout.version == "error" else message.value_holds
         if message.secret:
             return words.json(bytes(len(wire))) if _is_json(wire) else words.credential(len(wire))
-        if frame.header.opcode == _CONTROL:
+        if frame.header.opcode == DCP_CONTROL:
             plain = _SETTING.fullmatch(wire) or not self._hides(holds)
             return None if plain else words.text(wire)
         if holds is Holds.NOTHING:
@@ -245,6 +245,6 @@ def _datatype(frame: Frame, field: FieldValue) -> int:
 def _is_json(text: bytes) -> bool:
     try:
         parse_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from enum import Enum
+from functools import cache, partial
 from typing import NamedTuple
 
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.refusal import cause
 from dcpdump.streams.spoken import clock, reason, seqno, span, status, times
+from dcpdump.streams.standing import State, standing, why_blocked
 from dcpdump.streams.state import NEVER, ROLLBACK, SUCCESS, TAKEOVER, Connection, Request, Stream
 
 #: A stream that brings nothing for so long is looked at twice.
@@ -55,6 +57,7 @@ class Judge:
         self.ledger = ledger
         self._idle_ns = idle_ns
         self._now = ledger.last_ns
+        self._standing = cache(partial(standing, now_ns=self._now))
         self._by_client: dict[tuple[str, int, int], list[Stream]] = {}
         for stream in ledger.streams:
             self._by_client.setdefault(self._client(stream), []).append(stream)
@@ -158,7 +161,7 @@ class Judge:
     # -- open --------------------------------------------------------------------------------------------
 
     def _open(self, stream: Stream) -> Verdict:
-        connection, window = stream.connection, stream.connection.window
+        connection = stream.connection
         if stream.flags & TAKEOVER and any(each.state == _ACTIVE for each in stream.states):
             return Verdict(Kind.TAKEN_OVER, "no STREAM_END was witnessed")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
@@ -166,10 +169,9 @@ class Judge:
             why = f"{_closing(connection)}, no STREAM_END"
             return self._left(stream, why, connection.ended_ns, expected=by_client and connection.end_reason == "fin")
         idle = self._since(stream.last_ns)
-        blocked = self._since(window.blocked_since) if window.is_blocked and window.complete else None
-        if blocked is not None and blocked >= BLOCKED_NS:
-            why = f"{window.outstanding} of {window.size} bytes not acknowledged since {clock(window.blocked_since)}"
-            return Verdict(Kind.BLOCKED, why, True)
+        held = self._standing(connection)
+        if held.state is State.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
+            return Verdict(Kind.BLOCKED, why_blocked(connection.window, held), True)
         if idle is None or idle < self._idle_ns:
             if not stream.counts_any:
                 return Verdict(Kind.QUIET, f"nothing came since it was granted at {clock(stream.granted_ns)}")
@@ -229,7 +231,7 @@ class Judge:
             words.append(f"a NOOP waits for its answer since {clock(noops.open_ns)}")
         elif noops.answered:
             words.append("NOOPs are answered")
-        if connection.window.size is not None and not connection.window.is_blocked:
+        if self._standing(connection).state is State.OPEN:
             words.append("flow control is not blocked")
         return "".join(f"; {word}" for word in words)
 
