@@ -2,6 +2,7 @@
 
 import pytest
 
+from dcpdump.render.lines import Line
 from dcpdump.render.rollbacks import lines, objects
 from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.explanation import Cause
@@ -9,8 +10,8 @@ from dcpdump.streams.facts import Entry
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollback import rollbacks
 from dcpdump.streams.state import Request
-from tests.conversation import opening
-from tests.ledgers import ledger
+from tests.conversation import opening, packets, said
+from tests.ledgers import ledger, ledger_of
 
 OPEN = opening()
 #: A connection joined late: which bucket it is of was not captured.
@@ -43,7 +44,7 @@ def causes(conversation: str) -> list[Cause | None]:
 def printed(conversation: str | Ledger) -> list[str]:
     """Return what the command prints of a conversation."""
     kept = ledger(conversation) if isinstance(conversation, str) else conversation
-    return [line.text for line in lines(rollbacks(kept), kept.streams, kept.last_ns)]
+    return [line.text for line in _lines(kept)]
 
 
 def then(conversation: str) -> list[str]:
@@ -506,7 +507,23 @@ def test_a_rollback_as_an_object() -> None:
 def test_a_conversation_without_rollbacks_says_so() -> None:
     assert printed(OPEN + "STREAM vb=5\nSTREAM vb=6\n") == ["no rollbacks in 2 stream requests"]
     assert printed(OPEN + "STREAM vb=5\n") == ["no rollbacks in 1 stream request"]
-    assert printed(OPEN) == ["no stream requests"]
+    assert printed(OPEN) == ["no stream requests were captured"]
+    half = "no rollbacks in 2 stream requests, 1 of them without an answer in the capture"
+    assert printed(OPEN + "STREAM vb=5\nTX stream-request{vb=6}\n") == [half]
+
+
+def test_after_lost_bytes_it_is_not_known_whether_the_client_asked_again() -> None:
+    frames = packets(said(OPEN + asked(100, 100, 100, 1, 80) + "WAIT 2\nTX noop\nTX noop\nRX noop-response\n"))
+    before, after = frames[:6] + frames[7:], frames[:-3] + frames[-2:]
+    ends = [line.text for some in (before, after) for line in _lines(ledger_of(some)) if "then: " in line.text]
+    assert ends == [
+        "  then: the client did not ask again",
+        "  then: not known: bytes of the connection were lost since",
+    ]
+
+
+def _lines(kept: Ledger) -> list[Line]:
+    return lines(rollbacks(kept), kept.streams, kept.last_ns)
 
 
 # -- granted although a rollback was due ----------------------------------------------------------------------

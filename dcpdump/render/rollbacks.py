@@ -35,8 +35,12 @@ def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | 
 
 def _none(streams: Sequence[Stream]) -> str:
     """Say that there are no rollbacks, and among how many requests."""
-    requests = sum(len(stream.requests) for stream in streams)
-    return f"no rollbacks in {counted(requests, 'stream request')}" if requests else "no stream requests"
+    requests = [request for stream in streams for request in stream.requests]
+    if not requests:
+        return "no stream requests were captured"
+    unanswered = sum(request.status is None for request in requests)
+    text = f"no rollbacks in {counted(len(requests), 'stream request')}"
+    return text + (f", {unanswered:,} of them without an answer in the capture" if unanswered else "")
 
 
 def _evidence(explanation: Explanation, request: Request) -> Iterator[Line]:
@@ -70,8 +74,8 @@ def _then(each: Rollback, until_ns: int | None) -> str:
         request = each.again.request
         text = f"asked again from {seqno(request.start_seqno)}{_where(each, each.again.stream)} at "
         return f"{text}{clock(request.ts_ns)}: {_outcome(request)}"
-    if each.last.connection.lossy:
-        return "not known: bytes of the connection were lost"
+    if each.lost:
+        return "not known: bytes of the connection were lost since"
     answered = each.answered_ns
     left = None if answered is None or until_ns is None else until_ns - answered
     if left is None or left >= _SOON_NS:

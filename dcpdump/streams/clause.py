@@ -43,7 +43,7 @@ class Asked(NamedTuple):
 
     @property
     def stands(self) -> bool:
-        """Whether it is never sent back."""
+        """Return whether it is never sent back."""
         return (self.latest and not self.uuid) or (self.start == 0 and not self.latest and not self._insists)
 
     @property

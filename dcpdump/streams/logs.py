@@ -38,7 +38,7 @@ class Log(NamedTuple):
 
     @property
     def when(self) -> Moment:
-        """When it was captured."""
+        """Return when it was captured."""
         return moment(self.ts_ns, self.frame)
 
 
@@ -51,7 +51,7 @@ class High(NamedTuple):
 
     @property
     def when(self) -> Moment:
-        """When it was captured."""
+        """Return when it was captured."""
         return moment(self.ts_ns, self.frame)
 
 
@@ -65,7 +65,7 @@ class Purge(NamedTuple):
 
     @property
     def when(self) -> Moment:
-        """When it was captured."""
+        """Return when it was captured."""
         return moment(self.ts_ns, self.frame)
 
 

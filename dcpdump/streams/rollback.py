@@ -33,34 +33,41 @@ class Rollback:
 
     @property
     def stream(self) -> Stream:
-        """The stream that was rolled back first."""
+        """Return the stream that was rolled back first."""
         return self.attempts[0].stream
 
     @property
     def last(self) -> Stream:
-        """The stream that was rolled back last."""
+        """Return the stream that was rolled back last."""
         return self.attempts[-1].stream
 
     @property
     def requests(self) -> list[Request]:
-        """The equal requests."""
+        """Return the equal requests."""
         return [each.request for each in self.attempts]
 
     @property
     def first(self) -> Request:
-        """The first of the equal requests."""
+        """Return the first of the equal requests."""
         return self.attempts[0].request
 
     @property
     def answered_ns(self) -> int | None:
-        """When the last of the equal requests was answered."""
+        """Return when the last of the equal requests was answered."""
         return self.attempts[-1].request.answered_ns
 
     @property
     def lasted_ns(self) -> int | None:
-        """From the first request to the last answer."""
+        """Return the time from the first request to the last answer."""
         first, last = self.first.ts_ns, self.answered_ns
         return None if first is None or last is None else last - first
+
+    @property
+    def lost(self) -> bool:
+        """Return whether bytes of the connection were lost since the last answer, and maybe the next request."""
+        connection, answered = self.last.connection, self.answered_ns
+        losses = zip(connection.losses, connection.lost_ns, strict=True)
+        return any(count and (ns is None or answered is None or ns >= answered) for count, ns in losses)
 
 
 def rollbacks(ledger: Ledger) -> list[Rollback]:
