@@ -94,7 +94,11 @@ def kept(sight: Sight) -> Sight:
 
 def place_of(sight: Sight) -> Sight:
     """Return what tells a frame from others, and nothing of what is in it."""
-    return kept(sight)._replace(shape=NO_FRAME.shape, fields=(), gap_before=0, datatype=0, cas=0)
+    number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque = sight[:10]
+    return Sight(
+        number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque, 0, 0, sight.length,
+        sight.stream_id, sight.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, sight.weak, None,
+    )  # fmt: skip
 
 
 def sight_of(record: Record, gap_before: int | None = None) -> Sight:

@@ -547,16 +547,6 @@ class Connection:
         return None if self.open_flags is None else bool(self.open_flags & PRODUCER)
 
     @property
-    def server_host(self) -> str:
-        """The address of the server; of the end that was connected to, where nothing tells."""
-        return (self.server_address or self.dst).rpartition(":")[0]
-
-    @property
-    def client_host(self) -> str:
-        """The address of the other end."""
-        return (self.client_address or self.src).rpartition(":")[0]
-
-    @property
     def is_open(self) -> bool:
         """Whether DCP_OPEN was sent and succeeded."""
         return self.open_sight is not None and self.opened
