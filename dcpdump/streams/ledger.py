@@ -35,7 +35,7 @@ from dcpdump.streams.requests import answered, asked, closed, closing, request_o
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
-from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS, Connection, Stream
+from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, Connection, Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
 _COMPLAINTS = 16
@@ -468,7 +468,7 @@ class Ledger:
             return None
         if sight.opaque in connection.shared:
             return None  # of which of them it is cannot be told
-        if opcode == MARKER and sight.word == SUCCESS:
+        if opcode == MARKER:
             stream.acknowledge_marker(sight)
         if sight.word and len(stream.complaints) < _COMPLAINTS:
             stream.complaints.append(Complaint(opcode, sight.word, sight.number, sight.ts_ns))

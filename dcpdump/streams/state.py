@@ -356,12 +356,15 @@ class Stream:
                 self.acks_due.append(place_of(sight))
 
     def acknowledge_marker(self, sight: Sight) -> None:
-        """Take the consumer's answer to a marker that asks for an acknowledgement."""
+        """Take the consumer's answer to a marker: a producer takes any for the acknowledgement that it waits for.
+
+        A refusal of a marker that asked for none acknowledges nothing.
+        """
         if self.snapshot is not None:
             self.snapshot.acked = True
         if self.acks_due:
             self.acks_due.popleft()
-        elif len(self.acks_early) < MANY:
+        elif not sight.word and len(self.acks_early) < MANY:
             self.acks_early.append(kept(sight))
 
     def acknowledge(self, seqno: int) -> None:
