@@ -131,10 +131,12 @@ class Checking(LedgerReading):
                 self._fold.add(finding)
 
     def _wants(self, finding: Finding) -> bool:
-        wanted, connection = self._wanted, self.ledger.connections[finding.connection]
-        place = Record(0, BLANK, Meaning(), None, None, finding.connection, 0, connection.src, connection.dst)
-        if not all(clause(place) for clause in wanted.places):
-            return False
+        wanted = self._wanted
+        if wanted.places:
+            connection = self.ledger.connections[finding.connection]
+            place = Record(0, BLANK, Meaning(), None, None, finding.connection, 0, connection.src, connection.dst)
+            if not all(clause(place) for clause in wanted.places):
+                return False
         if wanted.vbuckets is not None and (finding.vbucket is None or finding.vbucket not in wanted.vbuckets):
             return False
         if wanted.since is not None:
