@@ -98,8 +98,11 @@ F = {
 
 C = {
     "C1": Case(
-        HELLO % ("", "") + "TX sasl-auth{key=PLAIN, value=x}\nTX select-bucket{key=b}\n",
-        HELLO % ("", "") + LOGIN,
+        HELLO % ("", "")
+        + "TX sasl-auth{key=PLAIN, value=x}\nRX sasl-auth-response{autherror}\nTX select-bucket{key=b}\n",
+        HELLO % ("", "")
+        + "TX sasl-auth{key=PLAIN, value=x}\nTX select-bucket{key=b}\nTX get-cluster-config\n"
+        + "RX sasl-auth-response{success}\n",
     ),
     "C2": Case(PLAIN + OPEN % (5, "again"), PLAIN),
     "C3": Case(

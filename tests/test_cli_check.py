@@ -82,7 +82,7 @@ def test_findings_are_chosen_by_stream() -> None:
 def test_the_rules_are_listed_and_explained() -> None:
     listed = run("dcpdump check --list").out.splitlines()
     assert len(listed) == len(CASES)
-    assert listed[0] == "DCP101 F1  violation  Magic that is none, or that this side may not use"
+    assert listed[0] == "DCP101 F1  violation  Invalid magic byte, or one that this side may not use"
     page = run("dcpdump check --explain DCP301").out
     assert page.startswith("DCP301 (S1) Snapshot that ends before it starts\n")
     assert "Severity: violation\nA conforming peer answers: Einval\n" in page

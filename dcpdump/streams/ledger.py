@@ -79,8 +79,8 @@ class Ledger:
         self.high: dict[tuple[str, str | None, int], tuple[int, int | None]] = {}
         #: by server, bucket and vbucket: failover logs, each time that they changed
         self.logs: dict[tuple[str, str | None, int], list[Log]] = {}
-        #: by server and name: the connection that was opened last
-        self.names: dict[tuple[str, str], Connection] = {}
+        #: by server, bucket and name: the connection that was opened last
+        self.names: dict[tuple[str, str, str], Connection] = {}
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None

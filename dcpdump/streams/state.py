@@ -413,8 +413,8 @@ class Connection:
     src: str = ""
     dst: str = ""
     closely: bool = False  #: what only rules ask for is kept too
-    names: "dict[tuple[str, str], Connection]" = field(default_factory=dict)
-    #: of all connections, by server and name: the one that was opened last
+    names: "dict[tuple[str, str, str], Connection]" = field(default_factory=dict)
+    #: of all connections, by server, bucket and name: the one that was opened last
     syn: bool = False  #: the opening was captured
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared

@@ -44,16 +44,19 @@ def control_asked(sight: Sight, connection: Connection) -> tuple[str, str]:
     status="Eaccess",
 )
 def unauthenticated(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees commands other than HELLO, SASL and GET_ERROR_MAP on a connection that begins with HELLO and on which
-    no authentication succeeded.
+    """Reported when a command other than HELLO, SASL and GET_ERROR_MAP is sent after the authentication was refused,
+    and while no other is under way.
 
-    They are refused with Eaccess, unless the user is known by a TLS certificate, or the server lets anybody in.
+    It is refused with Eaccess, unless the user is known by a TLS certificate. Commands that are sent behind SASL_AUTH
+    without waiting for its answer are executed after it, in order.
 
-    Usual causes: a client that does not wait for the answer to its authentication.
+    Usual causes: a client that does not look at the answer to its authentication.
     """
-    if connection.authenticated or sight.opcode in _BEFORE_LOGIN or connection.mechanism is None:
+    if connection.authenticated is not False or sight.opcode in _BEFORE_LOGIN:
         return None
-    return f"{name(sight.opcode)} before authentication succeeded"
+    if any(connection.asked_for(SASL_AUTH)) or any(connection.asked_for(SASL_STEP)):
+        return None
+    return f"{name(sight.opcode)} after the authentication was refused"
 
 
 @rule(
@@ -68,15 +71,18 @@ def unauthenticated(sight: Sight, connection: Connection, stream: Stream) -> str
     status="Einval",
 )
 def opened(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a second DCP_OPEN, and DCP commands on a connection that began with HELLO and was not opened.
+    """Reported when DCP_OPEN is sent on a connection that is open, and when a DCP command is sent on a connection that
+    began with HELLO and was not opened.
 
-    Either is refused with Einval: a connection has one role for all its life.
+    Either is refused with Einval: a connection keeps the role that it was opened with.
 
     Usual causes: a connection from a pool, used again.
     """
     if sight.opcode == OPEN:
         if connection.accepted_frame is None or connection.open_sight is None:
             return None
+        if connection.exchanges.early(sight.direction, OPEN, sight.opaque) is not None:
+            return None  # that success was the answer to this one, captured before it
         return f"DCP_OPEN, though frame {connection.accepted_frame} opened the connection"
     if not MESSAGES[sight.opcode].dcp or connection.open_sight is not None or not connection.complete:
         return None
@@ -162,15 +168,16 @@ def late_login(sight: Sight, connection: Connection, stream: Stream) -> str | No
     on=(OPEN,),
 )
 def same_name(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees DCP_OPEN with the name of another connection of the capture that is still used.
+    """Reported when DCP_OPEN has the name of another connection to the same bucket of the same server, and that one
+    has not ended.
 
-    The server closes the older one, without a DCP message.
+    The server closes the older one, without a DCP message, whichever of the two produces.
 
     Usual causes: two instances of an application with one configuration; a client that reconnects before its
     old connection is gone.
     """
     server = connection.dst if sight.direction == 0 else connection.src
-    other = connection.names.get((server, safe(sight.key)))
+    other = connection.names.get((server, connection.bucket or "", safe(sight.key)))
     if other is None or other is connection or not other.is_used(sight.ts_ns):
         return None
     return f"the name is that of connection {other.number}, which the server closes now"

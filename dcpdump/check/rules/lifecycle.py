@@ -10,7 +10,7 @@ from dcpdump.check.rule import (
     Remark,
     rule,
 )
-from dcpdump.check.rules.framing import name
+from dcpdump.check.rules.framing import name, unmatched, without_stream
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.opcodes import (
     ABORT,
@@ -30,11 +30,12 @@ from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import ACTIVE, CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST, Connection, Stream
 
 
-def _no_stream(connection: Connection) -> str:
-    """Return what a consumer answers to messages of a stream that it does not have."""
-    return "DcpStreamNotFound" if connection.on("v7_dcp_status_codes") else "KeyEnoent"
+def _out_of_range(sight: Sight) -> str:
+    """Return what a consumer answers to a change that is in no snapshot: of some it does not compare the range."""
+    return "Erange" if sight.opcode in _RANGED else "UnknownCommand" if sight.opcode == ADVANCED else ""
 
 
+_RANGED = frozenset({*DOCUMENTS, PREPARE})
 _DATA = frozenset({*DOCUMENTS, 0x5A, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED})
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
 
@@ -47,26 +48,24 @@ _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVI
     source="dcp/producer.cc, dcp/active_stream.cc",
     off="mg",
     on=(OUTSIDE, STRAY),
-    status="KeyEnoent",
 )
 def not_open(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
-    """It sees stream messages without a granted stream, and after STREAM_END. (After CLOSE_STREAM messages that
-    were queued may trail in, but not behind the STREAM_END that may follow.)
+    """Reported when a message comes for a vbucket without a granted stream, or after STREAM_END. (After CLOSE_STREAM
+    messages that were queued may trail in, but not behind the STREAM_END that may follow.)
 
     A conforming consumer answers KeyEnoent, or DcpStreamNotFound with v7_dcp_status_codes.
 
     Usual causes: a stream request that was refused; a producer that sends on after it ended the stream.
     """
     if stream.end_frame is not None and stream.vbucket == sight.word:
-        return Remark(
-            f"{name(sight.opcode)} after the stream ended in frame {stream.end_frame}", status=_no_stream(connection)
-        )
+        text = f"{name(sight.opcode)} after the stream ended in frame {stream.end_frame}"
+        return Remark(text, status=without_stream(connection))
     if stream.known or (connection.doubtful and any(connection.asked_for(STREAM_REQ))):
         return None
     known = connection.current.get(sight.word << 16 | sight.stream_id)
     if known is not None and (known.granted or not known.requests):
         return None
-    return Remark(f"{name(sight.opcode)} of a stream that was not granted", status=_no_stream(connection))
+    return Remark(f"{name(sight.opcode)} of a stream that was not granted", status=without_stream(connection))
 
 
 @rule(
@@ -77,13 +76,13 @@ def not_open(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
     source="dcp/active_stream.cc, dcp/consumer.cc",
     off="m",
     on=(STRAY, SEQNO_ACK),
-    status="KeyEexists",
 )
 def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
-    """It sees messages of a stream that do not carry the opaque of its stream request.
+    """Reported when a message of a stream does not carry the opaque of its stream request.
 
     The opaque tells a stream from the one before it on the same vbucket. A conforming consumer answers
-    KeyEexists, or OpaqueNoMatch with v7_dcp_status_codes.
+    KeyEexists, or OpaqueNoMatch with v7_dcp_status_codes; it ignores such a STREAM_END, and a producer such a
+    SEQNO_ACKNOWLEDGED.
 
     Usual causes: messages of an earlier stream that were still queued; an opaque counted up for each message.
     """
@@ -96,7 +95,7 @@ def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
         known = connection.current.get(sight.word << 16 | sight.stream_id)
     if known is None or known.doubtful:
         return None
-    status = "OpaqueNoMatch" if connection.on("v7_dcp_status_codes") else ""
+    status = "" if sight.opcode == SEQNO_ACK else unmatched(sight, connection)
     return Remark(
         f"{name(sight.opcode)} has opaque 0x{sight.opaque:08x}, its stream has 0x{known.opaque or 0:08x}", status=status
     )
@@ -111,9 +110,10 @@ def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
     off="mgf",
     on=(STREAM_END,),
 )
-def early_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees STREAM_END(Ok) although the requested end seqno was not reached, and nothing else explains it: the
-    flags disk-only, to-latest, takeover, cache-transfer, or a start at or above the end.
+def early_end(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when a stream ends with Ok although the requested end seqno was not reached, and nothing else explains
+    it: the flags disk-only, to-latest, takeover, cache-transfer, or a start at or above the end. As information only
+    where the connection has no collections: what comes last may be in another collection, or a durable write.
 
     The client takes it for done, and misses what it did not get.
 
@@ -127,7 +127,8 @@ def early_end(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     reached = max(stream.last or 0, stream.marker.end if stream.marker else 0)
     if reached >= request.end:
         return None
-    return f"ended Ok at seqno {stream.last or request.start}, requested up to {request.end}"
+    text = f"ended Ok at seqno {stream.last or request.start}, requested up to {request.end}"
+    return Remark(text, None if connection.advances else INFO)
 
 
 @rule(
@@ -168,8 +169,8 @@ def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(CLOSING,),
 )
 def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Remark]:
-    """It sees streams that ended because the vbucket changed its state, the consumer was slow or a backfill failed,
-    and that were not requested again although the connection went on for a minute.
+    """Reported when a stream ended because the vbucket changed its state, the consumer was slow or a backfill failed,
+    and was not requested again although the connection continued for a minute.
 
     There is more to stream, here or on another node.
 
@@ -195,12 +196,12 @@ def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Rema
     source="dcp/active_stream.cc, dcp/cache_transfer_stream.cc",
     off="mg",
     on=(OUTSIDE,),
-    status="Einval",
 )
-def beginning(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees streams whose first message is neither a snapshot marker, OSO start, cache transfer nor STREAM_END.
+def beginning(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when the first message of a stream is neither a snapshot marker, OSO start, cache transfer nor
+    STREAM_END.
 
-    Without a marker the consumer does not know which seqnos belong together, and refuses the document.
+    Without a marker the consumer does not know which seqnos belong together, and refuses a document with Erange.
 
     Usual causes: a marker lost by a proxy; a producer that resumes in the middle.
     """
@@ -212,7 +213,7 @@ def beginning(sight: Sight, connection: Connection, stream: Stream) -> str | Non
         or stream.oso_ended
     ):
         return None
-    return f"the stream begins with {name(sight.opcode)}"
+    return Remark(f"the stream begins with {name(sight.opcode)}", status=_out_of_range(sight))
 
 
 @rule(
@@ -223,23 +224,24 @@ def beginning(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     source="dcp/passive_stream.cc",
     off="mg",
     on=(OUTSIDE,),
-    status="Einval",
 )
-def outside(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees documents, events and durable writes of a stream that has had no marker, or after the end of an
-    out-of-order snapshot.
+def outside(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when a document, an event or a durable write comes in a stream that has had no marker, or after the
+    end of an out-of-order snapshot.
 
-    There is no range that they could belong to: a consumer can neither store nor acknowledge them.
+    There is no range that it could belong to. A server's consumer answers Erange to documents and prepares; of
+    commits, aborts and events it does not compare the range.
 
     Usual causes: as for a stream that does not begin with a marker.
     """
     if sight.opcode not in _DATA or stream.end_frame is not None or stream.oso or stream.state == ACTIVE:
         return None
     if stream.oso_ended:
-        return f"{name(sight.opcode)} after the end of an out-of-order snapshot, and before a marker"
+        text = f"{name(sight.opcode)} after the end of an out-of-order snapshot, and before a marker"
+        return Remark(text, status=_out_of_range(sight))
     if stream.snapshots or not stream.items:
         return None
-    return f"{name(sight.opcode)} before any marker"
+    return Remark(f"{name(sight.opcode)} before any marker", status=_out_of_range(sight))
 
 
 @rule(
@@ -250,13 +252,13 @@ def outside(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/cache_transfer_stream.cc",
     off="mg",
     on=(CACHED, CACHED_END, MARKER),
-    status="Einval",
 )
 def cache(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees cache transfer on a stream that was not requested with that flag, after the first marker or after its
-    own end, documents of it with a seqno above the stream's start, and markers before its end.
+    """Reported when a cache transfer comes on a stream that was not requested with that flag, after the first marker
+    or after its own end, when a document of it has a seqno above the stream's start, and when a marker comes before
+    its end.
 
-    The receiver closes the connection, or keeps documents that it must not have yet.
+    A server's consumer does not check this: it keeps documents that it must not have yet.
 
     Usual causes: a producer that begins the stream before the transfer is done.
     """

@@ -1,13 +1,6 @@
 """DCP221-230: stream requests, what is answered to them, and what is made of the answer."""
 
-from dcpdump.check.rule import (
-    RESPONSE,
-    SUSPICIOUS,
-    VIOLATION,
-    Remark,
-    Scope,
-    rule,
-)
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.streams.opcodes import ADD_STREAM, STREAM_REQ
 from dcpdump.streams.requests import request_of
 from dcpdump.streams.sight import Sight, failover_log
@@ -219,8 +212,9 @@ def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/consumer.cc",
     on=(STREAM_REQ,),
 )
-def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees stream requests with an opaque that a live stream of another vbucket has.
+def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when a stream is requested with the opaque of a live stream of another vbucket. As information only
+    where all streams of the connection have one opaque, as some clients do on purpose.
 
     Answers and messages of the two can then only be told apart by vbucket, and answers have none.
 
@@ -229,7 +223,8 @@ def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str |
     other = connection.by_opaque.get(sight.opaque)
     if other is None or not other.live or other.closed or other.vbucket == sight.word or not other.witnessed:
         return None
-    return f"opaque 0x{sight.opaque:08x} is that of the stream of vbucket {other.vbucket}"
+    text = f"opaque 0x{sight.opaque:08x} is that of the stream of vbucket {other.vbucket}"
+    return Remark(text, INFO) if len(connection.by_opaque) == 1 else text
 
 
 RULES = (request_range, second_stream, history, rollback_value, disobeyed, loop, added, shared_opaque)
