@@ -4,6 +4,7 @@ from dcpdump.check.rule import Rule
 from dcpdump.check.rules import (
     connection,
     content,
+    controls,
     flow_control,
     framing,
     lifecycle,
@@ -20,6 +21,7 @@ RULES: tuple[Rule, ...] = tuple(
             *framing.RULES,
             *shape.RULES,
             *connection.RULES,
+            *controls.RULES,
             *requests.RULES,
             *lifecycle.RULES,
             *snapshot.RULES,
