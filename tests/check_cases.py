@@ -23,6 +23,7 @@ FILTERED = 'STREAM vb=5, value={"collections":["8"]}\n'
 WINDOW = opening(controls="connection_buffer_size=1000")
 SIDS = opening(collections=True, controls="enable_stream_id=true")
 SID = 'STREAM vb=5, value={"sid":7}\n'
+CARTS = "RX system-event{seqno=1, event=0, version=0, key=carts, manifest-uid=5, scope-id=8, collection-id=8}\n"
 CACHE = "STREAM vb=5, flags=0x100, start=9, snap-start-seqno=9, snap-end-seqno=9\n"
 CONSUMER = HELLO % ("", "") + LOGIN + OPEN % (0, "replication:n1")
 MANY = "RX mutation{seqno=%d, key=k%d}\n"
@@ -94,6 +95,29 @@ F = {
         PLAIN + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=0}\n",
         PLAIN + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=1}\n",
     ),
+    "F13": Case(
+        PLAIN + STREAM + MEMORY + f"RX mutation{{seqno=1, key={251 * 'k'}}}\n",
+        PLAIN + STREAM + MEMORY + f"RX mutation{{seqno=1, key={250 * 'k'}}}\n",
+    ),
+    "F14": Case(
+        BOTH + STREAM + MEMORY + "RX system-event{seqno=1, event=0, version=0, key=c, manifest-uid=5, scope-id=8, "
+        "collection-id=3}\n",
+        BOTH + STREAM + MEMORY + "RX system-event{seqno=1, event=0, version=0, key=c, manifest-uid=5, scope-id=8, "
+        "collection-id=9}\nRX system-event{seqno=2, event=1, version=0, manifest-uid=6, scope-id=8, "
+        "collection-id=9}\n",
+    ),
+    "F15": Case(
+        BOTH + STREAM + MEMORY + CARTS + "RX mutation{seqno=2, key=#0961}\n",
+        BOTH + STREAM + MEMORY + CARTS + "RX mutation{seqno=2, key=#0861}\nRX mutation{seqno=3, key=#0061}\n",
+    ),
+    "F16": Case(
+        PLAIN + STREAM + "HEX RX 805a00000000000500000000000010050000000000000000\n",
+        PLAIN + STREAM + "RX stream-end{status=2}\n",
+    ),
+    "F17": Case(
+        PLAIN + STREAM + THREE + "TX mutation-response{success, opaque=0x1005}\n",
+        PLAIN + STREAM + THREE + "TX mutation-response{einval, opaque=0x1005}\n",
+    ),
 }
 
 C = {
@@ -143,6 +167,11 @@ C = {
     ),
     "C13": Case(opening(controls="enable_sync_writes=true, consumer_name=n2"), DURABLE),
     "C14": Case(PLAIN + HELLO % ("", ""), PLAIN),
+    "C15": Case(
+        PLAIN + "CONTROL stream_buffer_size=1000\n",
+        PLAIN + "TX control{key=stream_buffer_size, value=1000}\nRX control-response{notsupported}\n"
+        "CONTROL force_value_compression=true, set_noop_interval=0.5, backfill_order=sequential\n",
+    ),
 }
 
 L = {

@@ -146,6 +146,7 @@ class Stream:
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
     prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
     purge_seqno: int | None = None  #: the latest that a marker told
+    collections: dict[int, bool] = field(default_factory=dict)  #: that its events created (True) or dropped, by id
     # how it ended
     end_status: int | None = None
     ended_ns: int | None = None

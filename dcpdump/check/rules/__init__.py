@@ -7,6 +7,7 @@ from dcpdump.check.rules import (
     controls,
     flow_control,
     framing,
+    keys,
     lifecycle,
     requests,
     seqno,
@@ -20,6 +21,7 @@ RULES: tuple[Rule, ...] = tuple(
         (
             *framing.RULES,
             *shape.RULES,
+            *keys.RULES,
             *connection.RULES,
             *controls.RULES,
             *requests.RULES,

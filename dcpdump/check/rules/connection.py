@@ -4,7 +4,7 @@ from dcpdump.check.rule import ASKED, ASTRAY, INFO, RESPONSE, SUSPICIOUS, VIOLAT
 from dcpdump.check.rules.framing import name
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
-from dcpdump.streams.opcodes import ADVANCED, HELLO, NOOP, OPEN, OSO, SASL_AUTH, SASL_STEP, STREAM_REQ, WANTED
+from dcpdump.streams.opcodes import ADVANCED, FLUSH, HELLO, NOOP, OPEN, OSO, SASL_AUTH, SASL_STEP, STREAM_REQ, WANTED
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import XATTRS, Connection, Stream
 
@@ -83,7 +83,7 @@ def opened(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     status="NoBucket",
 )
 def bucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees DCP_OPEN after an authentication but without SELECT_BUCKET.
+    """Reported when DCP_OPEN comes after an authentication but without SELECT_BUCKET.
 
     Unless the user's name is that of a bucket, the server answers NoBucket.
 
@@ -106,7 +106,7 @@ def bucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     status="NotSupported",
 )
 def unordered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees DCP_OPEN succeed although HELLO granted UnorderedExecution.
+    """Reported when DCP_OPEN succeeds although HELLO granted UnorderedExecution.
 
     The order of messages is all that DCP stands on; a server refuses with NotSupported.
 
@@ -128,9 +128,9 @@ def unordered(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     scope=Scope.CONNECTION,
 )
 def late_login(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees SASL commands on a connection that is open for DCP.
+    """Reported when a SASL command is sent on a connection that is open for DCP.
 
-    They are refused: what streams were granted rests on who the user was.
+    It is refused: what streams were granted rests on who the user was.
 
     Usual causes: a client that renews its token on every connection.
     """
@@ -174,13 +174,13 @@ def same_name(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     scope=Scope.CONNECTION,
 )
 def to_producer(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a client send what only the producing side sends: documents, markers, states, ADD_STREAM.
+    """Reported when a client sends what only the producing side sends: documents, markers, states, ADD_STREAM.
 
     The server closes the connection.
 
     Usual causes: DCP_OPEN with the producer flag where a consumer was meant.
     """
-    if connection.produces is not True or sight.direction == connection.feeder or sight.opcode == NOOP:
+    if connection.produces is not True or sight.direction == connection.feeder or sight.opcode in (NOOP, FLUSH):
         return None
     return f"{name(sight.opcode)} sent to a producer"
 
@@ -196,8 +196,8 @@ def to_producer(sight: Sight, connection: Connection, stream: Stream) -> str | N
     scope=Scope.CONNECTION,
 )
 def to_consumer(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees what a server's consumer does not take from those who send to it: requests that only it may send
-    (it closes the connection), SEQNO_ADVANCED and OSO_SNAPSHOT (it answers UnknownCommand).
+    """Reported when a server's consumer is sent what it does not take: requests that only it may send (it closes the
+    connection), SEQNO_ADVANCED and OSO_SNAPSHOT (it answers UnknownCommand).
 
     Usual causes: DCP_OPEN without the producer flag where a producer was meant.
     """
@@ -220,9 +220,10 @@ def to_consumer(sight: Sight, connection: Connection, stream: Stream) -> str | R
     status="NotSupported",
 )
 def noop_first(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a stream granted on a connection with xattrs or collections before enable_noop was accepted.
+    """Reported when a stream is granted on a connection with xattrs or collections before enable_noop was accepted.
 
-    A conforming server refuses the request with NotSupported: such connections have to be kept alive.
+    A conforming server refuses the request with NotSupported: such connections have to be kept alive. (Unless
+    its setting dcp_noop_mandatory_for_v5_features was turned off.)
 
     Usual causes: controls sent after the first stream request.
     """
@@ -247,7 +248,7 @@ def noop_first(sight: Sight, connection: Connection, stream: Stream) -> str | No
     status="DcpStreamIdInvalid",
 )
 def sid_enabled(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a stream granted whose request had a sid without enable_stream_id, or none with it.
+    """Reported when a stream is granted whose request had a sid without enable_stream_id, or none with it.
 
     A conforming server refuses with DcpStreamIdInvalid.
 
@@ -273,7 +274,7 @@ def sid_enabled(sight: Sight, connection: Connection, stream: Stream) -> str | N
     on=(HELLO,),
 )
 def second_hello(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees HELLO on a connection that is open for DCP.
+    """Reported when HELLO is sent on a connection that is open for DCP.
 
     It replaces the features: from its answer on keys may have collection ids, or lose them, in the middle of
     streams.

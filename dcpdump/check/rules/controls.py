@@ -1,6 +1,6 @@
 """DCP210-215: controls: when they are sent, and which of them may be accepted."""
 
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Scope, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.escape import safe
 from dcpdump.streams.opcodes import CONTROL
 from dcpdump.streams.sight import Sight
@@ -20,6 +20,26 @@ _AT_CREATION = frozenset(
     )
 )
 _REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
+#: The values that a control can have, where not any will do.
+_VALUES = {
+    "backfill_order": ("round-robin", "sequential"),
+    "set_priority": ("high", "medium", "low"),
+    "enable_out_of_order_snapshots": ("true", "true_with_seqno_advanced"),
+    "max_marker_version": ("2.0", "2.2"),
+    **dict.fromkeys(
+        (
+            "enable_stream_id",
+            "enable_sync_writes",
+            "include_deleted_user_xattrs",
+            "v7_dcp_status_codes",
+            "flatbuffers_system_events",
+            "change_streams",
+        ),
+        ("true",),
+    ),
+}
+_SNAPPY = 0x0A  #: of the features of HELLO
+_DELETED_XATTRS = 0x100  #: of the open flags
 
 
 def control_asked(sight: Sight, connection: Connection) -> tuple[str, str]:
@@ -39,9 +59,9 @@ def control_asked(sight: Sight, connection: Connection) -> tuple[str, str]:
     scope=Scope.CONNECTION,
 )
 def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees controls that are read when a stream is created, sent while streams are open.
+    """Reported when a control that is read when a stream is created is sent while streams are open.
 
-    They change later streams only; those that are open go on as they were.
+    It changes later streams only; those that are open stay as they were.
 
     Usual causes: controls sent in parallel with stream requests.
     """
@@ -63,7 +83,7 @@ def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | 
     status="NotSupported",
 )
 def exclusive(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees both enable_stream_id and enable_sync_writes accepted.
+    """Reported when both enable_stream_id and enable_sync_writes are accepted.
 
     They exclude each other; the second is to be refused with NotSupported.
 
@@ -85,7 +105,8 @@ def exclusive(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(CONTROL | RESPONSE,),
 )
 def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees consumer_name and enable_sync_writes accepted on a connection whose name is not one of replication.
+    """Reported when consumer_name and enable_sync_writes are accepted on a connection whose name is not one of
+    replication.
 
     The server waits for this client's acknowledgements when it decides about durable writes.
 
@@ -100,4 +121,54 @@ def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     return "consumer_name and enable_sync_writes make this connection count for durable writes" if both else None
 
 
-RULES = (late_control, exclusive, pretender)
+@rule(
+    "DCP215",
+    "C15",
+    "Control accepted that is to be refused",
+    severity=VIOLATION,
+    source="dcp/producer.cc",
+    off="m",
+    on=(CONTROL | RESPONSE,),
+    scope=Scope.CONNECTION,
+)
+def accepted(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when a producer accepts a control that it has to refuse: stream_buffer_size, force_value_compression
+    where HELLO did not grant Snappy, include_deleted_user_xattrs where DCP_OPEN did not ask for them,
+    max_marker_version 2.2 without collections, and values that a control cannot have. Keys that are unknown here may
+    be known to another version, and are not judged.
+
+    The client relies on something that the producer does not do.
+
+    Usual causes: a proxy that answers controls itself.
+    """
+    key, value = control_asked(sight, connection)
+    if sight.word or not key or connection.produces is not True:
+        return None
+    status = _refusal(key, value, connection)
+    return Remark(f"{key}={value} accepted", status=status) if status else None
+
+
+def _refusal(key: str, value: str, connection: Connection) -> str:
+    """Return with which status a producer refuses a control; nothing where it accepts it."""
+    if key == "stream_buffer_size":
+        return "NotSupported"
+    if value not in _VALUES.get(key, (value,)) or (key == "set_noop_interval" and not _is_interval(value)):
+        return "Einval"
+    features, flags = connection.features, connection.open_flags
+    if key == "force_value_compression" and features is not None and _SNAPPY not in features:
+        return "Einval"
+    if key == "include_deleted_user_xattrs" and flags is not None and not flags & _DELETED_XATTRS:
+        return "Einval"
+    if key == "max_marker_version" and value == "2.2" and connection.has_collections is False:
+        return "NotSupported"
+    return ""
+
+
+def _is_interval(value: str) -> bool:
+    try:
+        return float(value) > 0
+    except ValueError:
+        return False
+
+
+RULES = (late_control, exclusive, pretender, accepted)

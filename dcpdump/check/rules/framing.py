@@ -1,10 +1,12 @@
 """DCP1xx, first half: frames as such, requests and their answers, and which stream a message belongs to."""
 
 from dcpdump.check.rule import (
+    ASTRAY,
     DECODED,
     INFO,
     OVERDUE,
     PUSH,
+    RESPONSE,
     SKIPPED,
     STRAY,
     SUSPICIOUS,
@@ -16,13 +18,27 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.spec import find
-from dcpdump.streams.opcodes import NOOP, STREAM_END
+from dcpdump.streams.opcodes import (
+    ABORT,
+    ADVANCED,
+    CACHED,
+    CACHED_END,
+    COMMIT,
+    DOCUMENTS,
+    FLUSH,
+    NOOP,
+    OSO,
+    PREPARE,
+    STREAM_END,
+    SYSTEM_EVENT,
+)
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection, Stream
 from dcpdump.wire.frame import Fault
 
 _SECOND = 1_000_000_000
 _DUPLEX = 0x0C
+_SILENT = (*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, STREAM_END, ADVANCED, OSO, CACHED, CACHED_END)
 
 
 def name(opcode: int) -> str:
@@ -196,4 +212,40 @@ def vbucket(sight: Sight, connection: Connection, stream: Stream) -> Remark | No
     return Remark(text, status=unmatched(sight, connection) if has_one else without_stream(connection))
 
 
-RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket)
+@rule(
+    "DCP116",
+    "F16",
+    "DCP_FLUSH",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc",
+    on=(FLUSH, ASTRAY),
+    status="NotSupported",
+)
+def flush(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when DCP_FLUSH is sent, by either side. Servers have never supported it, and answer NotSupported.
+
+    Usual causes: a client written after a draft of the protocol.
+    """
+    return "DCP_FLUSH, which no server supports" if sight.opcode == FLUSH else None
+
+
+@rule(
+    "DCP117",
+    "F17",
+    "Success reported of a message that is not answered",
+    severity=SUSPICIOUS,
+    source="daemon/protocol/mcbp",
+    on=tuple(opcode | RESPONSE for opcode in _SILENT),
+)
+def silent(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a consumer answers a document, an event, a durable write, STREAM_END, SEQNO_ADVANCED,
+    OSO_SNAPSHOT or a cache transfer with Success. Only errors are answered.
+
+    A producer ignores most of these answers, and closes the connection at those to SEQNO_ADVANCED and OSO_SNAPSHOT.
+
+    Usual causes: a consumer that answers everything.
+    """
+    return None if sight.word else f"{name(sight.opcode)} answered with Success"
+
+
+RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket, flush, silent)
