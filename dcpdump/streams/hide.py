@@ -7,13 +7,6 @@ from dcpdump.streams.ledger import Ledger
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
     """It hashes what a ledger holds of names, addresses and texts."""
-
-    def place(server: str, bucket: str | None, vbucket: int) -> tuple[str, str | None, int]:
-        hidden = None if bucket is None else redactor.text(bucket, Holds.BUCKET)
-        return redactor.text(server, Holds.SYSTEM), hidden, vbucket
-
-    ledger.high = {place(*where): told for where, told in ledger.high.items()}
-    ledger.logs = {place(*where): logs for where, logs in ledger.logs.items()}
     for connection in ledger.connections.values():
         if connection.bucket is not None:
             connection.bucket = redactor.text(connection.bucket, Holds.BUCKET)

@@ -16,7 +16,7 @@ _ESCAPE = 15
 def frame_infos(
     data: bytes, start: int, end: int, kinds: Mapping[int, FrameInfo]
 ) -> tuple[list[FieldValue], list[Problem]]:
-    """It tiles ``data[start:end]`` with the fields of its frame infos, and says what does not fit."""
+    """Tile ``data[start:end]`` with the fields of its frame infos, and say what does not fit."""
     fields: list[FieldValue] = []
     problems: list[Problem] = []
     at, number = start, 0
