@@ -18,6 +18,7 @@ DURABLE = opening(name="replication:n1", controls="enable_sync_writes=true, cons
 MEMORY = "RX snapshot-marker{start=1, end=3, flags=0x5}\n"
 THREE = MEMORY + "RX mutation{seqno=1}\nRX mutation{seqno=2}\nRX mutation{seqno=3}\n"
 STREAM = "STREAM vb=5\n"
+OF_ONE, OF_OTHER = "CONNECT 10.0.0.1:50001 10.0.0.2:11210\n", "CONNECT 10.0.0.1:50002 10.0.0.3:11210\n"
 TAKEOVER = PLAIN + "STREAM vb=5, flags=0x1\n"
 FILTERED = 'STREAM vb=5, value={"collections":["8"]}\n'
 WINDOW = opening(controls="connection_buffer_size=1000")
@@ -252,6 +253,24 @@ L = {
         PLAIN + STREAM + MEMORY + "RX mutation{seqno=1}\nRX mutation{seqno=2}\n",
     ),
     "L16": Case(PLAIN + CACHE + cached(10), PLAIN + CACHE + cached(9) + "RX cache-transfer-end\n"),
+    "L17": Case(
+        BOTH + 'STREAM vb=5, value={"scope":"8","collections":["8"]}\n',
+        BOTH + 'STREAM vb=5, value={"scope":"8"}\nSTREAM vb=6, value={"collections":["8"]}\n'
+        'TX stream-request{vb=7, value={"scope":"8","collections":["8"]}}\nRX stream-request-response{einval}\n',
+    ),
+    "L18": Case(
+        PLAIN + "STREAM vb=5, start=10, vbucket-uuid=0xbeef\n",
+        PLAIN + "STREAM vb=5, start=10, vbucket-uuid=0xfeed\nSTREAM vb=6, start=0, vbucket-uuid=0xbeef\n",
+    ),
+    "L19": Case(
+        PLAIN + STREAM + "RX stream-end{status=2}\nTX close-stream\nRX close-stream-response{success}\n",
+        PLAIN + STREAM + "TX close-stream\nRX close-stream-response{success}\n"
+        "TX close-stream\nRX close-stream-response{keyenoent}\n",
+    ),
+    "L20": Case(
+        OF_ONE + PLAIN + STREAM + OF_OTHER + PLAIN + STREAM,
+        OF_ONE + PLAIN + STREAM + "RX stream-end{status=2}\n" + OF_OTHER + PLAIN + STREAM,
+    ),
 }
 
 S = {

@@ -19,7 +19,7 @@ _AT_CREATION = frozenset(
         "enable_out_of_order_snapshots",
     )
 )
-_REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
+REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
 #: The values that a control can have, where not any will do.
 _VALUES = {
     "backfill_order": ("round-robin", "sequential"),
@@ -113,7 +113,7 @@ def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     Usual causes: controls copied from a capture of replication.
     """
     key, value = control_asked(sight, connection)
-    if sight.word or not connection.name or connection.name.startswith(_REPLICATION):
+    if sight.word or not connection.name or connection.name.startswith(REPLICATION):
         return None
     both = (key == "consumer_name" and connection.on("enable_sync_writes")) or (
         key == "enable_sync_writes" and value == "true" and "consumer_name" in connection.agreed

@@ -1,15 +1,18 @@
-"""DCP223-236: the life of a stream that was granted: what belongs to it, how it begins and ends."""
+"""DCP223-240: the life of a stream that was granted: what belongs to it, how it begins and ends."""
 
 from dcpdump.check.rule import (
     CLOSING,
     INFO,
     OUTSIDE,
+    RESPONSE,
     STRAY,
     SUSPICIOUS,
     VIOLATION,
     Remark,
+    Scope,
     rule,
 )
+from dcpdump.check.rules.controls import REPLICATION
 from dcpdump.check.rules.framing import name, unmatched, without_stream
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.opcodes import (
@@ -17,6 +20,7 @@ from dcpdump.streams.opcodes import (
     ADVANCED,
     CACHED,
     CACHED_END,
+    CLOSE_STREAM,
     COMMIT,
     DOCUMENTS,
     MARKER,
@@ -26,7 +30,7 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.state import ACTIVE, CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST, Connection, Stream
 
 
@@ -141,7 +145,7 @@ def early_end(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     on=(STREAM_END,),
 )
 def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees STREAM_END(Closed) that nobody asked for, reasons 3 and 6, which servers do not send, and 7 and 8
+    """Reported when STREAM_END(Closed) comes unasked, and of reasons 3 and 6, which servers do not send, and 7 and 8
     (collections dropped, access lost) on a connection without collections.
 
     Usual causes: another implementation of DCP; a proxy.
@@ -281,4 +285,76 @@ def cache(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     return None
 
 
-RULES = (not_open, opaque, early_end, odd_end, abandoned, beginning, outside, cache)
+@rule(
+    "DCP239",
+    "L19",
+    "CLOSE_STREAM of no stream that succeeds",
+    severity=VIOLATION,
+    source="dcp/producer.cc",
+    off="mg",
+    on=(CLOSE_STREAM | RESPONSE,),
+    scope=Scope.CONNECTION,
+    status="KeyEnoent",
+)
+def closed_twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a producer answers Success to CLOSE_STREAM, and the vbucket has no stream of that stream id on the
+    connection, or it has ended.
+
+    A conforming producer answers KeyEnoent (or DcpStreamIdInvalid where only the stream id is wrong).
+
+    Usual causes: a proxy that answers in a server's place.
+    """
+    waiting = connection.exchanges.asked(sight)
+    if sight.word or waiting is None or connection.produces is not True:
+        return None
+    known = connection.current.get(waiting.sight.word << 16 | waiting.sight.stream_id)
+    if known is None or not known.is_sending:
+        return "CLOSE_STREAM answered with Success, and there is no such stream"
+    if known.closed:
+        return "CLOSE_STREAM answered with Success, and the stream was closed before"
+    if known.end_frame is None or known.end_status == _CLOSED:
+        return None
+    return f"CLOSE_STREAM answered with Success, and the stream ended in frame {known.end_frame}"
+
+
+@rule(
+    "DCP240",
+    "L20",
+    "Two servers stream one vbucket",
+    severity=INFO,
+    source="dcp/producer.cc",
+    on=(STREAM_REQ | RESPONSE,),
+)
+def two_owners(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a stream of a vbucket is granted while another server streams the same vbucket of the same bucket,
+    with the same history: the newest entries of their failover logs are of one uuid.
+
+    At most one server is active for a vbucket. A moment of both is normal when a vbucket moves, as the last changes
+    are still on their way. (Streams between nodes are not judged: replicas may have replicas.)
+
+    Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that lives on.
+    """
+    waiting = connection.exchanges.asked(sight)
+    if sight.word or waiting is None or sight.record is None or connection.bucket is None:
+        return None
+    other = connection.producing.get((connection.bucket, waiting.sight.word))
+    if other is None or not other.live or other.closed or other.connection is connection:
+        return None
+    mine, theirs = connection, other.connection
+    if _replicates(mine) or _replicates(theirs) or not theirs.is_used(sight.ts_ns):
+        return None
+    log = next(iter(failover_log(sight.record.frame)), None)
+    if log is None or not other.failover_log or other.failover_log[0].uuid != log[0]:
+        return None
+    here, there = mine.server_address, theirs.server_address
+    if here is None or there is None or here.rpartition(":")[0] == there.rpartition(":")[0]:
+        return None
+    return f"{there} streams this vbucket too, on connection {theirs.number}"
+
+
+def _replicates(connection: Connection) -> bool:
+    """Return whether a connection is one between nodes."""
+    return connection.produces is False or (connection.name or "").startswith(REPLICATION)
+
+
+RULES = (not_open, opaque, early_end, odd_end, abandoned, beginning, outside, cache, closed_twice, two_owners)
