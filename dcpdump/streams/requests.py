@@ -21,12 +21,15 @@ def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight |
     connection.stream_requests += 1
     rival = before.rival if before is not None and before.alive else None
     goes_on = rival if rival is not None and not rival.granted else before
-    if goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.counts_any:
+    joins = early is not None and early.word == SUCCESS and before is not None and before.opaque == sight.opaque
+    if joins and before is not None and before.alive and not before.requests:
+        stream = before
+    elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.counts_any:
         stream = goes_on
         request.still_open = before if goes_on is rival else None
         if stream.losses != connection.losses[direction]:
             stream.lose(direction, joins=goes_on.requests[-1].status is not None)
-    elif early is not None and before is not None and before.alive and before.opaque == sight.opaque:
+    elif joins and before is not None and before.alive:
         stream = before
     else:
         stream = Stream(connection, sight.word, request.stream_id)

@@ -12,7 +12,7 @@ from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Collection, Complaint, Control, Entry, Noops, Prepare, Snapshot, State, Waiting
 from dcpdump.streams.filters import FilterFault
-from dcpdump.streams.opcodes import CONTROL
+from dcpdump.streams.opcodes import CLOSE_STREAM, CONTROL
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
 from dcpdump.streams.window import FIRST, LAST, Window
@@ -230,6 +230,13 @@ class Stream:
         return self.end_frame is not None or self.closed
 
     @property
+    def closing(self) -> bool:
+        """Whether it ended, or its consumer may have closed it: the answer to a CLOSE_STREAM waits for its request."""
+        connection = self.connection
+        taker = 1 - (connection.feeder or 0)
+        return self.ended or self.close_asked or bool(connection.exchanges.unclaimed.get((taker, CLOSE_STREAM)))
+
+    @property
     def alive(self) -> bool:
         """Whether, as far as was captured, it is open: granted or sending, and not ended."""
         return not self.ended and (self.granted or not self.requests)
@@ -238,6 +245,11 @@ class Stream:
     def live(self) -> bool:
         """Whether messages of it are to be expected: also after CLOSE_STREAM, up to STREAM_END."""
         return self.end_frame is None and self.is_sending
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was asked for, and neither granted yet nor any message of it came."""
+        return bool(self.requests) and not self.granted and not self.last_frame
 
     @property
     def reopened(self) -> bool:
@@ -501,6 +513,11 @@ class Connection:
     def late(self) -> bool:
         """Whether its beginning is missing: neither DCP_OPEN nor what a client says first was captured."""
         return self.open_sight is None and self.began is None
+
+    @property
+    def starts_late(self) -> bool:
+        """Whether its beginning is missing, and not merely captured a little later: the SYN was not captured."""
+        return self.late and not self.syn
 
     @property
     def doubtful(self) -> bool:

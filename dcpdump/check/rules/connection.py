@@ -4,7 +4,19 @@ from dcpdump.check.rule import ASKED, ASTRAY, INFO, RESPONSE, SUSPICIOUS, VIOLAT
 from dcpdump.check.rules.framing import name
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
-from dcpdump.streams.opcodes import ADVANCED, FLUSH, HELLO, NOOP, OPEN, OSO, SASL_AUTH, SASL_STEP, STREAM_REQ, WANTED
+from dcpdump.streams.opcodes import (
+    ADVANCED,
+    FLUSH,
+    HELLO,
+    NOOP,
+    OPEN,
+    OSO,
+    SASL_AUTH,
+    SASL_STEP,
+    SELECT_BUCKET,
+    STREAM_REQ,
+    WANTED,
+)
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import XATTRS, Connection, Stream
 
@@ -89,7 +101,7 @@ def bucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 
     Usual causes: SELECT_BUCKET sent, and refused.
     """
-    if connection.bucket is not None or not connection.authenticated:
+    if connection.bucket is not None or not connection.authenticated or any(connection.asked_for(SELECT_BUCKET)):
         return None
     return "DCP_OPEN, and no bucket was selected"
 

@@ -68,6 +68,8 @@ def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | 
     key = safe(sight.key)
     if key not in _AT_CREATION or not any(each.live and not each.closed for each in connection.current.values()):
         return None
+    if connection.exchanges.early(sight.direction, CONTROL, sight.opaque) is not None:
+        return None  # it was captured after its answer, and maybe after the streams
     return f"{key} changes nothing for the streams that are open"
 
 

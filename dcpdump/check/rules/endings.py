@@ -56,7 +56,7 @@ def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """
     reason = sight.get("status")
     if reason == _CLOSED:
-        if stream.closed or stream.close_asked:
+        if stream.closed or stream.closing:
             if connection.controls_known and not connection.on("send_stream_end_on_client_close_stream"):
                 return "ended as Closed, though send_stream_end_on_client_close_stream is not on"
             return None
