@@ -1,5 +1,6 @@
 """Redaction: nothing of a document survives in any format, and what belonged together still does."""
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -200,25 +201,56 @@ def test_what_is_no_document_keeps_its_numbers() -> None:
 
 
 def test_the_command_line_redacts_with_a_salt_of_its_own_or_from_a_file(tmp_path: Path) -> None:
-    talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me") + FRAMES["mutation"]).fin()
-    path, salt = tmp_path / "a.pcap", tmp_path / "salt"
-    path.write_bytes(captures.pcap([captures.Record(each.ts_ns or 0, each.data) for each in talk.packets]))
+    command, salt = f"dcpdump read {talk(tmp_path)} -f ndjson --value-bytes all", tmp_path / "salt"
     salt.write_bytes(SALT + b"\n")
-    command = f"dcpdump read {path} -f ndjson --value-bytes all"
     for more in ("--redact", f"--redact --salt-file {salt}", f"--redact-level full --salt-file {salt}"):
         printed = run(f"{command} {more}")
         assert printed.code == 0
         assert traces(printed.out + printed.err, PRIVATE) == set()
-    first, second = run(f"{command} --redact"), run(f"{command} --redact")
-    assert first.out != second.out
-    assert "salt" in first.err
+    assert run(f"{command} --redact").out != run(f"{command} --redact").out
     fixed = [run(f"{command} --redact --salt-file {salt}") for _ in range(2)]
     assert fixed[0] == fixed[1]
     assert SALT.decode() not in fixed[0].err
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
     assert run(f"{command} --redact --salt-file {empty}").code == 2
-    assert run(f"{command} --redact --salt-file {tmp_path}/none").code == 2
+    assert run(f"{command} --redact --salt-file {tmp_path}/no/such/folder").code == 2
+
+
+def talk(folder: Path) -> Path:
+    sent = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me") + FRAMES["mutation"]).fin()
+    path = folder / "a.pcap"
+    path.write_bytes(captures.pcap([captures.Record(each.ts_ns or 0, each.data) for each in sent.packets]))
+    return path
+
+
+def test_a_salt_that_was_not_asked_for_is_said_nowhere(tmp_path: Path) -> None:
+    path = talk(tmp_path)
+    salts = [secrets.token_bytes(size) for size in range(64)]
+
+    def drawn(size: int) -> bytes:
+        return salts[size]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "token_bytes", drawn)
+        patch.setattr(secrets, "token_hex", lambda size: drawn(size).hex())
+        for command in (f"read {path} --redact", f"conns {path} --redact", f"redact {path} -w {tmp_path}/out"):
+            printed = run(f"dcpdump {command}")
+            assert printed.code == 0
+            assert traces(printed.out + printed.err, [salt for salt in salts if len(salt) >= 8], window=8) == set()
+
+
+def test_a_salt_file_that_is_missing_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    path, salt = talk(tmp_path), tmp_path / "salt"
+    first = run(f"dcpdump read {path} --redact -q --salt-file {salt}")
+    assert f"{salt} is new" in first.err
+    assert salt.stat().st_mode & 0o777 == 0o600
+    made = salt.read_bytes().strip()
+    assert len(made) == 64
+    assert made.decode() not in first.err + first.out
+    assert run(f"dcpdump read {path} --redact -q --salt-file {salt}") == (0, first.out, "")
+    run(f"dcpdump redact {path} -w {tmp_path}/out -q --salt-file {tmp_path}/other")
+    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o600
 
 
 def test_numbers_of_a_damaged_frame_are_left_out_and_not_made_up() -> None:
