@@ -274,6 +274,21 @@ def test_what_is_in_no_frame_is_blank(tmp_path: Path) -> None:
     assert files(out) == files(path)
 
 
+def test_a_number_of_a_pcapng_that_is_longer_than_its_number_is_left_out(tmp_path: Path) -> None:
+    write, private = Pcapng(), b"margarete's laptop"
+    blocks = [write.section(), write.interface(options=[(9, b"\x09"), *((code, private) for code in (8, 10, 13, 14))])]
+    for packet in talk(count=3).packets:
+        options = [(2, b"\1\0\0\0"), *((code, private) for code in (2, 4, 5, 6))]
+        blocks.append(write.packet(packet.ts_ns or 0, packet.data, options=options))
+    blocks.append(write.statistics(options=[(code, private) for code in range(2, 9)]))
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(b"".join(blocks))
+    out = redacted(path)
+    assert survivors(out.read_bytes(), (private,), 4) == set()
+    assert files(out) == files(path)
+    assert out.read_bytes().count(b"\2\0\4\0\1\0\0\0") == len(talk(count=3).packets)
+
+
 def test_what_a_pcapng_says_in_words_is_left_out(tmp_path: Path) -> None:
     write = Pcapng()
     comment = [(1, b"margarete's laptop")]
