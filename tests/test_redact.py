@@ -66,6 +66,8 @@ FRAMES = {
     "left over, with a key": encode("DCP_CLOSE_STREAM", key=KEY, value=VALUE),
     "xattrs that are none": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=VALUE, datatype=4),
     "snappy that is none": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=VALUE, datatype=2),
+    "control": encode("DCP_CONTROL", key=b"consumer_name", value=VALUE),
+    "unknown control": encode("DCP_CONTROL", key=KEY, value=b"true"),
     "impersonation": encode("GET", key=KEY, framing=bytes((0x40 | len(KEY),)) + KEY),
     "unknown": encode(0x99, key=KEY, value=VALUE),
 }
@@ -77,14 +79,13 @@ NAMED = {
 }
 NAMED |= {
     "open": encode("DCP_OPEN", key=b"any", value=b'{"consumer_name":"' + VALUE + b'"}'),
-    "control": encode("DCP_CONTROL", key=b"consumer_name", value=VALUE),
-    "hello": encode("HELLO", key=KEY),
     "manifest": encode("COLLECTIONS_GET_MANIFEST", response=True, value=b'{"scopes":["' + VALUE + b'"]}', datatype=1),
 }
 #: What is or may hold the name of a bucket.
 OF_BUCKETS = {
     "select": encode("SELECT_BUCKET", key=KEY),
     "open": encode("DCP_OPEN", key=b"replication:n_0->n_1:" + KEY),
+    "hello": encode("HELLO", key=KEY),
     "stat": encode("STAT", response=True, key=KEY, value=VALUE),
     "a document's stat": encode("STAT", key=b"key " + KEY + b" 5"),
     "configuration": encode("GET_CLUSTER_CONFIG", response=True, value=b'{"name":"' + VALUE + b'"}', datatype=1),

@@ -24,7 +24,7 @@ from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
 from dcpdump.render.top import Look, Peer, Row
 from dcpdump.spec.field import Holds
-from dcpdump.streams.hide import hidden_end
+from dcpdump.streams.hide import hidden_end, hide_request
 from dcpdump.streams.pace import Pace, Paces
 from dcpdump.streams.state import Connection
 from dcpdump.streams.verdict import Judge
@@ -178,6 +178,9 @@ class TopReading(LedgerReading):
 
     def _as_it_is(self, redactor: Redactor | None) -> Look:
         ledger, paces = self.ledger, self._paces
+        if redactor is not None:  # verdicts quote what servers say of requests
+            for request in (request for stream in ledger.streams for request in stream.requests):
+                hide_request(request, redactor)
         if ledger.last_ns is not None:
             paces.look(ledger, ledger.last_ns)
         judge = Judge(ledger)

@@ -17,7 +17,16 @@ from dcpdump.spec.field import (
     u16,
     u32,
 )
-from dcpdump.spec.names import FEATURE, OPEN_FLAGS, VBUCKET_STATE, VBUCKET_STATE_FILTER
+from dcpdump.spec.names import (
+    CONTROL_KEYS,
+    CONTROL_SETTINGS,
+    FEATURE,
+    MECHANISMS,
+    OPEN_FLAGS,
+    REPLICATION,
+    VBUCKET_STATE,
+    VBUCKET_STATE_FILTER,
+)
 
 EMPTY_BODY = (Layout("1"),)
 ANY_VALUE = (Layout("1", value=MAY),)
@@ -29,6 +38,7 @@ OPEN = Message(
     0x50,
     "DCP_OPEN",
     key_holds=Holds.BUCKET,
+    key_prefixes=REPLICATION,
     value_holds=Holds.META,
     sender=CONSUMER,
     request=(
@@ -99,8 +109,8 @@ BUFFER_ACKNOWLEDGEMENT = Message(
 CONTROL = Message(
     0x5E,
     "DCP_CONTROL",
-    key_holds=Holds.NOTHING,
-    value_holds=Holds.META,
+    key_words="|".join(CONTROL_KEYS),
+    value_words=CONTROL_SETTINGS,
     sender=CONSUMER,
     request=(Layout("1", key=MUST, value=MUST, source="control.md", note="key and value are ASCII text"),),
     response=EMPTY_BODY,
@@ -130,8 +140,7 @@ DCP = (OPEN, GET_FAILOVER_LOG, NOOP, BUFFER_ACKNOWLEDGEMENT, CONTROL)
 HELLO = Message(
     0x1F,
     "HELLO",
-    key_holds=Holds.META,
-    value_holds=Holds.NOTHING,
+    key_holds=Holds.BUCKET,
     request=(Layout("1", key=MAY, value=(FEATURES,), note="the key names the client; the features asked for"),),
     response=(Layout("1", value=(FEATURES,), when={"status": 0}, note="the features granted"),),
     answered="always",
@@ -140,7 +149,14 @@ HELLO = Message(
 
 NEIGHBOURS = (
     Message(0x0A, "NOOP", request=EMPTY_BODY, response=EMPTY_BODY, answered="always"),
-    Message(0x0B, "VERSION", value_holds=Holds.NOTHING, request=EMPTY_BODY, response=ANY_VALUE, answered="always"),
+    Message(
+        0x0B,
+        "VERSION",
+        value_words=r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}(?:-[0-9]{1,8})?(?:-enterprise|-community)?",
+        request=EMPTY_BODY,
+        response=ANY_VALUE,
+        answered="always",
+    ),
     Message(
         0x10,
         "STAT",
@@ -152,12 +168,17 @@ NEIGHBOURS = (
     ),
     HELLO,
     Message(
-        0x20, "SASL_LIST_MECHS", value_holds=Holds.NOTHING, request=EMPTY_BODY, response=ANY_VALUE, answered="always"
+        0x20,
+        "SASL_LIST_MECHS",
+        value_words=f"(?:{MECHANISMS})(?: (?:{MECHANISMS}))*",
+        request=EMPTY_BODY,
+        response=ANY_VALUE,
+        answered="always",
     ),
     Message(
         0x21,
         "SASL_AUTH",
-        key_holds=Holds.NOTHING,
+        key_words=MECHANISMS,
         request=(Layout("1", key=MUST, value=MAY),),
         response=ANY_VALUE,
         answered="always",
@@ -166,7 +187,7 @@ NEIGHBOURS = (
     Message(
         0x22,
         "SASL_STEP",
-        key_holds=Holds.NOTHING,
+        key_words=MECHANISMS,
         request=(Layout("1", key=MUST, value=MAY),),
         response=ANY_VALUE,
         answered="always",
@@ -215,7 +236,6 @@ NEIGHBOURS = (
         0x89,
         "SELECT_BUCKET",
         key_holds=Holds.BUCKET,
-        value_holds=Holds.NOTHING,
         request=(Layout("1", key=MUST),),
         response=EMPTY_BODY,
         answered="always",
@@ -329,7 +349,6 @@ NEIGHBOURS = (
     Message(
         0xFE,
         "GET_ERROR_MAP",
-        value_holds=Holds.NOTHING,
         request=(Layout("1", value=(u16("map_version", "version"),)),),
         response=ANY_VALUE,
         answered="always",

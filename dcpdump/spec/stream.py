@@ -8,7 +8,6 @@ from dcpdump.spec.field import (
     MAY,
     PRODUCER,
     Field,
-    Holds,
     Layout,
     Message,
     Moment,
@@ -18,7 +17,14 @@ from dcpdump.spec.field import (
     u32,
     u64,
 )
-from dcpdump.spec.names import OSO_FLAGS, SNAPSHOT_TYPE, STREAM_END_STATUS, STREAM_FLAGS, VBUCKET_STATE
+from dcpdump.spec.names import (
+    OSO_FLAGS,
+    SNAPSHOT_TYPE,
+    STREAM_END_STATUS,
+    STREAM_FILTER,
+    STREAM_FLAGS,
+    VBUCKET_STATE,
+)
 
 ADD_STREAM = Message(
     0x51,
@@ -72,7 +78,7 @@ CLOSE_STREAM = Message(
 STREAM_REQ = Message(
     0x53,
     "DCP_STREAM_REQ",
-    value_holds=Holds.NOTHING,
+    value_words=STREAM_FILTER,
     sender=CONSUMER,
     request=(
         Layout(

@@ -20,6 +20,7 @@ from dcpdump.check.dialogue import (
 from dcpdump.check.rule import ASKED, ASTRAY, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
+from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.sight import Sight
 
 _BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
@@ -37,7 +38,6 @@ _AT_CREATION = frozenset(
         "enable_out_of_order_snapshots",
     )
 )
-_REPLICATION = (b"replication:", b"eq_dcpq:replication:", b"eq_dcpq:", b"repl:")
 
 
 @rule(
@@ -347,7 +347,7 @@ def pretender(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     Usual causes: controls copied from a capture of replication.
     """
     key, value = dialogue.controls_asked.get(sight.opaque, (b"", b""))
-    if sight.word or not dialogue.name or dialogue.name.startswith(_REPLICATION):
+    if sight.word or not dialogue.name or dialogue.name.startswith(REPLICATION):
         return None
     both = (key == b"consumer_name" and dialogue.on(b"enable_sync_writes")) or (
         key == b"enable_sync_writes" and value == b"true" and b"consumer_name" in dialogue.controls
