@@ -11,6 +11,7 @@ from dcpdump.spec.field import Field, FlatTable, Holds, Message
 from dcpdump.spec.header import MAGICS
 from dcpdump.wire.flat import structure
 from dcpdump.wire.frame import FieldValue, Frame, Section
+from dcpdump.wire.json_text import parse_json
 
 PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
 FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
@@ -55,7 +56,10 @@ def value_holds(frame: Frame, value: bytes) -> Holds:
     """Return whose data a value is that has no structure. That of an error may quote what it is about."""
     if frame.layout.version == "error" or isinstance(frame.layout.value, tuple):
         return Holds.USER
-    return text_holds(frame.message, value)
+    whose = text_holds(frame.message, value)
+    # What should be JSON that names this and that, and is no JSON, may be anything.
+    broken = whose is not Holds.NOTHING and frame.message.json and not frame.magic.response and not _is_json(value)
+    return Holds.USER if broken else whose
 
 
 def text_holds(message: Message, value: bytes) -> Holds:
@@ -75,6 +79,14 @@ def without_gaps(frame: Frame, field: FieldValue) -> bytes:
             if start < end:
                 out[start - field.start : end - field.start] = frame.raw.data[start:end]
     return bytes(out)
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        parse_json(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _matches(words: str, text: bytes) -> bool:

@@ -176,7 +176,7 @@ def display_options(
         click.option(
             "--redact-level",
             type=click.Choice(["partial", "full"]),
-            help="full: names of collections and connections, hosts and ports too.",
+            help="full: names of collections, scopes and clients, hosts and ports too.",
         ),
         click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
         click.option("--show-secrets", is_flag=True, help="Print authentication payloads."),

@@ -31,7 +31,7 @@ from dcpdump.share.spool import Spool
     type=click.Choice(["partial", "full"]),
     default="partial",
     show_default=True,
-    help="full: names (buckets, collections, connections, agents, hosts) and addresses (IP, MAC) too.",
+    help="full: names of collections, scopes, clients and hosts, and addresses (IP, MAC), too.",
 )
 @click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
 @click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
@@ -48,7 +48,7 @@ def redact(
     memory: int,
     quiet: bool,
 ) -> int:
-    """Write captures that may be shared: keys, values, xattrs and credentials replaced at equal length.
+    """Write captures that may be shared: keys, values, xattrs, credentials and buckets replaced at equal length.
 
     OUT has the same records with the same times and lengths; framing, seqnos, opaques and CAS stay, and so do
     valid checksums, JSON and Snappy. Equal keys stay equal. Whatever is not understood (bytes in no frame, other

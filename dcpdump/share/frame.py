@@ -38,7 +38,7 @@ class Concealer:
         self._classes = FULL if full else PARTIAL
 
     def conceal(self, record: Record) -> Concealed:
-        """It gives the bytes of a frame, as many as before, and what they no longer say."""
+        """Return the bytes of a frame, as many as before, and what they no longer say."""
         frame = record.frame
         data = bytearray(frame.raw.data)
         secrets: list[bytes] = []
@@ -52,8 +52,10 @@ class Concealer:
                 other = None if damaged and field.start >= kept else self._blob(record, field, wire)
                 if other is not None:
                     data[field.start : field.end] = other
-                if bytes(data[field.start : field.end]) != wire or damaged:
+                if bytes(data[field.start : field.end]) != wire:
                     secrets += _hidden(record, field, wire)
+            elif damaged and _is_of_a_faulty_info(frame, field):
+                data[field.start : field.end] = bytes(field.end - field.start)
         for start, end in frame.raw.holes:
             data[start:end] = bytes(end - start)
         return Concealed(bytes(data), [text for text in secrets if len(text) >= TELLING])
@@ -183,12 +185,21 @@ def _tag_size(frame: Frame, field: FieldValue, wire: bytes) -> int:
 
 
 def _end_of_numbers(frame: Frame) -> int:
-    """It gives the end of what surely is no key, though lengths contradict each other: extras as long as they ought."""
+    """Return the end of what surely is no key, though lengths contradict each other: extras as long as they ought."""
     extras = [field for field in frame.fields if field.section is Section.EXTRAS]
     fits = frame.layout.version != "?" and all(isinstance(field.field, Field) for field in extras)
     if not fits or sum(field.end - field.start for field in extras) != frame.header.extras_length:
         return HEADER_LENGTH
-    return extras[-1].end if extras else HEADER_LENGTH
+    return min(len(frame.raw.data), HEADER_LENGTH + frame.header.framing_length + frame.header.extras_length)
+
+
+def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:
+    """Return whether a number is of a frame info that is longer or shorter than it ought to be; its tag is not."""
+    return (
+        field.section is Section.FRAMING
+        and field.field.name != "frame_info"
+        and any(each.needs is not None and each.start < field.start < each.end for each in frame.problems)
+    )
 
 
 def _hidden(record: Record, field: FieldValue, wire: bytes) -> Iterator[bytes]:
