@@ -96,6 +96,7 @@ def reading(folder: Path) -> Iterator[str]:
         yield f"export {files} -o {q(f'{folder}/tables-{EVIL}')} -f csv --force"
         yield f"pipeline {files} -o {q(f'{folder}/lake-{EVIL}')} --engine local"
     yield f"explain -i {q(f'{folder}/{EVIL}.pcap')}"
+    yield f"explain -i {q(f'{folder}/cut{EVIL}.pcap.gz')}"
     yield f"explain -i {q(f'{folder}/missing{EVIL}')}"
     yield f"explain -i {q(f'{folder}/empty{EVIL}.txt')}"
 

@@ -82,8 +82,8 @@ def _read(paste: str | bytes, source: str | None, form: str | None) -> Pasted:
     try:
         return read_paste(paste, form)
     except PasteError as error:
-        hint = error.hint.replace(NAME, shlex.quote(source or "-"))
-        raise PasteError(error.what, error.where or source or "", hint) from error
+        hint, *more = (text.replace(NAME, shlex.quote(source or "-")) for text in (error.hint, *error.more))
+        raise PasteError(error.what, error.where or source or "", hint, tuple(more)) from error
 
 
 def _json(explained: Annotated, shown: Display) -> str:
