@@ -49,7 +49,7 @@ def key_holds(message: Message, key: bytes) -> Holds:
 
 def prefix(message: Message, key: bytes) -> int:
     """Return how many bytes of a key are the protocol's own words, before what is somebody's."""
-    return max((len(word) for word in message.key_prefixes if key.startswith(word)), default=0)
+    return max((len(word) for word in message.key_prefixes if key.startswith(word.encode())), default=0)
 
 
 def value_holds(frame: Frame, value: bytes) -> Holds:
@@ -84,7 +84,7 @@ def without_gaps(frame: Frame, field: FieldValue) -> bytes:
 def _is_json(value: bytes) -> bool:
     try:
         parse_json(value)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True
 

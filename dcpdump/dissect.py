@@ -15,14 +15,16 @@ from dcpdump.net.flow import Connection
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
+from dcpdump.wire.cut import Cut
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import Cut, FrameSplitter
+from dcpdump.wire.split import FrameSplitter
 
+TLS = "TLS"
 #: How other protocols that are often met begin; only to name them in messages.
 _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
-    (b"\x16\x03", "TLS"),
+    (b"\x16\x03", TLS),
     (b"GET ", "HTTP or memcached text"),
     (b"POST ", "HTTP"),
     (b"PUT ", "HTTP"),

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Thread
 
 #: Input of less than this is done by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024
@@ -19,6 +20,15 @@ _ends: set[int] = set()
 def can_help() -> bool:
     """It says whether a process can be copied here: not on macOS, whose libraries may not survive it."""
     return hasattr(os, "fork") and sys.platform != "darwin"
+
+
+def started(thread: Thread) -> bool:
+    """Start a thread, and return whether it runs: where processes are limited there may be no more threads either."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Helper:

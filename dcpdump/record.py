@@ -104,7 +104,7 @@ def seqno_range(frame: Frame) -> tuple[int, int] | None:
 
 
 def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Json:
-    """It gives the frame as one JSON object. ``value_bytes``: how much of values to show, None for all."""
+    """Return the frame as one JSON object. ``value_bytes``: how much of values to show, None for all."""
     frame, header, meaning = record.frame, record.frame.header, record.meaning
     out: Json = {}
     if record.connection is not None:
@@ -142,8 +142,8 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     out |= _key_and_value(record, value_bytes)
     if record.problems:
         out["problems"] = [
-            {"text": problem.text, "offset": problem.start, "length": problem.end - problem.start}
-            for problem in record.problems
+            {"code": code.value, "text": text, "offset": start, "length": end - start}
+            for code, text, start, end, *_ in record.problems
         ]
     if record.hints:
         out["hints"] = list(record.hints)

@@ -9,6 +9,9 @@ TX is the side that wants changes, RX what it receives. A vbucket, an opaque, a 
 of the stream last spoken of; an answer has the opaque of the last request of its name. What no frame says:
 
     CONNECT             another connection begins (it opens as the client)
+    CONNECT a:1 b:2     the same, of these ends
+    ON 0                a connection goes on
+    FIN TX, RST RX      a side closes, or resets, the connection
     CONTROL a=b, c=d    controls, asked for and accepted
     STREAM vb=5, …      a stream request and its success
     WAIT 30             seconds pass
@@ -17,23 +20,28 @@ of the stream last spoken of; an answer has the opaque of the last request of it
 
 import re
 import struct
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dcpdump.check.finding import Finding
-from dcpdump.check.run import Referee
+from dcpdump.check.rule import Rule
+from dcpdump.check.rules import RULES
+from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar.block import blocks
 from dcpdump.columnar.dissection import Dissection, Lost
 from dcpdump.columnar.part import Part
+from dcpdump.net.flow import Flow
 from dcpdump.net.packet import Packet
 from dcpdump.render.line import spoken_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.sight import Sight
 from dcpdump.streams.sights import sights, with_losses
+from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import METADATA, encode
-from tests.packets import ACK, NOON, PSH, SYN, ethernet, flow, ipv4_tcp
+from tests.packets import ACK, FIN, NOON, PSH, RST, SYN, ethernet, flow, ipv4_tcp, ipv6_tcp
 
 MAX = (1 << 64) - 1
 _NAMES = {
@@ -71,6 +79,8 @@ class Said:
     direction: int
     ts_ns: int
     data: bytes
+    flags: int = 0  #: of TCP, beside those of data
+    ends: str = ""  #: client and server of the connection, where the conversation names them
 
 
 @dataclass
@@ -85,6 +95,7 @@ class _Speaker:
     next_opaque: int = 1
     asked: dict[tuple[str, str], int] = field(default_factory=dict)
     streams: dict[tuple[int, int | None], int] = field(default_factory=dict)
+    ends: list[str] = field(default_factory=lambda: [""])
 
 
 def said(text: str) -> list[Said]:
@@ -93,10 +104,15 @@ def said(text: str) -> list[Said]:
     out: list[Said] = []
     for line in _lines(text):
         word, _, rest = line.partition(" ")
-        if word == "CONNECT":
-            now.connection += 1
+        if word == "CONNECT" and rest and not out:
+            now.ends[0] = rest
+        elif word in ("CONNECT", "ON"):
+            now.connection = len(now.ends) if word == "CONNECT" else int(rest)
+            now.ends += [rest] * (word == "CONNECT")
             now.asked.clear()
             now.streams.clear()
+        elif word in ("FIN", "RST"):
+            out.append(replace(_put(now, rest, b""), flags=FIN if word == "FIN" else RST))
         elif word == "WAIT":
             now.ts_ns += int(float(rest) * 1e9)
         elif word == "HEX":
@@ -123,7 +139,7 @@ def _lines(text: str) -> Iterator[str]:
 
 def _put(now: _Speaker, side: str, data: bytes) -> Said:
     now.ts_ns += 1_000_000
-    return Said(now.connection, 0 if side == "TX" else 1, now.ts_ns, data)
+    return Said(now.connection, 0 if side == "TX" else 1, now.ts_ns, data, ends=now.ends[now.connection])
 
 
 def _frame(now: _Speaker, line: str) -> bytes:
@@ -231,24 +247,33 @@ def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
     """It puts each frame into TCP segments, after the handshake of its connection."""
     out: list[tuple[int, bytes]] = []
     seq: dict[int, list[int]] = {}
+    ways: dict[int, Flow] = {}
 
     def put(connection: int, direction: int, ts_ns: int, data: bytes, flags: int) -> None:
-        way = flow(f"10.0.0.1:{50_000 + connection}")
-        way = way if direction == 0 else way.reverse
+        way = ways[connection] if direction == 0 else ways[connection].reverse
         at = seq[connection]
         ack = at[1 - direction] if flags & ACK else 0
-        out.append((ts_ns, ethernet(ipv4_tcp(way, at[direction], data, flags=flags, ack=ack))))
-        at[direction] = (at[direction] + len(data) + bool(flags & SYN)) & 0xFFFFFFFF
+        out.append((ts_ns, ethernet(_tcp(way)(way, at[direction], data, flags=flags, ack=ack))))
+        at[direction] = (at[direction] + len(data) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
 
     for frame in frames:
         if frame.connection not in seq:
+            client, _, server = frame.ends.partition(" ")
+            number = frame.connection
+            ways[number] = flow(client, server) if server else flow(f"10.0.0.1:{50_000 + number}")
             seq[frame.connection] = [1000, 5000]
             put(frame.connection, 0, frame.ts_ns, b"", SYN)
             put(frame.connection, 1, frame.ts_ns, b"", SYN | ACK)
             put(frame.connection, 0, frame.ts_ns, b"", ACK)
+        if frame.flags:
+            put(frame.connection, frame.direction, frame.ts_ns, b"", frame.flags | ACK)
         for at in range(0, len(frame.data), segment):
             put(frame.connection, frame.direction, frame.ts_ns, frame.data[at : at + segment], PSH | ACK)
     return [Packet(number, ts, 1, data, len(data), "") for number, (ts, data) in enumerate(out, 1)]
+
+
+def _tcp(way: Flow) -> Callable[..., bytes]:
+    return ipv6_tcp if ":" in way.src.host else ipv4_tcp
 
 
 def seen(captured: Iterable[Packet]) -> Iterator[Sight | Lost]:
@@ -271,15 +296,19 @@ def seen(captured: Iterable[Packet]) -> Iterator[Sight | Lost]:
     yield from [*lost, *dissection.gaps]
 
 
-def findings_of(captured: Iterable[Packet]) -> list[Finding]:
-    """It gives what the referee says of captured packets."""
-    referee = Referee()
+def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
+    """Return what the referee says of captured packets, frame by frame."""
+    dissection, referee = Watching(), Referee(rules)
+    feed = Feed(dissection, referee.ledger, closely=TICKS)
     found: list[Finding] = []
-    for sight in seen(captured):
-        if isinstance(sight, Lost):
-            referee.lose(sight.ends.connection, sight.ends.direction, sight.gap.length or UNKNOWN_LOSS)
-        else:
+    for block in blocks(captured):
+        for sight in feed.sights(dissection.feed_block(block)):
             found += referee.feed(sight)
+    for sight in feed.sights(dissection.close_blocks()):
+        found += referee.feed(sight)
+    for step in feed.rest():
+        found += referee.feed_step(step)
+    feed.close(None, referee.lose)
     return found + referee.close()
 
 

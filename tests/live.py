@@ -11,7 +11,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,14 @@ class Network:
             assert process.stdout.readline().startswith("listening")
             yield
 
+    def sniff(self, *words: str, **options: Any) -> "AbstractContextManager[subprocess.Popen[str]]":
+        """Have ``dcpdump sniff`` capture meanwhile."""
+        return self.capture("sniff", *words, **options)
+
     @contextmanager
-    def sniff(self, *words: str, **options: Any) -> Iterator["subprocess.Popen[str]"]:
-        """It has ``dcpdump sniff`` capture meanwhile."""
-        command = (sys.executable, "-m", "dcpdump", "sniff", *words)
-        with ended(self.start(*command, **options)) as process:
+    def capture(self, *words: str, **options: Any) -> Iterator["subprocess.Popen[str]"]:
+        """Have a command of dcpdump capture meanwhile."""
+        with ended(self.start(sys.executable, "-m", "dcpdump", *words, **options)) as process:
             assert process.stderr is not None
             told = [process.stderr.readline()]
             while not told[-1].startswith("capturing on "):

@@ -1,6 +1,7 @@
 """Bursts: documents told to the ledger many at a time teach it what they teach one by one."""
 
 import random
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -17,7 +18,6 @@ from dcpdump.net.packet import Packet
 from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import UNKNOWN_LOSS
 from dcpdump.streams.sights import sights
 from dcpdump.streams.state import Connection, Stream
 from dcpdump.streams.steps import steps
@@ -43,7 +43,7 @@ def books(kept: Ledger) -> Any:
             return {field.name: plain(getattr(thing, field.name), depth + 1) for field in fields(thing)}
         if isinstance(thing, dict):
             return {key: plain(value, depth + 1) for key, value in thing.items()}
-        if isinstance(thing, (list, tuple)):
+        if isinstance(thing, (list, tuple, deque)):
             return [plain(each, depth + 1) for each in thing]
         return thing
 
@@ -60,7 +60,7 @@ def told(captured: list[Packet]) -> list[Step]:
 def judged(captured: list[Packet], *, bursts: bool) -> tuple[list[Finding], int]:
     """It gives what a referee says that is told as the command ``check`` tells it, and the frames told in bursts."""
     dissection, referee = Watching(), Referee()
-    feed = Feed(dissection, Ledger(), closely=TICKS)
+    feed = Feed(dissection, referee.ledger, closely=TICKS)
     tell = feed.steps if bursts else feed.sights
     found: list[Finding] = []
     at_once = 0
@@ -78,8 +78,7 @@ def judged(captured: list[Packet], *, bursts: bool) -> tuple[list[Finding], int]
         take(tell(dissection.feed_block(block)))
     take(tell(dissection.close_blocks()))
     take(feed.rest())
-    for ends, gap in feed.losses:
-        referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
+    feed.close(None, referee.lose)
     return found + referee.close(), at_once
 
 
@@ -111,6 +110,7 @@ def test_documents_that_follow_one_another_are_one_burst() -> None:
     documents = [sight for sight in seen if sight.opcode == 0x57]
     assert burst.each() == documents
     assert tuple(burst)[:-2] == (
+        documents[0].number,
         30,
         documents[0].connection,
         documents[0].direction,

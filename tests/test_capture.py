@@ -217,7 +217,7 @@ def test_a_file_can_be_read_twice_and_its_damage_is_not_doubled(save: Callable[.
         (b"\xff\xfe\xfd", "this is not a capture; it looks like unknown bytes, ff fe fd", ""),
         (
             gzip.compress(pcap(FIVE), mtime=0)[:10],
-            "gzip data with nothing inside; the gzip data is cut short",
+            "nothing of this gzip data can be decompressed; the gzip data is cut short",
             "",
         ),
         (b"\xd4\xc3", "the capture's header is cut short: 2 bytes are there", ""),
@@ -752,6 +752,43 @@ def test_a_decompression_bomb_is_met_in_pieces(save: Callable[..., str], compres
     tracemalloc.stop()
     assert count == 500
     assert peak < 12_000_000, "30 MB inside; xz and bzip2 have dictionaries of their own"
+
+
+def _xz(raw: bytes, window: int) -> bytes:
+    """Return xz data whose header asks for 2 ** ``window`` bytes."""
+    packed = lzma.compress(raw, preset=0)
+    header = packed[12:16] + bytes([2 * (window - 12)]) + packed[17 : 12 + 4 * packed[12]]
+    return packed[:12] + header + zlib.crc32(header).to_bytes(4, "little") + packed[16 + 4 * packed[12] :]
+
+
+def _zstd(raw: bytes, window: int) -> bytes:
+    """Return zstd data whose header asks for 2 ** ``window`` bytes."""
+    block = (len(raw) << 3 | 1).to_bytes(3, "little")
+    return b"\x28\xb5\x2f\xfd\0" + bytes([(window - 10) << 3]) + block + raw
+
+
+LARGEST = {"xz": (_xz, 26, "xz -dc"), "zstd": (_zstd, 27, "zstd -dc --long=31")}
+
+
+@pytest.mark.parametrize(("pack", "largest", "way"), LARGEST.values(), ids=LARGEST)
+def test_a_window_as_large_as_the_programs_make_it_is_read(
+    save: Callable[..., str], pack: Callable[[bytes, int], bytes], largest: int, way: str
+) -> None:
+    path = save(pack(pcap(FIVE), largest))
+    assert read(path)[0] == expected(FIVE, path)
+
+
+@pytest.mark.parametrize(("pack", "largest", "way"), LARGEST.values(), ids=LARGEST)
+def test_data_that_ask_for_too_much_memory_are_refused_with_the_way_out(
+    save: Callable[..., str], pack: Callable[[bytes, int], bytes], largest: int, way: str
+) -> None:
+    fault = f"the {pack.__name__[1:]} data asks for more than 128 MiB of memory; try: {way} FILE | dcpdump read -"
+    path = save(pack(pcap(FIVE), 29))
+    assert refusal(path).what == f"nothing of this {pack.__name__[1:]} data can be decompressed; {fault}"
+    path = save(pack(pcap(FIVE), largest) + pack(pcap(FIVE), 29))
+    packets, capture = read(path)
+    assert packets == expected(FIVE, path)
+    assert whats(capture) == [fault]
 
 
 @pytest.mark.parametrize("suffix", ["zst", "lz4", "gz"])

@@ -91,7 +91,7 @@ def test_what_a_cut_header_does_not_hold_is_not_told() -> None:
         row |= words.get(size, {})
         told = json.loads(run(f"dcpdump explain -q -f ndjson {MUTATION[:size].hex()}").out)
         assert told.pop("problems") == [
-            {"text": f"the header needs 24 bytes, {size} are there", "offset": 0, "length": size}
+            {"code": "cut", "text": f"the header needs 24 bytes, {size} are there", "offset": 0, "length": size}
         ]
         assert told == row
     for cut, line in ((MUTATION[:6], "RX mutation{} ! "), (STREAM_RESPONSE[:6], "RX stream-request-response{} ! ")):
@@ -245,6 +245,33 @@ def test_a_page_tells_values_by_their_names_and_one_byte_as_one() -> None:
     marker = run("dcpdump spec snapshot_marker").out
     assert "  extras 1 byte · key must be empty · value has fields\n" in marker
     assert "        Total 1 byte\n" in marker
+
+
+def test_a_page_says_what_flags_mean_what_is_refused_and_what_closes_the_connection() -> None:
+    page = run("dcpdump spec add_stream").out
+    assert page[page.index("flags:\n") :].splitlines() == [
+        "flags:",
+        "  - 0x00000001 takeover: sends all that is left, then hands the vbucket over: active there, dead here",
+        "  - 0x00000002 disk-only: sends what is on disk, up to the end seqno or the last one on disk at the request",
+        "  - 0x00000004 to-latest: the server sets the end seqno to the vbucket's high seqno at the request",
+        "  - 0x00000008 no-value (old, refused today): keys and metadata only;"
+        " removed in 5.0, where no-value of DCP_OPEN took over",
+        "  - 0x00000010 active-vb-only: refused with NotMyVbucket unless the vbucket is active (5.0)",
+        "  - 0x00000020 strict-vbuuid: the vb UUID has to be in the failover log even at start seqno 0,"
+        " else a rollback (5.1)",
+        "  - 0x00000040 from-latest: the server sets the start seqno to the vbucket's high seqno (7.2)",
+        "  - 0x00000080 ignore-purged-tombstones: spares the rollback of a client that is behind the purge seqno:"
+        " it may miss deletions (7.2)",
+        "  - 0x00000100 cache-transfer: first sends what is cached up to the start seqno;"
+        " only with takeover and active-vb-only",
+        "",
+        "Errors:",
+        "  - 0x02 KeyEexists: a stream for the vbucket exists, here or at the producer",
+        "  - 0x04 Einval: malformed, or bad flags",
+        "  - 0x07 NotMyVbucket: the vbucket is missing here, or is active here",
+        "  - (disconnect): sent to a producer",
+        "  - (disconnect): another client has opened a connection of the same name meanwhile",
+    ]
 
 
 def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None:

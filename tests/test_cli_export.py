@@ -14,6 +14,8 @@ import pytest
 
 from dcpdump.cli.tables import TABLES as NAMES
 from dcpdump.columnar import schema
+from dcpdump.columnar.columns import Columns, Vocabulary
+from dcpdump.columnar.write import ArrowFile
 from dcpdump.tables import verdicts
 from dcpdump.tables.folder import SCHEMAS
 from tests.columnar_rows import spelled
@@ -180,6 +182,16 @@ def test_nothing_appears_where_there_is_no_frame(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["empty.pcap"]
 
 
+def test_damaged_input_without_a_frame_cannot_be_used_and_leaves_no_earlier_tables(tmp_path: Path) -> None:
+    broken, out = tmp_path / "broken.pcap", tmp_path / "out"
+    broken.write_bytes(Path(REPLICA).read_bytes()[:30])
+    assert run(f"dcpdump export {REPLICA} -o {out} -q").code == 0
+    printed = run(f"dcpdump export {broken} -o {out} --force")
+    assert (printed.code, printed.err) == (3, run(f"dcpdump read {broken}").err)
+    assert "\ndcpdump: error: no DCP in the input: 0 packets; 0 TCP connections\n" in printed.err
+    assert os.listdir(tmp_path) == ["broken.pcap"]
+
+
 def test_a_place_that_cannot_be_written_is_an_error_of_its_own() -> None:
     printed = run(f"dcpdump export {REPLICA} -o /nowhere/at/all")
     assert printed == (5, "", "dcpdump: error: cannot write: no such file or directory (/nowhere/at/all)\n")
@@ -211,6 +223,23 @@ def test_arrow_files_have_the_same_rows(tmp_path: Path) -> None:
     run(f"dcpdump export samples -o {tmp_path}/p -q")
     with pa.OSFile(f"{tmp_path}/a/frames.arrow") as file:
         assert pa.ipc.open_file(file).read_all().to_pylist() == rows(tmp_path / "p/frames.parquet")
+
+
+def test_an_arrow_file_takes_a_column_that_gets_its_first_word_late(tmp_path: Path) -> None:
+    kind = pa.schema([("early", schema.WORD), ("late", schema.WORD), ("number", pa.int64())])
+    words = Vocabulary()
+    wanted = [("a", None, 1), ("b", None, 2), (None, "x", 3), ("a", "y", 4), (None, None, 5), ("b", "x", 6)]
+    file = ArrowFile(tmp_path / "it.arrow", kind)
+    for row in wanted:
+        batch = Columns(kind, 1, words)
+        for name, value in zip(kind.names, row, strict=True):
+            if value is not None:
+                batch.objects(name, [0], [value])
+        file.feed(batch.batch())
+    file.close()
+    with pa.OSFile(str(tmp_path / "it.arrow")) as stored:
+        found = pa.ipc.open_file(stored).read_all().to_pylist()
+    assert [tuple(row.values()) for row in found] == wanted
 
 
 def test_csv_has_a_column_for_each_and_reads_back(tmp_path: Path) -> None:

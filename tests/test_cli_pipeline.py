@@ -112,6 +112,19 @@ def test_nothing_appears_where_the_input_cannot_be_used(name: str, tmp_path: Pat
     assert os.listdir(tmp_path) == []
 
 
+def test_damaged_input_without_a_frame_leaves_no_rows_of_an_earlier_run(tmp_path: Path) -> None:
+    capture, out = tmp_path / "it.pcap", tmp_path / "out"
+    for name in (REPLICA, DAMAGE):
+        assert run(f"dcpdump pipeline {name} -o {out} -q --capture-id {Path(name).stem}").code in (0, 4)
+    before = [(name, found(out, name)) for name in TABLES]
+    capture.write_bytes(Path(REPLICA).read_bytes())
+    run(f"dcpdump pipeline {capture} -o {out} -q")
+    assert [(name, found(out, name)) for name in TABLES] != before
+    capture.write_bytes(capture.read_bytes()[:30])
+    assert run(f"dcpdump pipeline {capture} -o {out} -q").code == 3
+    assert [(name, found(out, name)) for name in TABLES] == before
+
+
 def test_what_is_missing_or_wrong_is_a_matter_of_usage(tmp_path: Path) -> None:
     for words in (
         REPLICA,

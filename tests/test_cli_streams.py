@@ -1,12 +1,16 @@
 """dcpdump streams, conns, rollbacks, flow, key: what they print, which of it, and as objects."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpdump.streams.history import vbucket_of
+from dcpdump.wire.encode import encode
 from tests.console import run
+from tests.packets import TcpTalk
+from tests.secret_talk import saved
 
 
 def objects(command: str) -> list[dict[str, Any]]:
@@ -36,9 +40,11 @@ def test_a_stream_is_one_object_with_the_promised_keys() -> None:
         "vbucket": 12,
         "stream_id": 3,
         "name": "kafka:7f",
+        "roles": "seen",
         "opaque": 12,
         "verdict": "ended (closed by its consumer at 12:02:11.010; rolled back to 90 before)",
         "state": "ended",
+        "cause": "closed-by-consumer",
         "why": "closed by its consumer at 12:02:11.010; rolled back to 90 before",
         "trouble": False,
         "opened_at": "2025-11-20T12:02:11.009250Z",
@@ -165,6 +171,19 @@ def test_the_name_of_a_bucket_is_hidden_wherever_it_stands(command: str, form: s
     assert "travel" in run(words).out or command in ("check", "stats"), "the test would not see it"
 
 
+@pytest.mark.parametrize("depth", [98, 900, 990, 30_000])
+@pytest.mark.parametrize("command", ["conns", "streams", "rollbacks", "flow", "check", "read", "key '*'", "stats"])
+def test_json_that_nests_deep_ends_no_command(tmp_path: Path, command: str, depth: int) -> None:
+    nested = b"[" * depth + b"]" * depth
+    sent = TcpTalk().send(0, encode("HELLO", {"features": [0x0A]}, key=b'{"a":' + nested + b"}"))
+    sent.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me"))
+    sent.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, value=b'{"x":' + nested + b"}")).fin()
+    file = saved(sent, tmp_path / "deep.pcap")
+    for form in ("text", "ndjson"):
+        words = "" if form == "text" else "-f ndjson"
+        assert run(f"dcpdump {command} {file} -q {words}").code in (0, 1)
+
+
 def test_a_connection_is_one_object() -> None:
     (found,) = objects("dcpdump conns samples/client-rollback.pcap")
     assert {name: found[name] for name in ("name", "role", "bucket", "mechanism", "authenticated", "features")} == {
@@ -248,6 +267,11 @@ def test_keys_are_patterns_as_in_read() -> None:
         "dcpdump: error: PATTERN: '/(/' is no regular expression: missing ), unterminated subpattern at position 0\n"
     )
     assert run("dcpdump key '/(/' samples/durable.pcap") == (2, "", error)
+
+
+def test_a_history_without_streams_says_so() -> None:
+    assert rows("dcpdump key 'user*' samples/history.pcap --connection 7") == ["no stream matches"]
+    assert rows("dcpdump key 'user*' samples/history.pcap --connection 7 -f ndjson") == []
 
 
 def test_a_key_that_is_not_there_is_placed() -> None:

@@ -15,7 +15,9 @@ import pytest
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pace import Pace, Paces
 from dcpdump.streams.state import Connection
+from tests.captures import Record, pcap
 from tests.console import run
+from tests.conversation import opening, packets, said
 from tests.live import PATIENCE, Network, ended, fed, network, stopped
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -32,7 +34,7 @@ def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() ->
         "",
         "conn  client    vb  frames/s  kB/s  last seqno  lag  state",
         "0     kafka-7f   9       3.9   0.2         120    0  blocked by flow control "
-        "(1920 of 1900 bytes not acknowledged since 12:02:16.996)",
+        "(1920 of 1900 bytes not acknowledged since 12:02:16.997)",
     ]
 
 
@@ -48,6 +50,7 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "src": "10.0.0.9:50312",
                     "dst": "10.0.0.1:11210",
                     "name": "kafka-7f",
+                    "roles": "seen",
                     "streams": 1,
                     "frames_per_second": 5.6,
                     "bytes_per_second": 239,
@@ -67,7 +70,8 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "lag": 0,
                     "lost_bytes": 0,
                     "state": "blocked by flow control",
-                    "why": "1920 of 1900 bytes not acknowledged since 12:02:16.996",
+                    "cause": "window-full",
+                    "why": "1920 of 1900 bytes not acknowledged since 12:02:16.997",
                     "trouble": True,
                 }
             ],
@@ -203,3 +207,14 @@ def test_an_interface_is_shown_once_or_again_and_again(net: Network) -> None:
     assert looks[-1]["frames"] > looks[0]["frames"]
     assert all(look["received"] >= look["decoded"] > 0 for look in looks[1:])
     assert "dropped by the kernel 0 · dropped by dcpdump 0" in err
+
+
+def test_a_producer_that_sends_into_a_full_window_exceeds_it_and_is_not_blocked(tmp_path: Path) -> None:
+    spoken = opening(controls="connection_buffer_size=1000") + "STREAM vb=5\n"
+    spoken += "RX snapshot-marker{start=0, end=99, flags=5}\n"
+    spoken += "".join(f"RX mutation{{seqno:{seqno}}}\n" for seqno in range(1, 61))
+    path = tmp_path / "exceeded.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(spoken))]))
+    (connection,) = json.loads(run(f"dcpdump top {path} -q -f ndjson").out)["connections"]
+    assert (connection["blocked"], connection["exceeded"]) == (False, True)
+    assert "EXCEEDED" in run(f"dcpdump top {path} -q --once").out

@@ -353,6 +353,23 @@ def test_a_connection_that_was_reset_ends_in_both_directions() -> None:
     assert ends(out) == [(0, 0, "rst"), (0, 1, "rst")]
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_reset_is_known_by_its_sender_and_by_its_time(side: int) -> None:
+    talk = TcpTalk().send(0, b"abc").send(1, b"def").rst(side)
+    reset_ns = talk.packets[-1].ts_ns
+    out, _ = run([*talk.packets, *TcpTalk(flow("10.0.0.7:40000"), start_ns=NOON + 60 * SECOND).packets])
+    told = [(d.direction, d.event.reset_ns, d.event.by_peer) for d in out if isinstance(d.event, End)][:2]
+    assert told == [(0, reset_ns, side == 1), (1, reset_ns, side == 0)]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_of_two_resets_the_first_counts(side: int) -> None:
+    talk = TcpTalk().send(0, b"abc").send(1, b"def").rst(side).rst(1 - side)
+    out, _ = run(talk.packets)
+    told = [(d.direction, d.event.by_peer) for d in out if isinstance(d.event, End)]
+    assert told == [(0, side == 1), (1, side == 0)]
+
+
 def test_a_fin_with_data_is_data_and_then_the_end() -> None:
     conversation = TcpTalk().send(0, b"abc")
     conversation.write(0, b"def", flags=FIN | ACK)

@@ -7,7 +7,7 @@ import pytest
 from dcpdump.spec.field import Field
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import EncodeError, encode, encode_frame
-from dcpdump.wire.frame import Frame, Problem, RawFrame, Section, Span, unpack_header
+from dcpdump.wire.frame import Fault, Frame, Problem, RawFrame, Section, Span, unpack_header
 
 FOREVER = 0xFFFF_FFFF_FFFF_FFFF
 FEATURES = [0x06, 0x0B, 0x0A, 0x12]
@@ -445,9 +445,13 @@ def test_damage_is_named(data: bytes, problems: list[str]) -> None:
 
 def test_a_problem_says_where_what_is_needed_and_what_is_there() -> None:
     frame = read(MUTATION[:60])
-    assert frame.problems == (Problem("the frame is cut short: 65 bytes promised, 60 are there", 60, 60, 65, 60),)
+    assert frame.problems == (
+        Problem(Fault.CUT, "the frame is cut short: 65 bytes promised, 60 are there", 60, 60, 65, 60),
+    )
     frame = read(changed(MUTATION, 2, "0100"))
-    assert frame.problems == (Problem("key length says 256 (bytes 2,3) but total body leaves 10", 2, 4, 256, 10),)
+    assert frame.problems == (
+        Problem(Fault.LENGTHS_CONTRADICT, "key length says 256 (bytes 2,3) but total body leaves 10", 2, 4, 256, 10),
+    )
 
 
 def test_an_error_response_may_hold_json_and_a_status_that_has_no_name_is_named_so() -> None:
@@ -462,7 +466,7 @@ def test_bytes_that_were_lost_inside_a_frame_leave_their_fields_without_a_value(
     by_name = {field.field.name: field.value for field in frame.fields}
     assert [by_name[name] for name in ("by_seqno", "rev_seqno", "flags", "expiration")] == [None, None, None, 0]
     assert (frame.key, frame.value, frame.get("by_seqno")) == (b"hello", b"world", None)
-    assert frame.problems == (Problem("12 bytes of the frame were lost", 30, 42),)
+    assert frame.problems == (Problem(Fault.LOST, "12 bytes of the frame were lost", 30, 42),)
 
 
 # -- framing extras -------------------------------------------------------------------------------------------
@@ -476,6 +480,7 @@ def test_servers_forget_the_framing_length_of_a_deletion_with_a_stream_id() -> N
     assert (frame.stream_id, frame.lookup, frame.key) == (71, {**SECOND, "unused": 0}, b"\0hello")
     assert frame.problems == (
         Problem(
+            Fault.STREAM_ID_NOT_COUNTED,
             "framing extras length says 0 (byte 2) but a stream id stands there: a known bug of the server; read as 3",
             2,
             3,

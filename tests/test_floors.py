@@ -69,3 +69,51 @@ def test_a_module_imports_downwards_and_third_parties_through_their_doors(path: 
         elif top == "dcpdump" and rest and home != "__init__":
             target = rest.partition(".")[0]
             assert target == home or floor(target) < floor(home), f"{home} may not import {target}"
+
+
+#: Attributes that hold words for people.
+WORDS = frozenset({"text", "why", "message", "answered", "note", "title", "hint"})
+#: Where words are the input: what somebody pasted.
+READS_WORDS = {"paste"}
+_SEARCHES = frozenset({"startswith", "endswith", "find", "index", "count", "split", "partition", "removeprefix"})
+
+
+def decisions_on_words(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield where a module compares or searches words for people."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+            if any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+                continue
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SEARCHES:
+            parts = [node.func.value]
+        elif isinstance(node, ast.Match):
+            parts = [node.subject]
+        else:
+            continue
+        if any(isinstance(part, ast.Attribute) and part.attr in WORDS for part in parts):
+            yield node.lineno, ast.unparse(node).splitlines()[0]
+
+
+def test_comparing_and_searching_words_for_people_is_noticed() -> None:
+    source = """
+if "cut" in problem.text or one.why == other.why or found.message.startswith("no"):
+    pass
+match verdict.text:
+    case "open": pass
+if problem.text or problem.code is other.code or frame.message is None:
+    print(problem.text)
+"""
+    assert [what for _, what in decisions_on_words(ast.parse(source))] == [
+        "match verdict.text:",
+        "'cut' in problem.text",
+        "one.why == other.why",
+        "found.message.startswith('no')",
+    ]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_is_decided_by_words_for_people(path: Path) -> None:
+    if path.relative_to(PACKAGE).parts[0] in READS_WORDS:
+        return
+    assert list(decisions_on_words(ast.parse(path.read_text()))) == []

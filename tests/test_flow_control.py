@@ -1,5 +1,8 @@
 """Flow control: what counts, when a producer is blocked, and acknowledgements that do not add up."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.window import Blocked, Window
 from tests.conversation import opening, packets, said
@@ -12,7 +15,7 @@ BEGUN = (
 
 
 def window(conversation: str) -> Window:
-    """It gives the window of a conversation's only connection."""
+    """Return the window of a conversation's only connection."""
     (connection,) = ledger(conversation).connections.values()
     return connection.window
 
@@ -31,10 +34,10 @@ def rounds(message: str, size: int, count: int = 9) -> str:
 MUTATION = "RX mutation{seqno:SEQNO, key=aa, value=#00}\n"
 
 
-def test_the_books_balance_when_everything_is_acknowledged() -> None:
+def test_the_counters_agree_when_everything_is_acknowledged() -> None:
     found = window(BEGUN + rounds(MUTATION, 58))
-    books = found.sent, found.acked, found.outstanding, found.peak, found.overacked, leak(found)
-    assert books == (566, 566, 0, MARKER + 58, 0, None)
+    counters = found.sent, found.acked, found.outstanding, found.peak, found.overacked, leak(found)
+    assert counters == (566, 566, 0, MARKER + 58, 0, None)
 
 
 def test_a_prepare_counts_two_bytes_more_than_it_has() -> None:
@@ -80,7 +83,7 @@ def test_a_full_window_is_blocked_until_it_is_acknowledged() -> None:
     found = window(BEGUN + burst + "WAIT 2\n" + acknowledged(1000))
     (interval,) = found.blocked
     assert interval == Blocked(interval.start_ns, interval.end_ns, 1146)
-    assert (found.blocked_ns(None), found.is_blocked, found.peak) == (2_003_000_000, False, 1146)
+    assert (found.blocked_ns(None), found.is_blocked, found.peak) == (2_001_000_000, False, 1146)
     assert window(BEGUN + burst).is_blocked
 
 
@@ -89,7 +92,92 @@ def test_a_size_of_zero_switches_it_off() -> None:
     assert (found.size, found.off, found.outstanding) == (None, True, 0)
 
 
-def test_after_lost_bytes_the_books_are_not_complete() -> None:
+def test_what_is_acknowledged_while_it_is_off_is_ignored_and_what_is_sent_counts() -> None:
+    before = BEGUN.replace("CONTROL connection_buffer_size=1000\n", "") + MUTATION.replace("SEQNO", "1")
+    found = window(before + acknowledged(102) + "CONTROL connection_buffer_size=1000\n" + acknowledged(2))
+    counters = found.sent, found.acked, found.ignored, found.acks, found.outstanding
+    assert counters == (MARKER + 58, 2, 102, 2, MARKER + 56)
+
+
+def test_what_is_acknowledged_behind_a_control_that_is_accepted_later_counts() -> None:
+    before = BEGUN.replace("CONTROL connection_buffer_size=1000\n", "")
+    asked, answer = "TX control{key=connection_buffer_size, value=1000}\n", "RX control-response{success}\n"
+    found = window(before + asked + acknowledged(40) + answer)
+    assert (found.acked, found.ignored, found.outstanding) == (40, 0, MARKER - 40)
+    refused = window(before + asked + acknowledged(40) + answer.replace("success", "einval"))
+    assert (refused.acked, refused.ignored, refused.outstanding) == (0, 40, MARKER)
+
+
+def test_a_window_knows_what_rules_ask_for() -> None:
+    prepare = "RX prepare{seqno:1, key=aa, value=#00}\n"
+    burst = "".join(MUTATION.replace("SEQNO", str(n)) for n in range(2, 20))
+    found = window(BEGUN + prepare + acknowledged(30) + burst)
+    wire = MARKER + 58 + 18 * 58
+    assert (found.wire, found.sent, found.prepared, found.acked, found.size) == (wire, wire + 2, 1, 30, 1000)
+    assert (found.beyond, found.last_sent_ns, found.blocked_since) == (2, found.last_sent_ns, found.last_sent_ns)
+    assert (found.last_sent_ns or 0) - (found.last_ack_ns or 0) == 18_000_000
+
+
+class BufferLog:
+    """The producer's account of flow control, as its source has it: an oracle that shares nothing with Window."""
+
+    def __init__(self) -> None:
+        self.max_bytes = self.outstanding = self.acked = 0
+
+    @property
+    def full(self) -> bool:
+        return self.max_bytes != 0 and not self.outstanding < self.max_bytes
+
+    def insert(self, size: int) -> None:
+        self.outstanding += size
+
+    def acknowledge(self, size: int) -> None:
+        if self.max_bytes:
+            self.outstanding = 0 if size > self.outstanding else self.outstanding - size
+            self.acked += size
+
+    def set_buffer_size(self, size: int) -> None:
+        self.max_bytes = size
+        if not size:
+            self.outstanding = self.acked = 0
+
+
+SIZES = st.integers(0, 400)
+EVENTS = st.one_of(
+    st.tuples(st.just("send"), st.sampled_from([0x55, 0x56, 0x57, 0x60, 0x67]), st.integers(24, 200)),
+    st.tuples(st.just("burst"), st.integers(1, 5), st.integers(24, 100)),
+    st.tuples(st.just("ack"), SIZES, st.just(0)),
+    st.tuples(st.just("resize"), SIZES | st.just(0), st.just(0)),
+)
+
+
+@given(st.lists(EVENTS, max_size=60))
+def test_the_counters_are_those_of_the_producer_at_each_step(events: list[tuple[str, int, int]]) -> None:
+    found, log = Window(complete=True), BufferLog()
+    beyond = 0
+    for now, (event, first, second) in enumerate(events):
+        was_full = log.full
+        if event == "send":
+            found.sends(first, second, 0, now)
+            log.insert({0x60: second + 2, 0x67: 24}.get(first, second))
+            beyond += was_full
+        elif event == "burst" and not found.would_fill(first * second):
+            found.sends_burst([(0x57, first, first * second)], 0, now, now)
+            log.insert(first * second)
+            beyond += first * was_full
+        elif event == "ack":
+            found.acknowledges(first, now)
+            log.acknowledge(first)
+        elif event == "resize":
+            found.resize(first, now)
+            log.set_buffer_size(first)
+        beyond = beyond if log.full else 0
+        counters = found.size or 0, found.outstanding, found.acked, found.is_blocked, found.beyond
+        assert counters == (log.max_bytes, log.outstanding, log.acked, log.full, beyond)
+        assert found.sent - found.acked + found.overacked == found.outstanding
+
+
+def test_after_lost_bytes_the_account_is_not_complete() -> None:
     captured = packets(said(BEGUN + rounds(MUTATION, 58)))
     assert ledger_of(captured).connections[0].window.complete
     del captured[-4]

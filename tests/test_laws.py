@@ -5,12 +5,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.cut import Cut, Skipped
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode, encode_frame
 from dcpdump.wire.frame import RawFrame, unpack_header
 from dcpdump.wire.resync import framed
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import Cut, FrameSplitter, Skipped
+from dcpdump.wire.split import FrameSplitter
 from tests.strategies import PUSHED, SHAPES, Sent, Shape, cut, damaged, pushed, sent
 
 modest = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -23,7 +23,7 @@ def burst(seconds: list[float], direction: int) -> Burst:
     sights = [at(second, direction) for second in seconds]
     first, last = sights[0].ts_ns or 0, sights[-1].ts_ns or 0
     size = len(sights)
-    return Burst(size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: sights)
+    return Burst(0, size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: sights)
 
 
 def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float, int]]:

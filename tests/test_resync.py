@@ -7,12 +7,13 @@ from typing import NamedTuple
 import cramjam
 import pytest
 
+from dcpdump.wire.cut import Cut, Skipped, Why
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, unpack_header
 from dcpdump.wire.resync import Found, Verdict, begins, chained, find_frame, fits_table, framed, known, strict
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import Cut, FrameSplitter, Skipped
+from dcpdump.wire.split import FrameSplitter
 
 SEGMENT = 1448
 OPAQUE, VBUCKET = 0x01000000, 528
@@ -271,7 +272,7 @@ def test_a_document_that_copies_its_own_streams_frames_does_not_fool_while_they_
 def test_the_bytes_of_a_frame_that_was_under_way_are_passed_by() -> None:
     data = MUTATION[20:] + MUTATION * 4
     cuts = through([data], late=True)
-    assert cuts[0] == Skipped(0, len(MUTATION) - 20, "no frame begins there")
+    assert cuts[0] == Skipped(0, len(MUTATION) - 20, Why.NO_BOUNDARY)
     assert [frame.data for frame in frames_of(cuts)] == [MUTATION] * 4
     assert frames_of(cuts)[0].gap_before == len(MUTATION) - 20
 
@@ -284,7 +285,7 @@ def test_neighbours_of_dcp_are_believed_where_a_segment_begins() -> None:
 
 def test_a_lonely_frame_is_believed_at_the_end_with_low_confidence() -> None:
     cuts = through([b"noise before" + MUTATION[:-3]], late=True)
-    assert cuts[0] == Skipped(0, 12, "no frame begins there")
+    assert cuts[0] == Skipped(0, 12, Why.NO_BOUNDARY)
     (frame,) = frames_of(cuts)
     assert (frame.offset, frame.data, frame.confidence) == (12, MUTATION[:-3], "low")
 

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -300,39 +299,6 @@ def test_an_existing_file_is_not_overwritten(net: Network, tmp_path: Path) -> No
 
 
 # -- rights -------------------------------------------------------------------------------------------------
-
-
-def _status(process: "subprocess.Popen[str]") -> dict[str, str]:
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-@pytest.mark.parametrize("writes", [False, True], ids=["nothing is written", "a file is written"])
-@pytest.mark.parametrize("caller", [None, 4321], ids=["root", "somebody's sudo"])
-def test_rights_are_given_up_and_files_belong_to_who_asked(
-    net: Network, folder: Path, caller: int | None, writes: bool
-) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
-    if caller is not None:
-        environment |= {"SUDO_UID": f"{caller}", "SUDO_GID": f"{caller}"}
-    file = folder / "it.pcapng"
-    with net.sniff("-i", "lo", *(("-w", str(file)) if writes else ()), env=environment) as sniff:
-        status = _status(sniff)
-        stopped(sniff, signal.SIGINT)
-    uid = caller or (0 if writes else 65534)  # who but root may write what root wants written
-    assert set(status["Uid"].split()) == {str(uid)}
-    assert {status[name] for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")} == {"0" * 16}
-    assert status["NoNewPrivs"] == "1"
-    assert [each.stat().st_uid for each in folder.iterdir()] == [uid] * writes
-
-
-@pytest.fixture(name="folder")
-def _folder() -> Iterator[Path]:
-    """A folder that everybody may write to, in no folder that is only ours."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o777)
-        yield folder
 
 
 _WITHOUT_RIGHTS = """

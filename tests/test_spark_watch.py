@@ -31,6 +31,18 @@ def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list
     return told
 
 
+def watch_for(spark: "SparkSession", folder: Path, out: Path, names: set[str]) -> list[Watched]:
+    """Watch until all these captures have their rows, however often: a batch is done again that was not committed."""
+    told: list[Watched] = []
+    while missing := names - read_files(out):
+        told += watch(spark, folder, out, len(missing))
+    return told
+
+
+def read_files(out: Path) -> set[str]:
+    return {Path(row["path"]).name for row in found(out, "files")}
+
+
 def come(source: Path, folder: Path, name: str, age: float = 60) -> None:
     """A capture is moved into the folder; it has not grown for so long."""
     folder.mkdir(exist_ok=True)
@@ -44,10 +56,11 @@ def test_captures_are_decoded_as_they_are_closed_and_a_restart_goes_on(spark: "S
     come(source, folder, "node-000.pcap")
     come(source, folder, "node-001.pcap", age=-600)  # it is still written
     assert [each.captures for each in watch(spark, folder, out, 1)] == [1]
-    assert {Path(row["path"]).name for row in found(out, "files")} == {"node-000.pcap"}
-    for name in ("node-001.pcap", "node-002.pcap", "node-003.pcap"):
+    assert read_files(out) == {"node-000.pcap"}
+    names = {"node-001.pcap", "node-002.pcap", "node-003.pcap"}
+    for name in sorted(names):
         come(source, folder, name)
-    assert sum(each.captures for each in watch(spark, folder, out, 3)) == 3
+    watch_for(spark, folder, out, names)
     run(f"dcpdump export {folder} -o {tmp_path}/export -q")
     rows, whole = found(out, "frames"), exported(tmp_path / "export", "frames")
     assert rows == [row for row in whole if row in rows]
@@ -79,7 +92,7 @@ def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
     assert len(found(out, "files")) == 2
     shutil.copy(source / "node-000.pcap", source / "late.pcap")
     come(source, folder, "late.pcap")
-    (late,) = watch(spark, folder, out, 1)
+    late = watch_for(spark, folder, out, {"late.pcap"})[-1]
     assert (late.number, late.outcome.whole) == (1, False)
     assert [(Path(row["path"]).name, row["status"]) for row in found(out, "files")] == [
         ("late.pcap", "late"),

@@ -6,9 +6,18 @@ from itertools import combinations
 import pytest
 
 from dcpdump.record import columns
-from dcpdump.spec import MESSAGES, PUSHES, choose, find
-from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message, Part, Repeat
-from dcpdump.spec.names import FEATURE, STATUS, STREAM_END_STATUS
+from dcpdump.spec import MESSAGES, PUSHES, choose, find, opcodes
+from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER
+from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Repeat, Sender
+from dcpdump.spec.names import (
+    FEATURE,
+    OPEN_FLAGS,
+    OSO_FLAGS,
+    SNAPSHOT_TYPE,
+    STATUS,
+    STREAM_END_STATUS,
+    STREAM_FLAGS,
+)
 from tests.strategies import SHAPES, Shape
 
 #: The client opcodes of the server's include/mcbp/protocol/opcode.h.
@@ -244,6 +253,7 @@ def test_every_dcp_message_says_where_it_is_specified_and_how_it_is_answered(mes
     assert message.source.startswith("commands/")
     assert message.since
     assert message.answered
+    assert message.replies is not message.answered.startswith(("only", "never"))
     assert message.request
     assert message.response
     assert all(status in STATUS.names for status, _ in message.errors)
@@ -257,3 +267,39 @@ def test_bits_are_single_bits_and_names_are_unique() -> None:
                 assert len(set(names.values())) == len(names)
                 if type(getattr(leaf, "names", None)).__name__ == "Bits":
                     assert all(bit.bit_count() == 1 for bit in names)
+
+
+def test_where_the_table_says_what_values_mean_it_says_it_of_all_of_them() -> None:
+    explained = []
+    for _, layout in layouts():
+        for part in parts(layout):
+            for leaf in leaves(part):
+                names = leaf.names if isinstance(leaf, Field) else None
+                if isinstance(names, (Bits, Choice)) and names.meanings:
+                    assert names.meanings.keys() == names.names.keys()
+                    explained.append(names)
+                if isinstance(names, Bits):
+                    assert names.old & sum(names.names) == names.old
+    assert {id(names) for names in explained} == {
+        id(names) for names in (OPEN_FLAGS, STREAM_FLAGS, SNAPSHOT_TYPE, OSO_FLAGS, STREAM_END_STATUS)
+    }
+
+
+#: What neither closes a connection: a failover log is given by both sides, the rest answer with a status.
+NEVER_CLOSE = {
+    *("DCP_OPEN", "DCP_CLOSE_STREAM", "DCP_GET_FAILOVER_LOG"),
+    *("DCP_FLUSH", "DCP_SEQNO_ADVANCED", "DCP_OSO_SNAPSHOT"),
+}
+
+
+@pytest.mark.parametrize("message", DCP, ids=lambda message: message.name)
+def test_a_dcp_message_says_where_it_closes_the_connection(message: Message) -> None:
+    expected = {Sender.PRODUCER: AT_PRODUCER, Sender.MANAGER: AT_PRODUCER, Sender.CONSUMER: AT_CONSUMER}
+    sides = tuple(text for text in message.disconnects if text in (AT_PRODUCER, AT_CONSUMER))
+    assert sides == (() if message.name in NEVER_CLOSE else (expected[message.sender],))
+
+
+def test_every_message_with_layouts_has_its_opcode_by_name() -> None:
+    named = {name: number for name, number in vars(opcodes).items() if not name.startswith("_")}
+    assert named == {message.name: message.opcode for message in MESSAGES.values() if message.known}
+    assert all(type(number) is int for number in named.values()), "loops compare many: members of an enum are slower"

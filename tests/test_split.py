@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.wire.cut import Cut, Skipped, Why
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import Cut, FrameSplitter, Skipped
+from dcpdump.wire.split import FrameSplitter
 from tests.strategies import cut
 
-NOT_MEMCACHED = "not the memcached binary protocol"
-NO_BOUNDARY = "no frame begins there"
-TORN = "the rest of the header was lost"
+NOT_MEMCACHED = Why.NOT_MEMCACHED
+NO_BOUNDARY = Why.NO_BOUNDARY
+TORN = Why.TORN_HEADER
 
 
 def mutation(seqno: int, size: int = 40) -> bytes:
@@ -44,7 +45,7 @@ def frames(cuts: list[Cut]) -> list[bytes]:
     return [piece.data for piece in cuts if isinstance(piece, RawFrame)]
 
 
-def skips(cuts: list[Cut]) -> list[tuple[int, int, str]]:
+def skips(cuts: list[Cut]) -> list[tuple[int, int, Why]]:
     return [(piece.offset, piece.length, piece.why) for piece in cuts if isinstance(piece, Skipped)]
 
 
@@ -272,7 +273,7 @@ def promise(size: int) -> bytes:
     return bytes(head)
 
 
-PASSED_BY = "the rest of a frame of which too much was lost or too much waits"
+PASSED_BY = Why.PASSED_BY
 
 
 def test_a_hole_out_of_proportion_is_passed_by_and_costs_no_memory() -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from dcpdump.streams.causes import Kind
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.state import Request, Stream
-from dcpdump.streams.verdict import Judge, Kind
+from dcpdump.streams.verdict import Judge
 from tests.conversation import opening, packets, said
 from tests.ledgers import ledger, ledger_of, only, verdicts
 
@@ -140,7 +141,7 @@ def test_the_servers_high_seqno_tells_quiet_from_stuck() -> None:
 def test_a_late_capture_knows_that_it_does_not_know() -> None:
     late = "RX mutation{vb=5, seqno:7, opaque=9}\nTX noop{}\n"
     assert verdicts(late) == ["open and flowing (since before the capture)"]
-    assert verdicts(late + MINUTE) == ["unknown (nothing for 60 s; its snapshot marker was not witnessed)"]
+    assert verdicts(late + MINUTE) == ["unknown (nothing for 60 s; the capture starts after its snapshot marker)"]
 
 
 def test_lost_bytes_leave_no_verdict_but_unknown_or_a_true_one() -> None:
@@ -252,9 +253,25 @@ def test_durable_writes_are_open_until_they_are_resolved() -> None:
     text += "RX snapshot-marker{start=0, end=4, flags=0x5}\nRX prepare{seqno:1, key=a}\nRX prepare{seqno:2, key=b}\n"
     text += "RX commit{prepared-seqno=1, commit-seqno=3, key=a}\nTX seqno-acknowledged{prepared-seqno=2}\n"
     stream = only(ledger(text))
-    assert (stream.prepared, stream.acked_seqno, stream.last_seqno) == ({b"b": 2}, 2, 3)
+    seqnos = {key: prepare.seqno for key, prepare in stream.prepared.items()}
+    assert (seqnos, stream.acked_seqno, stream.last_seqno) == ({b"b": 2}, 2, 3)
 
 
 def test_what_a_consumer_refuses_is_kept() -> None:
     stream: Stream = only(ledger(OPEN + STREAM + TWO + "TX mutation-response{erange}\n"))
     assert [(each.opcode, each.status) for each in stream.complaints] == [(0x57, 0x22)]
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    {
+        "RST RX": "reset by its server at 12:00:00.013, no STREAM_END; abandoned: not asked for again in 60 s",
+        "RST TX": "reset by its client at 12:00:00.013, no STREAM_END; abandoned: not asked for again in 60 s",
+        "FIN RX\nFIN TX": "closed by its server at 12:00:00.013, no STREAM_END; abandoned: not asked for again in 60 s",
+        "FIN TX\nFIN RX": "closed by its client at 12:00:00.013, no STREAM_END",
+        "RST RX\nFIN TX": "reset by its server at 12:00:00.013, no STREAM_END; abandoned: not asked for again in 60 s",
+    }.items(),
+)
+def test_a_connection_was_ended_by_the_sender_of_the_first_fin_or_reset(end: str, why: str) -> None:
+    other = "CONNECT 10.0.0.8:40000 10.0.0.2:11210\nWAIT 60\n" + OPEN
+    assert verdicts(f"{OPEN}{STREAM}{end}\n{other}") == [f"ended (connection {why})"]

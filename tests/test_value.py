@@ -14,6 +14,7 @@ from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import Item as Record
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame
+from dcpdump.wire.json_text import MOST_NESTED, TooDeep
 from dcpdump.wire.value import (
     MAX_VALUE,
     Body,
@@ -292,6 +293,18 @@ def test_a_connection_that_keeps_the_datatype_of_removed_values_has_no_faults() 
 def test_json_that_nests_too_deep_to_tell_is_no_fault() -> None:
     assert json_fault(b"[" * 100_000 + b"]" * 100_000) == ""
     assert json_fault(b'{"a":' * 100_000 + b"1" + b"}" * 100_000) == ""
+
+
+@pytest.mark.parametrize(("begin", "end"), [(b"[", b"]"), (b'{"[[":', b"}")])
+def test_json_is_parsed_as_deep_as_a_bound_that_no_machine_moves(begin: bytes, end: bytes) -> None:
+    parsed = parse_json(begin * MOST_NESTED + b"1" + end * MOST_NESTED)
+    for _ in range(MOST_NESTED):
+        parsed = parsed[0] if isinstance(parsed, list) else parsed["[["]
+    assert parsed == 1
+    for depth in (MOST_NESTED + 1, 100_000):
+        with pytest.raises(TooDeep):
+            parse_json(begin * depth + b"1" + end * depth)
+    assert parse_json(b"[" + b"[]," * 1000 + b"[]]") == [[]] * 1001
 
 
 def test_a_number_of_any_length_is_json() -> None:

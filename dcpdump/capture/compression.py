@@ -1,7 +1,8 @@
 """Compressed captures: gzip, xz, bzip2, zstd and lz4, told by their first bytes, decompressed while read.
 
 Whatever can be decompressed comes out; then ``failure`` says why there is no more. Memory stays bounded
-whatever the data expands to.
+whatever the data expands to, and whatever window the data asks for: lz4 has 64 KiB, gzip 32, bzip2 900,000 bytes,
+zstd and xz as much as their header says.
 """
 
 import bz2
@@ -19,9 +20,15 @@ import cramjam
 
 from dcpdump.capture.source import CHUNK, ByteSource
 from dcpdump.errors import CaptureError
+from dcpdump.helper import started
 
 #: The largest output of one step, so that a bomb is met in pieces; an error costs at most the step it is in.
 STEP = 64 * 1024
+#: The most memory that one stream may ask for: twice what `xz -9` needs (65 MiB), and the largest window that zstd
+#: decompresses unless told otherwise (``--long=27``), a bound that is cramjam's own.
+MEMORY = 128 * 1024 * 1024
+#: What lzma and zstd say of data that ask for more, and how to decompress those all the same.
+_TOO_MUCH = {"Memory usage limit exceeded": "xz -dc", "too much memory": "zstd -dc --long=31"}
 
 
 class Decompressor(Protocol):
@@ -77,6 +84,10 @@ def _inflate_until_error(inflate: "zlib._Decompress", data: bytes) -> bytes:
     return b"".join(pieces)
 
 
+def _xz() -> Decompressor:
+    return lzma.LZMADecompressor(memlimit=MEMORY)
+
+
 class Unpacked:
     """The bytes inside a gzip, xz or bzip2 stream, or inside several of them one after the other."""
 
@@ -102,7 +113,7 @@ class Unpacked:
             try:
                 out = self._member.decompress(piece, min(size, STEP))
             except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
-                self._end(f"the {self._name} data is damaged ({error})")
+                self._end(_too_large(self._name, error) or f"the {self._name} data is damaged ({error})")
                 break
             if out:
                 return out
@@ -162,7 +173,15 @@ class Poured:
         sinks = [sink]
         del sink  # the thread holds the only one: the pipe ends when it lets go
         self._thread = threading.Thread(target=self._pour, args=(codec, sinks), daemon=True)
-        self._thread.start()
+        if not started(self._thread):
+            sinks.clear()
+            os.close(self._pipe)
+            self._mapped.close()
+            raise CaptureError(
+                f"{name} cannot be decompressed: no thread may be started here",
+                path or "-",
+                f"{name} -dc FILE | dcpdump read -",
+            )
 
     def read(self, size: int, /) -> bytes:
         piece = os.read(self._pipe, min(size, STEP))
@@ -182,9 +201,18 @@ class Poured:
         try:
             codec(self._mapped, sinks[0])
         except (cramjam.DecompressionError, OSError) as error:
-            self.failure = f"the {self._name} data is cut short or damaged ({error})"
+            damaged = f"the {self._name} data is cut short or damaged ({error})"
+            self.failure = _too_large(self._name, error) or damaged
         finally:
             sinks.clear()
+
+
+def _too_large(name: str, error: Exception) -> str:
+    """Return the words for data that ask for too much memory, and what to try; "" for any other error."""
+    way = next((way for words, way in _TOO_MUCH.items() if words in str(error)), "")
+    if not way:
+        return ""
+    return f"the {name} data asks for more than {MEMORY >> 20} MiB of memory; try: {way} FILE | dcpdump read -"
 
 
 def _mapped(path: str) -> mmap.mmap:
@@ -210,7 +238,7 @@ class Compression(NamedTuple):
 
 COMPRESSIONS = (
     Compression("gzip", b"\x1f\x8b", lambda source, _: Unpacked(source, "gzip", b"\x1f\x8b", Gzip)),
-    Compression("xz", b"\xfd7zXZ\0", lambda source, _: Unpacked(source, "xz", b"\xfd7zXZ\0", lzma.LZMADecompressor)),
+    Compression("xz", b"\xfd7zXZ\0", lambda source, _: Unpacked(source, "xz", b"\xfd7zXZ\0", _xz)),
     Compression("bzip2", b"BZh", lambda source, _: Unpacked(source, "bzip2", b"BZh", bz2.BZ2Decompressor)),
     Compression(
         "zstd",

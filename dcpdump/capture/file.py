@@ -192,6 +192,8 @@ def _refuse_unusable(path: str, window: Window, packed: str) -> None:
         fault, hint = _header_fault(window), ""
     elif magic and any(known.startswith(magic) for known in (*MAGICS, PCAPNG_MAGIC)):
         fault, hint = f"the capture's header is cut short: {len(magic)} bytes are there", ""
+    elif not magic and window.failure:
+        fault, hint = f"nothing of this {packed} data can be decompressed" if packed else "nothing can be read here", ""
     elif not magic:
         fault, hint = (f"{packed} data with nothing inside" if packed else "this file is empty"), ""
     else:

@@ -6,6 +6,7 @@ A capture can only be asked for its next packet, and that may take hours to come
 import threading
 from collections.abc import Iterable, Iterator
 
+from dcpdump.helper import started
 from dcpdump.net.packet import Packet
 
 #: What may wait, in bytes of packets: who writes is slowed down then.
@@ -30,9 +31,14 @@ class Inflow:
         self._error: BaseException | None = None
 
     def batches(self) -> Iterator[list[Packet]]:
-        """Give what came, some at a time, to the end of the input; an empty list whenever nothing comes."""
-        # Nobody waits for the thread at the end: it may be waiting for a packet that never comes.
-        threading.Thread(target=self._take, name="inflow", daemon=True).start()
+        """Yield what came, some at a time, to the end of the input; an empty list whenever nothing comes.
+
+        Where there may be no more threads, each packet is yielded as it comes, and the next is waited for.
+        """
+        # The end does not wait for the thread, which may be waiting for a packet that never comes.
+        if not started(threading.Thread(target=self._take, name="inflow", daemon=True)):
+            yield from ([packet] for packet in self._packets)
+            return
         try:
             while (batch := self._batch()) is not None:
                 yield batch

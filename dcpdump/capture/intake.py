@@ -14,6 +14,7 @@ from dcpdump.capture.live import Live
 from dcpdump.capture.ring import Taken
 from dcpdump.capture.save import Save
 from dcpdump.errors import LiveError
+from dcpdump.helper import started
 
 #: What may wait.
 ROOM = 256 * 1024 * 1024
@@ -77,7 +78,13 @@ class Intake:
                 return
 
     def __enter__(self) -> "Intake":
-        self._thread.start()
+        if not started(self._thread):
+            self._live.close()
+            raise LiveError(
+                "cannot capture: no thread may be started here",
+                self._live.name,
+                "ulimit -u, or the limit of the container, says how many there may be",
+            )
         return self
 
     def __exit__(

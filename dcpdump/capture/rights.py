@@ -1,25 +1,30 @@
 """Rights: given up once the interface is open, since what reads other people's bytes should have none.
 
 Knows who called sudo, and how a process makes sure that it never has a right again. Files that are written
-afterwards belong to that person; where root called without sudo, they have to be root's.
+afterwards belong to that person; where root called without sudo, they have to be root's. On Linux a thread gives up
+its own rights only: there has to be one thread still, and whether any kept a right is read from the kernel.
 """
 
 import ctypes
+import errno
 import os
 import pwd
+from pathlib import Path
 from struct import pack
 
 from dcpdump.errors import LiveError
 
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITIES_3 = 0x20080522
+#: What the kernel tells of a thread that has no right, and no way to one.
+_WITHOUT = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapAmb": 0, "NoNewPrivs": 1}
 
 
 def drop(*, writes: bool) -> str:
     """Give up all rights, for good, and say as whom the process goes on.
 
     Root becomes whoever called sudo, or nobody. If root has files to write, it stays root by name (who else may
-    write where root wants them?), but without any capability.
+    write where root wants them?), but without any capability. Raises LiveError where any thread kept a right.
     """
     if not hasattr(os, "geteuid"):
         return ""
@@ -33,6 +38,7 @@ def drop(*, writes: bool) -> str:
             os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
             os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
         _renounce()
+        _verify()
     except OSError as error:
         what = f"the rights to capture could not be given up: {(error.strerror or str(error)).lower()}"
         raise LiveError(what, "", "dumpcap -w - | dcpdump read -") from error
@@ -76,3 +82,15 @@ def _renounce() -> None:
         if done:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
+
+
+def _verify() -> None:
+    """Raise OSError if any thread of this process kept a right, or may get one again."""
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            lines = (task / "status").read_text(errors="replace").splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        told = {name: int(value, 16) for name, _, value in (line.partition(":") for line in lines) if name in _WITHOUT}
+        if told != _WITHOUT:
+            raise OSError(errno.EPERM, f"thread {task.name} has some still")

@@ -8,7 +8,6 @@ from dcpdump.columnar.part import Part
 from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import UNKNOWN_LOSS
 from dcpdump.streams.watching import Watching
 
 
@@ -19,10 +18,10 @@ class Judging:
     """
 
     def __init__(self, dissection: Watching, *, rules: bool = True) -> None:
-        self.ledger = Ledger()
+        self.ledger = Ledger(closely=rules)
         self.fold = Fold()
         self._feed = Feed(dissection, self.ledger, closely=TICKS if rules else 0)
-        self._referee = Referee() if rules else None
+        self._referee = Referee(ledger=self.ledger) if rules else None
 
     def feed(self, parts: Sequence[Part]) -> None:
         """It takes what a block brought, before the dissection's gaps are cleared."""
@@ -30,24 +29,19 @@ class Judging:
             self._learn(step)
 
     def close(self, last_ns: int | None, *, alone: bool) -> None:
-        """It ends the input, whose last packet is of that time. ``alone``: it is one capture."""
+        """End the input, whose last packet is of that time. ``alone``: it is one capture."""
         for step in self._feed.rest():
             self._learn(step)
-        if self._referee is not None:
-            for ends, gap in self._feed.losses:
-                self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
-        self._feed.close(None, last_ns)
+        self._feed.close(last_ns, self._referee.lose if self._referee is not None else None)
         if self._referee is not None:
             for finding in self._referee.close(self.ledger.watched(alone=alone)):
                 self.fold.add(finding)
 
     def _learn(self, step: Step) -> None:
-        if isinstance(step, Burst):
+        if self._referee is not None:
+            for finding in self._referee.feed_step(step):
+                self.fold.add(finding)
+        elif isinstance(step, Burst):
             self.ledger.feed_burst(step)
         else:
             self.ledger.feed(step)
-        if self._referee is None:
-            return
-        found = self._referee.feed_burst(step) if isinstance(step, Burst) else self._referee.feed(step)
-        for finding in found:
-            self.fold.add(finding)

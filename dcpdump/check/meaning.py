@@ -1,24 +1,22 @@
 """Meaning: values that mean nothing, flags that cannot stand together, and forms that were not agreed on."""
 
-from dcpdump.check.course import Course
-from dcpdump.check.dialogue import (
+from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
+from dcpdump.spec.field import Bits, Layout
+from dcpdump.streams.opcodes import (
     ADD_STREAM,
+    CONTROL,
     DELETION,
     EXPIRATION,
     HELLO,
     OPEN,
     OSO,
     PREPARE,
-    PRODUCER,
     SET_STATE,
     STREAM_END,
     STREAM_REQ,
-    XATTRS,
-    Dialogue,
 )
-from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
-from dcpdump.spec.field import Bits, Layout
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import PRODUCER, XATTRS, Connection, Stream
 
 #: By opcode: a field of which only some values have a meaning, what it is called, and how bad others are.
 _MEANT = {
@@ -36,7 +34,7 @@ _PREVIEW, _DELETE_TIMES = 0x10, 0x20
 _NO_VALUE, _UNDERLYING, _DELETED_XATTRS, _SKIPS_DELETES = 0x08, 0x40, 0x100, 0x200
 _CACHE_TRANSFER, _WITH_CACHE_TRANSFER = 0x100, 0x111
 _OSO_START, _OSO_END = 1, 2
-_EXPIRY = b"enable_expiry_opcode"
+_EXPIRY = "enable_expiry_opcode"
 
 
 def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]:
@@ -80,38 +78,38 @@ def _open_flags(flags: int) -> str:
     return ""
 
 
-def form_not_agreed(sight: Sight, dialogue: Dialogue) -> str:
+def form_not_agreed(sight: Sight, connection: Connection) -> str:
     """It says which form of a message is not what HELLO and DCP_OPEN have agreed on: it is refused."""
-    flags = dialogue.open_flags
+    flags = connection.open_flags
     if flags is None or flags & _PREVIEW:  # the preview had forms of its own
         return ""
-    if sight.opcode == STREAM_REQ and sight.value_length and _without_collections(dialogue):
+    if sight.opcode == STREAM_REQ and sight.value_length and _without_collections(connection):
         return "it has a value, and HELLO did not grant collections"
     if sight.opcode != DELETION or sight.shape.version not in ("1", "2"):
         return ""
     second, times = sight.shape.version == "2", bool(flags & _DELETE_TIMES)
     if times and not second:
         return "it is of version 1, and DCP_OPEN asked for delete times"
-    if second and not times and (flags & PRODUCER or _without_collections(dialogue)):
+    if second and not times and (flags & PRODUCER or _without_collections(connection)):
         return "it is of version 2, and DCP_OPEN did not ask for delete times"
     return ""
 
 
-def expiration_not_agreed(sight: Sight, dialogue: Dialogue, course: Course) -> bool:
+def expiration_not_agreed(sight: Sight, connection: Connection, stream: Stream) -> bool:
     """It says whether this is an expiration that is to be told as a deletion, enable_expiry_opcode not being on.
 
     Of a stream whose request was witnessed: the controls that it goes by were captured before this message.
     """
     return (
         sight.opcode == EXPIRATION
-        and course.request is not None
-        and dialogue.produces is True
-        and dialogue.controls_known
-        and not dialogue.on(_EXPIRY)
-        and all(key != _EXPIRY for key, _ in dialogue.controls_asked.values())
+        and stream.request is not None
+        and connection.produces is True
+        and connection.controls_known
+        and not connection.on(_EXPIRY)
+        and not any(waiting.key == _EXPIRY for waiting in connection.asked_for(CONTROL))
     )
 
 
-def _without_collections(dialogue: Dialogue) -> bool:
-    waits = any(opcode == HELLO for _, opcode, _ in dialogue.waiting)
-    return dialogue.collections is False and not dialogue.doubtful and not waits
+def _without_collections(connection: Connection) -> bool:
+    waits = any(connection.asked_for(HELLO))
+    return connection.has_collections is False and not connection.doubtful and not waits

@@ -1,27 +1,35 @@
 """Panel: the rules, asked one after the other, and whether what they say may be a verdict.
 
 Where bytes are missing that a rule's scope covers, what it says becomes "unknown"; where one of its suspensions is in
-force, it is not said at all. Verdicts wait until the other direction goes on without a loss.
+force, it is left out. Verdicts wait until the other direction goes on without a loss. No rule affects what another
+finds.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dcpdump.check.course import Course
-from dcpdump.check.dialogue import CLOSE_STREAM, SEQNO_ACK, STREAM_REQ, STREAMED, Dialogue
 from dcpdump.check.finding import Finding
-from dcpdump.check.rule import EVENTS, SUSPENSIONS, Remark, Rule, Scope, Severity
+from dcpdump.check.rule import EVENTS, SUSPENSIONS, Delayed, Remark, Rule, Scope, Severity
+from dcpdump.streams.opcodes import (
+    CLOSE_STREAM,
+    FAILOVER_LOG,
+    FAILOVER_LOG_OLD,
+    SEQNO_ACK,
+    STREAM_REQ,
+    STREAMED,
+)
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import DUPLICATES, HISTORY, Connection, Stream
 
 #: Findings of a connection that wait until the other direction goes on without a loss, at most.
 PATIENCE = 1000
 #: Requests whose vbucket means something, beside the messages of streams.
-_ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, 0x54, 0x96})
+_ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD})
 
 
 class Panel:
-    """Ask it at an event; ``taken`` gives what was found."""
+    """The rules by event. Ask it at an event; ``taken`` returns what was found."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         asked: dict[int, list[Rule]] = defaultdict(list)
@@ -33,101 +41,152 @@ class Panel:
         #: by event, what says of a burst that it need not be asked
         self.spares = [tuple(rule.spares for rule in asked[event]) for event in range(EVENTS)]
         self._found: list[Finding] = []
-        #: by connection and the direction that they wait for: bytes of it may be missing, and nobody knows yet
-        self._probation: dict[tuple[int, int], list[Finding]] = {}
+        #: by connection, the direction that they wait for, and rule: bytes may be missing that are not missed yet
+        self._waiting: dict[tuple[int, int], dict[str, deque[Finding]]] = {}
+        #: by stream: how often bytes had been lost, and the rules that said "unknown" since
+        self._unknown: dict[Stream, tuple[int, set[str]]] = {}
 
     def taken(self) -> list[Finding]:
-        """It gives the findings since it was last asked."""
+        """Return the findings since the last call."""
         if not self._found:
             return []
         found, self._found = self._found, []
         return found
 
-    def lose(self, dialogue: Dialogue, direction: int, length: int, number: int, *, skipped: bool = False) -> None:
-        """It tells of lost bytes; what was found while they were missing unnoticed is no verdict any more."""
-        dialogue.lose(direction, length, number, skipped=skipped)
-        for finding in self._probation.pop((dialogue.number, direction), ()):
-            self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=dialogue.why))
+    def lose(self, connection: Connection, direction: int) -> None:
+        """Take it that bytes were lost: what was found while they were missing unnoticed is no verdict any more."""
+        for findings in self._waiting.pop((connection.number, direction), {}).values():
+            for finding in findings:
+                self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=connection.lost_text))
 
     def release(self, connection: int, direction: int) -> None:
-        """It hears that a direction went on without a loss: what waited for that is a verdict."""
-        if self._probation:
-            self._found += self._probation.pop((connection, direction), ())
+        """Take it that a direction goes on without a loss: what waited for that is a verdict."""
+        if self._waiting:
+            for findings in self._waiting.pop((connection, direction), {}).values():
+                self._found += findings
 
     def release_all(self) -> None:
-        """It hears that nothing more comes."""
-        for waiting in self._probation.values():
-            self._found += waiting
-        self._probation.clear()
+        """Take it that nothing more comes."""
+        for waiting in self._waiting.values():
+            for findings in waiting.values():
+                self._found += findings
+        self._waiting.clear()
 
-    def ask(self, event: int, sight: Sight, dialogue: Dialogue, course: Course) -> None:
-        """It asks the rules of an event."""
+    def ask(self, event: int, sight: Sight, connection: Connection, stream: Stream) -> None:
+        """Ask the rules of an event about a frame."""
         for rule, judge in self.on[event]:
-            answer = judge(sight, dialogue, course)
+            answer = judge(sight, connection, stream)
             if answer:
-                self.hear(rule, answer, sight, dialogue, course)
+                self.hear(rule, answer, sight, connection, stream, 1 - sight.direction)
 
-    def hear(self, rule: Rule, answer: object, sight: Sight, dialogue: Dialogue, course: Course) -> None:
-        """It makes findings of what a rule says, unless that is forbidden here."""
+    def ask_delayed(self, event: int, delayed: Delayed, connection: Connection, now: Sight) -> None:
+        """Ask the rules of an event about what became clear of a frame. ``now``: the frame at hand."""
+        for rule, judge in self.on[event]:
+            answer = judge(delayed, connection, delayed.stream)
+            if answer:
+                self.hear(rule, answer, delayed.sight, connection, delayed.stream, 1 - now.direction)
+
+    def hear(
+        self, rule: Rule, answer: object, sight: Sight, connection: Connection, stream: Stream, waits_for: int
+    ) -> None:
+        """Make findings of what a rule says, unless that is forbidden here.
+
+        ``waits_for``: the direction that has to go on without a loss before they are verdicts.
+        """
         if isinstance(answer, str):
             answer = Remark(answer)
         if isinstance(answer, Remark):
             answer = (answer,)
         if not isinstance(answer, (tuple, list)):
             raise TypeError(f"{rule.code} answers with {answer!r}")
-        nowhere = course.vbucket < 0 and not course.late
-        letters = "" if nowhere else course.letters
-        if any(letter in letters for letter in rule.off):
+        if rule.off and stream.known and any(letter in _suspended(stream) for letter in rule.off):
             return
-        reason = self._reason(rule, sight, dialogue, None if nowhere else course)
-        if reason:
-            if not nowhere and rule.code in course.told:
-                return
-            course.told.add(rule.code)
+        reason = _reason(rule, sight, connection, stream if stream.known else None)
+        if reason and self._said(rule, stream):
+            return
         for remark in answer:
             at = remark.sight or sight
             finding = Finding(
                 rule,
                 Severity.UNKNOWN if reason else remark.severity or rule.severity,
                 remark.message,
-                dialogue.number,
+                connection.number,
                 at.number,
                 at.ts_ns,
-                _vbucket(at, course),
-                at.stream_id if nowhere else max(course.sid, 0),
+                _vbucket(at, connection, stream),
+                stream.stream_id if stream.known else at.stream_id,
                 remark.status or rule.status,
                 reason,
             )
             if reason or rule.scope not in (Scope.CONNECTION, Scope.STREAM):
                 self._found.append(finding)
                 continue
-            waiting = self._probation.setdefault((dialogue.number, 1 - sight.direction), [])
-            waiting.append(finding)
-            if len(waiting) > PATIENCE:
-                self._found.append(waiting.pop(0))
+            waiting = self._waiting.setdefault((connection.number, waits_for), {})
+            mine = waiting.setdefault(rule.code, deque())
+            mine.append(finding)
+            if len(mine) > PATIENCE:
+                self._found.append(mine.popleft())
 
-    def _reason(self, rule: Rule, sight: Sight, dialogue: Dialogue, course: Course | None) -> str:
-        """It says why there is no verdict; nothing where there may be one."""
-        if sight.weak:
-            return "the frame was found on weak evidence after a loss"
-        if rule.scope is Scope.FRAME:
+    def _said(self, rule: Rule, stream: Stream) -> bool:
+        """Return whether a rule said "unknown" of a stream before, since bytes were lost last; note that it does."""
+        if not stream.known:
+            return False
+        epoch, said = self._unknown.get(stream, (-1, set()))
+        losses = sum(stream.connection.losses)
+        if epoch != losses:
+            said = set()
+            self._unknown[stream] = losses, said
+        if rule.code in said:
+            return True
+        said.add(rule.code)
+        return False
+
+
+def _suspended(stream: Stream) -> str:
+    """Return the letters of the suspensions, other than missing bytes, that are in force.
+
+    (Nothing on the wire says of a source that it is a replica.)
+    """
+    found = ""
+    marker = stream.marker
+    if stream.oso:
+        found += "o"
+    if marker is not None and marker.flags & (HISTORY | DUPLICATES):
+        found += "h"
+    if stream.asked_takeover:
+        found += "t"
+    if stream.filtered is not False:
+        found += "f"
+    if stream.caching and marker is None:
+        found += "x"
+    return found
+
+
+def _reason(rule: Rule, sight: Sight, connection: Connection, stream: Stream | None) -> str:
+    """Return why there is no verdict; nothing where there may be one."""
+    if sight.weak:
+        return "the frame was found on weak evidence after a loss"
+    if rule.scope is Scope.FRAME:
+        return ""
+    if rule.scope is Scope.CONNECTION or stream is None:
+        if connection.late:
+            return "the start of the connection was not captured"
+        return connection.lost_text if connection.torn else ""
+    if rule.scope is Scope.SNAPSHOT:
+        if not stream.stale:
             return ""
-        if rule.scope is Scope.CONNECTION or course is None:
-            if dialogue.late:
-                return "the start of the connection was not captured"
-            return dialogue.why if dialogue.doubtful else ""
-        if rule.scope is Scope.SNAPSHOT:
-            if not course.stale:
-                return ""
-        elif not course.doubtful:
-            return ""
-        return course.why or (dialogue.why if course.lost else SUSPENSIONS["m"])
+    elif not stream.doubtful:
+        return ""
+    return stream.unclear or (connection.lost_text if stream.lost else SUSPENSIONS["m"])
 
 
-def _vbucket(sight: Sight, course: Course) -> int | None:
-    """It gives the vbucket that a finding is about; None where it is about the connection."""
-    if course.vbucket >= 0:
-        return course.vbucket
+def _vbucket(sight: Sight, connection: Connection, stream: Stream) -> int | None:
+    """Return the vbucket that a finding is about; None where it is about the connection."""
+    if stream.known:
+        return stream.vbucket
     if sight.response:
-        return None if sight.record is None or sight.opcode not in _ABOUT_ONE else sight.record.vbucket
+        if sight.opcode not in _ABOUT_ONE:
+            return None
+        waiting = connection.exchanges.asked(sight)
+        return waiting.sight.word if waiting is not None else None if sight.record is None else sight.record.vbucket
     return sight.word if sight.opcode in STREAMED or sight.opcode in (STREAM_REQ, CLOSE_STREAM, SEQNO_ACK) else None

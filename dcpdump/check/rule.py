@@ -1,7 +1,8 @@
-"""Rule: one sentence of the protocol that a conversation can break, and the function that watches for it.
+"""Rule: one sentence of the protocol that a conversation can break, and the function that recognises it.
 
-A rule's function is asked before a frame is learnt, and answers with a sentence, or with nothing. Code,
-severity, place, and whether the sentence may be a verdict at all, are added by the referee, from data.
+A rule's function is pure: it is asked before a frame is learnt, reads the frame and the state of its connection and
+stream, and answers with a sentence, or with nothing. Code, severity, place, and whether the sentence may be a verdict
+at all, are added by the referee, from data.
 """
 
 import inspect
@@ -10,10 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from dcpdump.check.course import Course
-from dcpdump.check.dialogue import Dialogue
 from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import Connection, Stream
 
 
 class Severity(Enum):
@@ -33,8 +33,6 @@ STRAY = 0x201  #: a message of a stream whose opaque, vbucket and stream id are 
 OUTSIDE = 0x202  #: a message of a stream that is in no snapshot, or past its end
 ASTRAY = 0x203  #: a DCP request that travels against the roles of the two ends
 ASKED = 0x204  #: any request that expects a response
-ANSWERED = 0x205  #: any response
-TICK = 0x206  #: now and then on every connection, and at its end
 STREAM_DONE = 0x207  #: a stream ended, was replaced, or the capture is over
 SILENCE = 0x208  #: an end speaks after a long silence
 FIRST = 0x20A  #: the first item after a marker
@@ -45,7 +43,18 @@ COUNTED = 0x20E  #: a message of a stream on a connection with flow control
 PACKED = 0x20F  #: a document with a datatype that is more than JSON
 PUSH = 0x209  #: a message with one of the server's own opcodes
 SKIPPED = 0x210  #: a frame before which captured bytes are that are none
-EVENTS = 0x211
+# What becomes clear only some time after a frame (``check/evidence.py``); rules get it as a ``Delayed``.
+UNASKED = 0x220  #: an answer for which no request came
+OVERDUE = 0x221  #: a request that should have been answered by now
+OVERDRAWN = 0x222  #: an acknowledgement of more bytes than were sent
+STALLED = 0x223  #: a window that has been full for long
+NOOPS_MISSING = 0x224  #: no NOOP came for longer than two intervals
+AHEAD = 0x225  #: a SEQNO_ACKNOWLEDGED beyond what was sent, or without durable writes
+LAGGING = 0x226  #: a prepare that has not been acknowledged for long
+UNACKNOWLEDGED = 0x227  #: the last item of a snapshot that was to be acknowledged, and was not
+ACK_UNASKED = 0x228  #: an acknowledgement of a snapshot that did not ask for one
+CLOSING = 0x229  #: the input is over, on every connection
+EVENTS = 0x230
 
 
 class Scope(Enum):
@@ -66,10 +75,22 @@ class Remark(NamedTuple):
     sight: Sight | None = None  #: another frame than the one at hand
 
 
+class Delayed(NamedTuple):
+    """What became clear about a frame some time after it."""
+
+    sight: Sight  #: the frame
+    stream: Stream  #: that it is about
+    waited_ns: int = 0
+    amount: int = 0
+    limit: int = 0  #: what the amount should not be above
+    late: bool = False  #: not merely because the input is over
+
+
 Answer = str | Remark | Sequence[Remark] | None
-Judge = Callable[[Sight, Dialogue, Course], Answer]
+#: Asked with a frame, or with what became clear about one, its connection and its stream.
+Judge = Callable[..., Answer]
 #: Says that no frame of a burst can trip a rule. It need not find out: when in doubt it says no.
-Spares = Callable[[Burst, Close, Dialogue, Course], bool]
+Spares = Callable[[Burst, Close, Connection, Stream], bool]
 
 #: What suspends a rule, by the letters of ``Rule.off``.
 SUSPENSIONS = {

@@ -24,7 +24,8 @@ from dcpdump.render import ndjson
 from dcpdump.render.style import Palette
 from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.sight import Sight
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.value import Meaning
 
@@ -94,9 +95,11 @@ class Checking(LedgerReading):
         super().__init__(captures, chosen, shown, sink)
         if not isinstance(self._dissector, Watching):
             raise TypeError("a check needs a dissection that watches")
+        self.ledger = Ledger(closely=True)
         self._feed = Feed(self._dissector, self.ledger, closely=TICKS)
         self._rules = rules
-        self._referee = Referee(rules)
+        self._referee = Referee(rules, self.ledger)
+        self._lose = self._referee.lose
         self._fold = Fold(None if everything else SHOWN)
 
     def _see(self, seen: list[Sight]) -> None:
@@ -144,8 +147,6 @@ class Checking(LedgerReading):
         """It writes what was found; nothing where there was nothing to look at, which the summary tells."""
         if self._status() == code.UNUSABLE:
             return
-        for ends, gap in self._feed.losses:
-            self._referee.lose(ends.connection, ends.direction, gap.length or UNKNOWN_LOSS)
         self._keep(self._referee.close(self.ledger.watched(alone=len(files) == 1)))
         found = self._fold.findings()
         if self._form == "ndjson":

@@ -1,4 +1,4 @@
-"""dcpdump conns: who talks to whom, and what they agreed on: a row for each connection."""
+"""dcpdump conns: client and server of each connection, and what they agreed on."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from dcpdump.render import conns as rows
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
-    """Tell of each connection who is on it, and what it negotiated: features, flags, controls, keep-alive.
+    """List connections: client and server, features, flags, controls, keep-alive, how they ended.
 
     A question mark stands where the capture does not tell.
     """

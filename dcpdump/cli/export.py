@@ -86,7 +86,7 @@ for _option in export.params:
     if isinstance(_option, click.Option) and _option.name == "output":
         _option.metavar, _option.help = "DIR", "The folder to write: whole or not at all."
     if isinstance(_option, click.Option) and _option.name == "force":
-        _option.help = "Let -o replace the tables of an earlier export."
+        _option.help = "Let -o replace the tables of an earlier export, by none where there is no DCP."
 
 
 class Exporting:
@@ -130,7 +130,10 @@ class Exporting:
         self._last_ns: int | None = None
 
     def run(self, summary: str) -> int:
-        """It reads everything (or as much as was asked for), writes the tables, and gives the exit code."""
+        """Read everything (or as much as was asked for), write the tables, and return the exit code.
+
+        Where there is no frame there are no tables, nor are those of an earlier export that these were to replace.
+        """
         from dcpdump.tables.folder import Tables
 
         # What is made here is freed by its last user; looking for cycles in it would take a tenth of the time.
@@ -143,6 +146,8 @@ class Exporting:
                     tables.feed("files", self._files.rows(problems))
                     self._judge(tables)
                     tables.publish()
+                else:
+                    tables.withdraw()
         finally:
             gc.enable()
         summarise(self._dissection, self._captures, self._rows, summary)

@@ -1,4 +1,4 @@
-"""dcpdump flow: the books of flow control, and when it stopped a producer."""
+"""dcpdump flow: flow control, and when it stopped a producer."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import flow as rows
+from dcpdump.render.lines import Kind, Line
 
 
 @click.command()
@@ -17,10 +18,11 @@ from dcpdump.render import flow as rows
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
-    """Keep the books of flow control: buffer, sent, acknowledged, outstanding; when the producer was blocked.
+    """Show flow control: who blocked whom, and when.
 
-    What a consumer never acknowledges is told by kind of message. Nothing is told of connections whose beginning
-    was not captured, or that lost bytes.
+    For each connection: buffer, bytes sent, acknowledged and outstanding, when the producer was blocked, and which
+    kind of message a consumer never acknowledges. Where the beginning was not captured, or bytes were lost, what is
+    outstanding is the least that it can be (≥), and whether the producer is blocked is inferred from its waits.
     """
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
@@ -29,7 +31,15 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         reading.read()
         now = reading.ledger.last_ns
         reading.tell(
-            lambda: rows.lines(reading.connections, now, drawn=sink.is_terminal),
+            lambda: rows.lines(reading.connections, now, drawn=sink.is_terminal) or [_nothing(reading)],
             lambda: rows.objects(reading.connections, now),
         )
         return reading.conclude("none" if quiet else "text")
+
+
+def _nothing(reading: LedgerReading) -> Line:
+    """Return why there is no flow control to show."""
+    if not reading.connections:
+        return Line(Kind.PLAIN, "no connection matches")
+    dcp = any(each.open_frame is not None or each.streams for each in reading.connections)
+    return Line(Kind.PLAIN, "no message of a stream, so no flow control" if dcp else "no DCP connections")

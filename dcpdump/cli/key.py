@@ -14,6 +14,7 @@ from dcpdump.columnar.part import BLANK, Part
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record
 from dcpdump.render import history as rows
+from dcpdump.render.lines import Kind, Line
 from dcpdump.spec import find
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.sight import OWN_SEQNO, Sight
@@ -32,10 +33,10 @@ _DOCUMENT = [find(opcode).collection_key or opcode == _CACHE_TRANSFER for opcode
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
-    """Tell the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
+    """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
 
-    For their vbuckets it says which seqnos the capture has, and whether bytes were lost on the way: what is not in
-    a complete range was not sent. A server sends only the latest version of a document in a snapshot.
+    For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not
+    in a complete range was not sent. A server sends only the latest version of a document in a snapshot.
     """
     matches, chosen, shown = clauses.by_key(pattern, asked="PATTERN"), choosing(options), display(options)
     paths = expand(captures)
@@ -46,7 +47,7 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
         vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
         covered = tracing.covered(vbucket)
         tracing.tell(
-            lambda: rows.lines(changes, covered, vbucket),
+            lambda: rows.lines(changes, covered, vbucket) if tracing.streams else [_nothing(tracing)],
             lambda: rows.objects(changes, covered, shown.value_bytes),
         )
         return tracing.conclude("none" if quiet else "text")
@@ -88,7 +89,7 @@ class Tracing(LedgerReading):
         return learn
 
     def changes(self, shown: Display) -> list[Change]:
-        """It gives what was met, of the streams to show, as it may be shown."""
+        """Return what was met, of the streams to show, as it may be shown."""
         streams = set(self.streams)
         found: list[Change] = []
         for number, plain in sorted(self._met.items()):
@@ -98,14 +99,19 @@ class Tracing(LedgerReading):
         return found
 
     def covered(self, vbucket: int | None) -> list[Coverage]:
-        """It says what the capture has of the vbuckets that were met; of none, of the one where the key belongs."""
+        """Return what the capture has of the vbuckets that were met; of none, of the one where the key belongs."""
         vbuckets: set[int | None] = {stream.vbucket for stream in self._streams.values()}
         vbuckets = vbuckets or {vbucket}
         return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]
 
 
+def _nothing(tracing: Tracing) -> Line:
+    """Return why there is no history to show."""
+    return Line(Kind.PLAIN, "no stream matches" if tracing.ledger.streams else "no DCP streams")
+
+
 def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:
-    """It makes changes of a frame: one, or one for each document of a cache transfer that matches."""
+    """Return the changes of a frame: one, or one for each document of a cache transfer that matches."""
     frame = plain.frame
     if not plain.meaning.items:
         seqno = next((frame.get(name) for name in OWN_SEQNO if frame.get(name) is not None), None)

@@ -23,7 +23,7 @@ from dcpdump.record import Json, Record
 from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
 from dcpdump.streams.burst import Burst, Step, one_by_one
-from dcpdump.streams.feed import Feed
+from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rates import Rates
@@ -132,7 +132,7 @@ class LedgerReading(Analysis):
     def read(self) -> None:
         """It reads everything, or what comes before a signal, and closes the ledger."""
         super().read()
-        self._feed.close(self._until, self._last_ns)
+        self._feed.close(self._last_ns, self._lose)
         if self._redactor is not None:
             hide(self.ledger, self._redactor)
 
@@ -184,6 +184,7 @@ class LedgerReading(Analysis):
         return self._bursts and self._until is None
 
     def _write(self, parts: list[Part]) -> bool:
+        self._feed.until_ns = self._until
         for part in parts:
             if self.rates is not None:
                 self.rates.feed(part)
@@ -220,6 +221,9 @@ class LedgerReading(Analysis):
         learn = self._learns
         for sight in seen:
             learn(sight)
+
+    #: Who takes losses that no frame followed, if not the ledger.
+    _lose: Lose | None = None
 
     @property
     def _learns(self) -> Callable[[Sight], object]:

@@ -33,8 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "streams": ("dcpdump.cli.streams:streams", "Tell what became of each DCP stream, with a verdict."),
     "conns": ("dcpdump.cli.conns:conns", "Tell who is on each connection, and what it negotiated."),
     "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
-    "flow": ("dcpdump.cli.flow:flow", "Keep the books of flow control: who blocked whom, and when."),
-    "key": ("dcpdump.cli.key:key", "Tell the history of documents, and whether it is complete."),
+    "flow": ("dcpdump.cli.flow:flow", "Show flow control: who blocked whom, and when."),
+    "key": ("dcpdump.cli.key:key", "Show the history of documents, and whether it is complete."),
     "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
     "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
@@ -42,6 +42,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
     "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
 }
+
+#: How many threads the library behind NumPy may have, by the name that each such library knows it by.
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
 class LazyGroup(click.Group):
@@ -126,6 +129,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
         stream.reconfigure(errors=PLAIN)
     sys.excepthook = trace
     raise_at_signals()
+    _keep_numpy_to_one_thread()
     try:
         status = outcome(words)
     except BrokenPipeError:  # of standard error, while an error was told
@@ -136,6 +140,15 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     for stream in streams:
         status = _finished(stream, status)
     sys.exit(status)
+
+
+def _keep_numpy_to_one_thread() -> None:
+    """Have NumPy start no threads when it is imported, whatever the environment says.
+
+    Nothing here computes with matrices, so those threads could only do harm: they would keep the rights that the
+    main thread gives up, and where processes are limited NumPy could not even be imported.
+    """
+    os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
 
 
 def _finished(stream: TextIOWrapper, status: int) -> int:

@@ -173,6 +173,7 @@ def run(job: Job, engine: str) -> int:
         if not job.quiet:
             _complain(outcome)
         if not outcome.frames:
+            shelf.withdraw()  # old rows may not pass for new
             raise CaptureError(_nothing(outcome), hint="dcpdump read FILE tells more about one of them")
         shelf.publish(outcome.written, job.tables)
     if not job.quiet:

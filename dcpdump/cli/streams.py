@@ -11,8 +11,9 @@ from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import streams as rows
 from dcpdump.render.columns import spark
+from dcpdump.streams.causes import Kind, Verdict
 from dcpdump.streams.state import Stream
-from dcpdump.streams.verdict import IDLE_NS, Judge, Kind, Verdict
+from dcpdump.streams.verdict import IDLE_NS, Judge
 
 _BARS = 16
 _STUCK = frozenset({Kind.STUCK, Kind.BLOCKED, Kind.ENDED, Kind.REFUSED, Kind.ROLLED_BACK})

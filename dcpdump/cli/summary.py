@@ -7,7 +7,7 @@ from typing import Any
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
-from dcpdump.dissect import Dissector
+from dcpdump.dissect import TLS, Dissector
 from dcpdump.render.columns import counted
 
 _TLS_HINT = (
@@ -36,13 +36,12 @@ def summarise(
 
 
 def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
-    """It gives the exit code of a run that read everything it could."""
+    """Return the exit code of a run that read everything it could."""
     tally, net = dissector.tally, dissector.balance
-    if any(capture.health.damage_count for capture in captures):
-        return code.DAMAGED
     if tally.frames == 0:
         return code.UNUSABLE
-    return code.DAMAGED if tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
+    hurt = any(capture.health.damage_count for capture in captures)
+    return code.DAMAGED if hurt or tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
 
 
 def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> dict[str, Any]:
@@ -97,15 +96,18 @@ _SPOKEN = {
 
 
 def balance_line(dissector: Dissector, shown: int) -> str:
-    """It accounts for everything that was read, in one line: payload is the sum of what follows it."""
+    """Account for everything that was read, in one line: payload is the sum of what follows it."""
     tally, net = dissector.tally, dissector.balance
-    used = {_SPOKEN.get(name, name): count for name, count in _payload(dissector).items()}
+    used = [
+        f"{count:,} {_SPOKEN.get(name, name)}"
+        for name, count in _payload(dissector).items()
+        if count or name == "frames"
+    ]
     parts = [
         f"{shown:,} of {counted(tally.frames, 'frame')} shown",
         counted(net.packets, "packet"),
         counted(net.connections, "connection"),
-        f"payload {net.payload_bytes:,} B = "
-        + " + ".join(f"{count:,} {what}" for what, count in used.items() if count or what == "in frames"),
+        f"payload {net.payload_bytes:,} B = " + " + ".join(used),
     ]
     if net.gaps:
         reasons = ", ".join(reason for reason, count in sorted(net.hole_bytes.items()) if count)
@@ -130,7 +132,7 @@ def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
 
 
 def nothing_found(dissector: Dissector) -> tuple[str, str]:
-    """It says what was found in place of frames, and what to try."""
+    """Say what was found instead of frames, and what to try."""
     net, foreign = dissector.balance, dissector.tally.foreign
     found = [counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
     names = [
@@ -144,7 +146,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     if others:
         found.append(f"packets without TCP: {others}")
     what = f"no DCP in the input: {'; '.join(found)}"
-    if any(name == "TLS" for name, _ in foreign):
+    if any(name == TLS for name, _ in foreign):
         return what, _TLS_HINT
     if not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"

@@ -215,11 +215,11 @@ class TopReading(LedgerReading):
 
 
 def _peer(each: Connection, pace: Pace, redactor: Redactor | None) -> Peer:
-    """It gives a connection with its names as they may be shown. Where nothing else tells, the server feeds."""
+    """Return a connection with its names as they may be shown."""
     src, dst, name = each.src, each.dst, each.name
     if redactor is not None:
         src, dst = hidden_end(src, redactor), hidden_end(dst, redactor)
         name = None if name is None else redactor.text(name, Holds.BUCKET)
-    served = each.server if each.server is not None else each.feeder
-    client, server = (dst, src) if served == 0 else (src, dst)
-    return Peer(each, pace, name or client, server, src, dst, name)
+    shown = {each.src: src, each.dst: dst, None: ""}
+    client = shown[each.client_address] or f"{src} ? {dst}"
+    return Peer(each, pace, name or client, shown[each.server_address], src, dst, name)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpdump.columnar import laid
+from dcpdump.columnar.fit import encodable, fitted
 from dcpdump.columnar.part import Numbers
 from dcpdump.columnar.plan import Array
 
@@ -95,16 +96,22 @@ class Columns:
         index[rows] = sum(map(len, sources)) + np.arange(len(source))
         sources.append(source)
 
-    def objects(self, name: str, rows: list[int], values: list[Any]) -> None:
-        """It puts Python's own objects into some rows, whatever the column is."""
+    def objects(self, name: str, rows: list[int], values: list[Any]) -> list[int]:
+        """Put Python's own objects into some rows, whatever the column is, and return the rows that they do not fit."""
         kind = self._schema.field(name).type
         if pa.types.is_dictionary(kind):
-            words = list(dict.fromkeys(values))
-            self.words(name, np.array(rows), words, np.array([words.index(value) for value in values]))
-        elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-            self.numbers(name, np.array(rows), np.array(values, kind.to_pandas_dtype()))
+            texts = [encodable(value) for value in values]
+            words = list(dict.fromkeys(texts))
+            self.words(name, np.array(rows), words, np.array([words.index(text) for text in texts]))
+            return []
+        array, misfits = fitted(values, kind)
+        if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            there = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+            fitting = array.drop_null().to_numpy(zero_copy_only=False)
+            self.numbers(name, np.array(rows)[there], fitting)
         else:
-            self.pick(name, np.array(rows), pa.array(values, kind))
+            self.pick(name, np.array(rows), array)
+        return [rows[place] for place in misfits]
 
     def batch(self) -> pa.RecordBatch:
         """It gives the batch."""

@@ -231,8 +231,13 @@ class FrameTable:
                     rows, values = found[name]
                     rows.append(at)
                     values.append(value)
+        problems = dict(zip(*found.pop("problems", ([], [])), strict=True))
         for name, (rows, values) in found.items():
-            columns.objects(name, rows, values)
+            for at in columns.objects(name, rows, values):
+                misfit = {"text": f"{name} does not fit its column", "offset": 0, "length": 0}
+                problems[at] = [*problems.get(at, ()), misfit]
+        if problems:
+            columns.objects("problems", list(problems), list(problems.values()))
 
 
 def _put_names(columns: Columns, field: Field, rows: Array, values: Array) -> None:

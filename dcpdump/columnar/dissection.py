@@ -26,9 +26,10 @@ from dcpdump.net.connections import Delivery
 from dcpdump.net.event import Bytes, Gap
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
+from dcpdump.wire.cut import Cut
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import Cut, FrameSplitter
+from dcpdump.wire.split import FrameSplitter
 
 #: Fewer packets, or pieces of what they brought, are not worth doing at once.
 SHORTEST_RUN = 12
@@ -225,7 +226,8 @@ class Dissection(Dissector):
         for connection, direction, event in deliveries:
             if isinstance(event, Gap):
                 flow = connection.toward(direction)
-                self.gaps.append(Lost(Ends(connection.number, direction, str(flow.src), str(flow.dst)), event))
+                ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
+                self.gaps.append(Lost(ends, event))
         return super()._take(deliveries)
 
     def _splitter(self, conversation: _Conversation, direction: int, *, late: bool) -> FrameSplitter:
@@ -307,4 +309,4 @@ def _place(delivery: Delivery) -> Place | None:
 
 def _ends(conversation: _Conversation, direction: int) -> Ends:
     src, dst = conversation.ends[direction]
-    return Ends(conversation.connection.number, direction, src, dst)
+    return Ends(conversation.connection.number, direction, src, dst, conversation.connection.syn)

@@ -5,8 +5,9 @@ import numpy as np
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.part import NO, UNKNOWN, YES, Part
 from dcpdump.columnar.plan import STREAM_ID_LENGTH, Array
-from dcpdump.columnar.runs import COLLECTION_MESSAGES, RunSession
+from dcpdump.columnar.runs import RunSession
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.session import COLLECTION_MESSAGES
 
 
 class Planned:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcpdump.spec import MESSAGES
-from dcpdump.spec.field import Bits, Choice, Field, Layout, Message
-from dcpdump.spec.header import HEADER_LENGTH, MAX_FRAME
+from dcpdump.spec.field import MUST, NEVER, Bits, Choice, Field, Layout, Message
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG
+from dcpdump.spec.names import ACKNOWLEDGE
 
 Array = NDArray[Any]
 
@@ -32,10 +33,8 @@ HEADER = np.dtype(
         ("cas", ">u8"),
     ]
 )
-#: A snapshot marker with this bit set is answered.
-ACKNOWLEDGE = 0x08
 #: Magic of a flexible request, and the frame info of a stream id: the only framing extras that a plan takes.
-FLEXIBLE, STREAM_ID_TAG, STREAM_ID_LENGTH = 0x08, 0x22, 3
+FLEXIBLE, STREAM_ID_LENGTH = 0x08, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,10 +212,10 @@ def _table(*values: int) -> Array:
     return table
 
 
-_FLEXIBLE = _table(0x08, 0x18)
-_MAGICS = _table(0x80, 0x81, 0x08, 0x18, 0x82, 0x83)
-_RESPONSE = _table(0x81, 0x18, 0x83)
-_SERVER = _table(0x82, 0x83)
+_FLEXIBLE = _table(*(each.value for each in MAGICS.values() if each.flexible))
+_MAGICS = _table(*MAGICS)
+_RESPONSE = _table(*(each.value for each in MAGICS.values() if each.response))
+_SERVER = _table(*(each.value for each in MAGICS.values() if each.server))
 _REQUESTS = _table(0x80, FLEXIBLE)
 
 
@@ -275,7 +274,9 @@ def _framing_is_plain(data: Array, starts: Array, header: Headers, rows: Array) 
     """Flexible frames with a stream id or nothing, and not those of the server that writes an id of length 0."""
     framing, opcode, extras = header.framing[rows], header.opcode[rows], header.extras[rows]
     tagged = (framing == STREAM_ID_LENGTH) & (data[starts + HEADER_LENGTH] == STREAM_ID_TAG) if len(data) else framing
-    buggy = ((opcode == 0x58) & (extras == 21)) | ((opcode == 0x59) & (extras == 20))
+    buggy = np.zeros(len(rows), bool)
+    for number, length in STREAM_ID_NOT_COUNTED:
+        buggy |= (opcode == number) & (extras == length)
     plain: Array = tagged | ((framing == 0) & ~buggy)
     return plain
 
@@ -313,8 +314,10 @@ def _presence(plan: Plan, key_length: Array, value_length: Array, extras: Array)
     fits = np.ones(len(key_length), bool)
     for rule, length in ((layout.key, key_length), (layout.value, value_length)):
         if not isinstance(rule, tuple):
-            fits &= (rule.value != "must be empty") | (length == 0)
-            fits &= (rule.value != "must be present") | (length > 0)
+            if rule is NEVER:
+                fits &= length == 0
+            elif rule is MUST:
+                fits &= length > 0
     if layout.tail:
         fits &= extras[layout.tail] <= value_length
     return fits

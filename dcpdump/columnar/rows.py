@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from dcpdump.columnar.fit import encodable
 from dcpdump.record import Record, as_json, masked
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field, FlatTable, Message, Part, Repeat
@@ -34,7 +35,7 @@ def row(record: Record, value_bytes: int | None) -> Row:
     if meaning.body is not None and meaning.body.xattrs is not None:
         out["xattrs"] = list(dict(meaning.body.xattrs).items())
     if "value_json" in out:
-        out["value_json"] = json.dumps(flat["value_json"], ensure_ascii=False)
+        out["value_json"] = encodable(json.dumps(flat["value_json"], ensure_ascii=False))
     for field in frame.fields:
         if isinstance(field.value, bytes) and field.group == "flat":
             out[field.field.name] = field.value

@@ -9,21 +9,15 @@ import numpy as np
 from dcpdump.columnar.plan import Array
 from dcpdump.spec import find
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.opcodes import DCP_OPEN, DCP_STREAM_REQ, HELLO
 from dcpdump.wire.frame import Header, Where
 from dcpdump.wire.session import (
-    _COLLECTION_MESSAGES,
-    _HELLO,
-    _OPEN,
-    _STREAM_REQ,
     _UNDERLYING_DATATYPE,
     MAX_STREAMS,
     Asked,
     Session,
 )
 from dcpdump.wire.split import FrameSplitter
-
-#: Messages that only a connection with collections carries.
-COLLECTION_MESSAGES = sorted(_COLLECTION_MESSAGES)
 
 
 class RunSplitter(FrameSplitter):
@@ -77,7 +71,7 @@ class RunSession(Session):
     def heeds(self, header: Header) -> bool:
         """Whether this frame changes what is remembered of others, or is read in the light of it."""
         streamed = find(header.opcode).streamed
-        return self.features is None or streamed or header.opcode in (_HELLO, _OPEN, _STREAM_REQ)
+        return self.features is None or streamed or header.opcode in (HELLO, DCP_OPEN, DCP_STREAM_REQ)
 
     def overhear(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
         """It hears of a message that is no concern of DCP: of a request, or (None) of a response.

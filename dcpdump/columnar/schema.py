@@ -65,7 +65,14 @@ _KNOWN: dict[str, pa.DataType] = {
     "value_json": pa.string(),
     "xattrs": pa.map_(pa.binary(), pa.binary()),
     "problems": pa.list_(
-        pa.struct([pa.field("text", pa.string()), pa.field("offset", pa.int64()), pa.field("length", pa.int64())])
+        pa.struct(
+            [
+                pa.field("text", pa.string()),
+                pa.field("offset", pa.int64()),
+                pa.field("length", pa.int64()),
+                pa.field("code", pa.string()),
+            ]
+        )
     ),
     "hints": WORDS,
 }

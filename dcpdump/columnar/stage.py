@@ -5,6 +5,8 @@ from queue import Queue
 from threading import Thread
 from typing import Generic, TypeVar
 
+from dcpdump.helper import started
+
 T = TypeVar("T")
 
 #: Pieces that wait; more would only take memory.
@@ -12,15 +14,17 @@ WAITING = 3
 
 
 class Stage(Generic[T]):
-    """It does ``work`` with each piece that it is fed, in order. Not ``beside``: at once, in the same thread."""
+    """It does ``work`` with each piece that it is fed, in order. Not ``beside``: at once, in the same thread.
+
+    So it does where there may be no more threads.
+    """
 
     def __init__(self, work: Callable[[T], None], *, beside: bool) -> None:
         self._work = work
         self._queue: Queue[tuple[T] | None] = Queue(WAITING)
         self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, daemon=True) if beside else None
-        if self._thread is not None:
-            self._thread.start()
+        thread = Thread(target=self._run, daemon=True)
+        self._thread = thread if beside and started(thread) else None
 
     def feed(self, piece: T) -> None:
         """It takes a piece of work, when there is room for it. Raises what the work raised."""

@@ -69,16 +69,27 @@ class ParquetFile:
 
 
 class ArrowFile:
-    """Arrow's own file format, as it lies in memory."""
+    """Arrow's own file format, as it lies in memory.
+
+    A file cannot take words back that it has, and takes the first after none for other words. So a column without
+    words in the first batch begins with an empty one, which no row has.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
         self._sink = pa.OSFile(str(path), "wb")
         self._writer = pa.ipc.new_file(self._sink, schema, options=options)
+        self._wordless: list[int] | None = None  #: columns without words in the first batch
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """It takes the next rows."""
-        self._writer.write_batch(batch)
+        """Take the next rows."""
+        columns = batch.columns
+        if self._wordless is None:
+            wordy = (at for at, column in enumerate(columns) if _wordy(column.type))
+            self._wordless = [at for at in wordy if not len(columns[at].dictionary)]
+        for at in self._wordless:
+            columns[at] = _after_an_empty_word(columns[at])
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
 
     def close(self) -> None:
         """It writes the footer."""
@@ -113,6 +124,13 @@ FORMATS: dict[str, Callable[[Path, pa.Schema], TableWriter]] = {
 
 _GROWING = ("frame", "packet", "time_ns", "ts", "offset", "length", "by_seqno", "rev_seqno", "value_length")
 _SOUGHT = ("frame", "packet", "ts", "time_ns", "connection", "opcode", "vbucket", "status", "opaque", "by_seqno", "key")
+
+
+def _after_an_empty_word(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    import pyarrow.compute as pc
+
+    words = pa.concat_arrays([pa.array([""], column.dictionary.type), column.dictionary])
+    return pa.DictionaryArray.from_arrays(pc.add(column.indices, 1), words)
 
 
 def _wordy(kind: pa.DataType) -> bool:

@@ -121,11 +121,12 @@ class ByteStream(Reassembly):
             return self._jump(seen, LOST_BY_CAPTURE)
         return self._settle(seen)
 
-    def reset(self, seen: Seen) -> list[Event]:
-        """It notes a RST of either side. Nothing is discarded: it may be forged, or late packets follow."""
+    def reset(self, seen: Seen, *, by_peer: bool = False) -> list[Event]:
+        """Note a RST of either side. Nothing is discarded: it may be forged, or late packets follow."""
         if self._base is None:
             return []
-        self._reset_at = self._clock(seen)
+        if self._reset_at is None:
+            self._reset_at, self._reset_by_peer = self._clock(seen), by_peer
         return self._settle(seen)
 
     def tick(self, seen: Seen) -> list[Event]:
@@ -150,10 +151,16 @@ class ByteStream(Reassembly):
             out += self._tail(seen)
         if not self._ended and (self._base is not None or out):
             self._ended = True
-            out.append(End(self.offset, "rst" if self._reset_at is not None else reason, seen))
+            out.append(self._end(reason, seen))
         self._history.clear()
         self.deadline = None
         return out
+
+    def _end(self, reason: str, seen: Seen) -> End:
+        if self._reset_at is None:
+            return End(self.offset, reason, seen)
+        reset_ns = None if seen.ts_ns is None else self._reset_at
+        return End(self.offset, "rst", seen, reset_ns, self._reset_by_peer)
 
     # ── the unusual ─────────────────────────────────────────────────────────────────────────────────────────
 

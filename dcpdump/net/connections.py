@@ -111,7 +111,7 @@ class Connections:
         if stream.deadline is not None and not half.scheduled:
             self._schedule(half)
         if flags & RST:
-            self._tell(other, other.stream.reset(seen), out)
+            self._tell(other, other.stream.reset(seen, by_peer=True), out)
         self._unweighed += len(payload) + _OVERHEAD
         if self._unweighed > self._weigh_after:
             self._weigh(seen, out)
@@ -148,7 +148,8 @@ class Connections:
             self._part(next(iter(self._lives.values())), EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
-        connection = Connection(self.counts.connections, flow.reverse if answers else flow)
+        syn = bool(segment.flags & SYN)
+        connection = Connection(self.counts.connections, flow.reverse if answers else flow, syn)
         self.counts.connections += 1
         key, back = segment.key, reverse_key(segment.key)
         half = _Half(key, connection, 1 if answers else 0, ByteStream(self._limits, self.counts))

@@ -58,11 +58,14 @@ class End(NamedTuple):
     """The end of one direction, by ``fin``, ``rst``, ``reused`` (a new SYN), ``evicted`` or ``end`` of input.
 
     Bytes after an End mean that the FIN was not the last word (it was forged, or a stack misbehaves).
+    A RST is reported late, since it may be forged too; ``reset_ns`` is the time of the first one.
     """
 
     offset: int
     reason: str
     seen: Seen
+    reset_ns: int | None = None
+    by_peer: bool = False  #: the other direction's sender ended it
 
 
 Event = Bytes | Gap | Conflict | End

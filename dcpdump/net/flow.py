@@ -1,6 +1,6 @@
 """Endpoint, Flow, Connection: who talks to whom."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import NamedTuple
 
@@ -33,11 +33,13 @@ class Connection:
     ``flow`` is direction 0: the direction of the connection's first seen packet, or, where a SYN says
     better, from the end that opened it. Direction 1 is its reverse. ``number`` counts connections
     0, 1, 2 … in the order first seen; a SYN with a new initial sequence number on known endpoints
-    (port reuse) makes a new Connection.
+    (port reuse) makes a new Connection. ``syn``: it began with a SYN or the answer to one, so that
+    direction 0 is that of the end that opened it, and not only of the first packet.
     """
 
     number: int
     flow: Flow
+    syn: bool = field(default=False, compare=False)
 
     def toward(self, direction: int) -> Flow:
         """The flow of ``direction`` (0 or 1)."""

@@ -48,6 +48,7 @@ class Reassembly:
         "_now",
         "_patience",
         "_reset_at",
+        "_reset_by_peer",
         "_since",
         "_top",
         "deadline",
@@ -71,7 +72,8 @@ class Reassembly:
         self._top = 0  # the end of the furthest piece
         self._acked: int | None = None  # the offset up to which the receiver has all
         self._fin: Fin | None = None
-        self._reset_at: int | None = None
+        self._reset_at: int | None = None  # when the first RST came, of either side
+        self._reset_by_peer = False
         self._ended = False
 
     def _open(self) -> None:

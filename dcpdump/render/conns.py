@@ -1,6 +1,5 @@
 """Connections as rows for people, and as objects: who, what was negotiated, how it went."""
 
-import json
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
@@ -10,6 +9,7 @@ from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
 from dcpdump.streams.spoken import clock, printable, span, status
 from dcpdump.streams.state import SUCCESS, Connection
+from dcpdump.wire.json_text import parse_json
 
 _HEADS = (
     "conn",
@@ -35,7 +35,7 @@ _ON = {"true": "on", "false": "off"}
 
 
 def lines(connections: Sequence[Connection]) -> list[Line]:
-    """It writes a table of connections."""
+    """Return a table of connections."""
     rows = []
     for each in connections:
         accepted = [control for control in each.controls.values() if control.status in (None, SUCCESS)]
@@ -43,7 +43,7 @@ def lines(connections: Sequence[Connection]) -> list[Line]:
         rows.append(
             (
                 str(each.number),
-                " → ".join(_ends(each)),
+                _ends(each),
                 each.role or "?",
                 each.name or "?",
                 agent(each.agent) or "?",
@@ -65,13 +65,15 @@ def lines(connections: Sequence[Connection]) -> list[Line]:
 
 
 def objects(connections: Sequence[Connection]) -> Iterator[Json]:
-    """It gives connections as objects. What was not witnessed is left out."""
+    """Yield connections as objects. What was not captured is left out."""
     for each in connections:
-        client, server = _ends(each)
         out: Json = {
             "connection": each.number,
-            "client": client,
-            "server": server,
+            "src": each.src,
+            "dst": each.dst,
+            "client": each.client_address,
+            "server": each.server_address,
+            "roles": each.roles.word,
             "role": each.role,
             "name": each.name,
             "agent": each.agent,
@@ -87,7 +89,7 @@ def objects(connections: Sequence[Connection]) -> Iterator[Json]:
             "streams": len(each.streams),
             "stream_requests": each.stream_requests,
             "noops": {"sent": each.noops.sent, "answered": each.noops.answered},
-            "unanswered": len(each.waiting),
+            "unanswered": each.exchanges.count,
             "frames": sum(each.frames),
             "bytes": sum(each.bytes),
             "losses": sum(each.losses),
@@ -103,17 +105,19 @@ def objects(connections: Sequence[Connection]) -> Iterator[Json]:
 
 
 def agent(text: str | None) -> str:
-    """It gives the agent of a HELLO's key, which is text, or JSON with the agent in it."""
+    """Return the agent of a HELLO's key, which is text, or JSON with the agent in it."""
     try:
-        parsed = json.loads(text or "")
+        parsed = parse_json((text or "").encode("utf-8", "surrogatepass"))
     except ValueError:
         return text or ""
     name = parsed.get("a") if isinstance(parsed, dict) else None
     return printable(name) if isinstance(name, str) else text or ""
 
 
-def _ends(each: Connection) -> tuple[str, str]:
-    return (each.dst, each.src) if each.server == 0 else (each.src, each.dst)
+def _ends(each: Connection) -> str:
+    if each.client_address is None:
+        return f"{each.src} ? {each.dst}"
+    return f"{each.client_address} → {each.server_address}{' (inferred)' * each.roles.inferred}"
 
 
 def _authentication(each: Connection) -> str:

@@ -3,96 +3,114 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, number, spark
+from dcpdump.render.columns import aligned, counted, number, spark
 from dcpdump.render.lines import Kind, Line
 from dcpdump.render.streams import client
 from dcpdump.spec import find
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.spoken import clock, span
+from dcpdump.streams.standing import Evidence, Standing, State, standing
 from dcpdump.streams.state import Connection
-from dcpdump.streams.window import COUNTED, FIRST, LAST, Window
+from dcpdump.streams.window import COUNTED, FIRST, LAST, Excess, Window, between
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
 _RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")
 _BARS = 24
 #: Of intervals and kinds, people are shown the largest.
 _SHOWN = 20
+_STATES = {
+    State.OFF: "no flow control",
+    State.NOT_ACCEPTED: "not accepted, or its answer was not captured",
+    State.OPEN: "open",
+    State.BLOCKED: "BLOCKED",
+    State.EXCEEDED: "EXCEEDED",
+}
+_INFERRED = " (inferred from where the producer waited before)"
 
 
 def lines(connections: Sequence[Connection], now_ns: int | None, *, drawn: bool = False) -> list[Line]:
-    """It writes a table of windows; below, for each, when it was blocked, and what does not add up."""
+    """Return a table of windows; below, for each, when it was blocked, and what does not add up."""
     rows, notes = [], []
     for each in connections:
         window = each.window
-        if not window.sent and not window.acks and window.asked is None:
+        if not window.wire and not window.acks and window.asked is None:
             continue
-        known = window.complete and not _none(window)
+        found = standing(each, now_ns)
+        off = found.state is State.OFF or not all(each.frames)
         rows.append(
             (
                 str(each.number),
                 client(each),
-                "none" if window.complete and _none(window) else number(window.size) or "?",
+                "none" if found.state is State.OFF else number(window.size) or "?",
                 number(window.sent),
                 number(window.acked),
                 number(window.acks),
-                number(window.outstanding) if known else "",
-                number(window.peak) if known else "",
-                _blocked(each, now_ns) if known else "",
+                "" if off else _least(window, window.outstanding),
+                "" if off else _least(window, window.peak),
+                "" if off else _blocked(each, now_ns),
                 _drawn(window) if drawn else "",
-                _state(window),
+                _state(each, found),
             )
         )
-        notes += _notes(each, now_ns) if known else []
+        notes += _notes(each, found, now_ns) if all(each.frames) else []
     return [*aligned(_HEADS, rows, _RIGHT), *notes]
 
 
 def objects(connections: Sequence[Connection], now_ns: int | None) -> Iterator[Json]:
-    """It gives windows as objects."""
+    """Yield windows as objects."""
     for each in connections:
-        window = each.window
+        window, state = each.window, standing(each, now_ns)
         found = leak(window)
         out: Json = {
             "connection": each.number,
             "name": each.name,
             "client": client(each),
+            "roles": each.roles.word,
             "buffer": window.size,
             "buffer_asked": window.asked,
             "complete": window.complete,
+            "account": window.account.value,
+            "state": state.state.value,
+            "evidence": state.evidence.value,
             "sent": window.sent,
             "acked": window.acked,
             "acks": window.acks,
+            "ignored": window.ignored or None,
             "kinds": [_kind(window, opcode) for opcode in _opcodes(window)],
         }
-        if window.complete:
+        if all(each.frames):
             out |= {
                 "outstanding": window.outstanding,
                 "peak": window.peak,
-                "overacked": window.overacked,
-                "blocked": window.is_blocked,
+                "overacked": window.overacked if window.complete else None,
+                "blocked": state.state is State.BLOCKED,
                 "blocked_ms": window.blocked_ns(now_ns) // 1_000_000,
-                "intervals": [_interval(*times) for times in _intervals(window)],
+                "intervals": [_interval(*times) for times in _intervals(window, state)],
+                "exceeded": [_excess(each) for each in _excesses(window)] or None,
                 "mismatch": None if found is None else _mismatch(found),
                 "over_time": [
-                    {"time": iso_time(mark.ts_ns), "outstanding": mark.outstanding}
-                    for mark in window.marks
+                    {"time": iso_time(mark.ts_ns), "outstanding": outstanding}
+                    for mark, outstanding in zip(window.marks, _levels(window), strict=True)
                     if mark.ts_ns is not None
                 ],
             }
         yield {name: value for name, value in out.items() if value is not None}
 
 
-def _none(window: Window) -> bool:
-    return window.off or (window.size is None and window.asked is None)
+def _least(window: Window, count: int) -> str:
+    """Write a number of bytes, or the least that it can be."""
+    return number(count) if window.complete else f"\N{GREATER-THAN OR EQUAL TO} {count:,}"
 
 
-def _state(window: Window) -> str:
-    if not window.complete:
-        return "unknown: the beginning was not witnessed, or bytes were lost"
-    if _none(window):
-        return "no flow control"
-    if window.size is None:
-        return "not accepted, or no answer witnessed"
-    return "BLOCKED" if window.is_blocked else "open"
+def _state(each: Connection, found: Standing) -> str:
+    inferred = found.evidence is Evidence.INFERRED
+    if found.state is State.UNKNOWN:
+        why = "bytes were lost" if each.open_frame is not None else "the capture starts after DCP_OPEN"
+        why = why if all(each.frames) else "only one direction of the connection was captured"
+        return f"unknown: {why}"
+    if inferred and found.state is State.OFF:
+        return "no flow control (inferred: it was not asked for in what was captured)"
+    return _STATES[found.state] + (_INFERRED if inferred else "")
 
 
 def _blocked(each: Connection, now_ns: int | None) -> str:
@@ -102,39 +120,70 @@ def _blocked(each: Connection, now_ns: int | None) -> str:
     return f"{span(total)} ({100 * total / (now_ns - each.first_ns):.0f} %)"
 
 
-def _notes(each: Connection, now_ns: int | None) -> list[Line]:
-    window, out = each.window, []
-    intervals = _intervals(window)
-    longest = sorted(intervals, key=lambda times: _between(times[0], times[1] or now_ns) or 0)
+def _notes(each: Connection, found: Standing, now_ns: int | None) -> list[Line]:
+    out = [Line(Kind.PROBLEM, f"  conn {each.number} {text}") for text in _times(each.window, found, now_ns)]
+    hidden = len(_intervals(each.window, found)) - _SHOWN
+    if hidden > 0:
+        out.append(Line(Kind.PLAIN, f"  conn {each.number} {hidden:,} shorter intervals are in -f ndjson"))
+    return out + [Line(Kind.PROBLEM, f"  conn {each.number} {text}") for text in _sums(each.window)]
+
+
+def _times(window: Window, found: Standing, now_ns: int | None) -> Iterator[str]:
+    """Yield when the producer was blocked, and when it should have been."""
+    intervals = _intervals(window, found)
+    longest = sorted(intervals, key=lambda times: between(times[0], times[1] or now_ns) or 0)
     for start, end, outstanding in sorted(longest[-_SHOWN:], key=lambda times: times[0] or 0):
-        until = f"{clock(end)} ({span(_between(start, end))})" if end is not None else "the end"
-        until += f" ({span(_between(start, now_ns))})" if end is None else ""
-        full = f"outstanding {outstanding:,} of {number(window.size)}"
-        text = f"  conn {each.number} blocked {clock(start)} to {until}, {full}"
-        out.append(Line(Kind.PROBLEM, text))
-    if len(intervals) > _SHOWN:
-        out.append(
-            Line(Kind.PLAIN, f"  conn {each.number} {len(intervals) - _SHOWN:,} shorter intervals are in -f ndjson")
+        if end is not None:
+            until = f"{clock(end)} ({span(between(start, end))})"
+        else:
+            until = f"the end ({span(between(start, now_ns))})"
+        full = f"outstanding {_least(window, outstanding)} of {number(window.size) or 'a size that was not captured'}"
+        inferred = end is None and found.evidence is Evidence.INFERRED
+        yield f"{'seems blocked' if inferred else 'blocked'} {clock(start)} to {until}, {full}"
+    for excess in _excesses(window)[:_SHOWN]:
+        until = "the end" if excess.end_ns is None else clock(excess.end_ns)
+        yield (
+            f"window exceeded {clock(excess.start_ns)} to {until}: {_least(window, excess.outstanding)} B of "
+            f"{number(window.size)} unacknowledged, {counted(excess.messages, 'message')} beyond it: the producer "
+            "ignores flow control, or acknowledgements were not captured"
         )
+
+
+def _sums(window: Window) -> Iterator[str]:
+    """Yield what does not add up."""
     found = leak(window)
     if found is not None:
         how = f"{found.bytes:,} B less" if found.bytes > 0 else f"{-found.bytes:,} B more"
-        text = f"  conn {each.number} acknowledged {how} than sent: {found.text or 'no kind of message explains it'}"
-        out.append(Line(Kind.PROBLEM, text))
-    elif window.overacked:
-        text = f"  conn {each.number} acknowledged {window.overacked:,} B before they were sent"
-        out.append(Line(Kind.PROBLEM, text))
-    return out
+        yield f"acknowledged {how} than sent: {found.text or 'no kind of message explains it'}"
+    elif window.overacked and window.complete:
+        yield f"acknowledged {window.overacked:,} B before they were sent"
+    if window.ignored:
+        yield f"acknowledged {window.ignored:,} B while flow control was off, which do not count"
 
 
-def _intervals(window: Window) -> list[tuple[int | None, int | None, int]]:
-    open_one = [(window.blocked_since, None, window.outstanding)] if window.is_blocked else []
+def _intervals(window: Window, found: Standing) -> list[tuple[int | None, int | None, int]]:
+    open_one = [(found.since_ns, None, window.outstanding)] if found.state is State.BLOCKED else []
     return [*((each.start_ns, each.end_ns, each.outstanding) for each in window.blocked), *open_one]
+
+
+def _excesses(window: Window) -> list[Excess]:
+    open_one = [Excess(window.full_since, None, window.outstanding, window.beyond)] if window.is_exceeded else []
+    return [*window.excesses, *open_one]
+
+
+def _excess(excess: Excess) -> Json:
+    return _interval(excess.start_ns, excess.end_ns, excess.outstanding) | {"messages": excess.messages}
 
 
 def _interval(start: int | None, end: int | None, outstanding: int) -> Json:
     out: Json = {"from": None if start is None else iso_time(start), "to": None if end is None else iso_time(end)}
     return {name: value for name, value in out.items() if value is not None} | {"outstanding": outstanding}
+
+
+def _levels(window: Window) -> list[int]:
+    """Return what was outstanding at each mark; of a relative account, above the lowest."""
+    low = 0 if window.complete else min((mark.outstanding for mark in window.marks), default=0)
+    return [mark.outstanding - low for mark in window.marks]
 
 
 def _opcodes(window: Window) -> list[int]:
@@ -152,12 +201,8 @@ def _mismatch(found: Leak) -> Json:
 
 
 def _drawn(window: Window) -> str:
-    marks = window.marks
-    if len(marks) < 2:
+    levels = _levels(window)
+    if len(levels) < 2:
         return ""
-    step = max(1, len(marks) // _BARS)
-    return spark([max(0, *(mark.outstanding for mark in marks[at : at + step])) for at in range(0, len(marks), step)])
-
-
-def _between(first: int | None, last: int | None) -> int | None:
-    return None if first is None or last is None else last - first
+    step = max(1, len(levels) // _BARS)
+    return spark([max(0, *levels[at : at + step]) for at in range(0, len(levels), step)])

@@ -33,7 +33,7 @@ _RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
 
 
 def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None = None) -> list[Line]:
-    """It writes a table of changes, and below it what the capture has of their vbuckets.
+    """Return a table of changes, and below it what the capture has of their vbuckets.
 
     ``vbucket``: where such a key belongs, if there is but one.
     """
@@ -70,7 +70,7 @@ def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int
 
 
 def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_bytes: int | None) -> Iterator[Json]:
-    """It gives the same as objects: ``kind`` is change or coverage."""
+    """Yield the same as objects: ``kind`` is change or coverage."""
     for each in changes:
         out: Json = {"kind": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno}
         flat = as_json(each.record, value_bytes=value_bytes)

@@ -26,7 +26,7 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
     if record.connection is not None:
         parts.append(f"c{record.connection}")
     parts += [
-        speaks(record.frame.message, response=record.frame.magic.response, direction=record.direction),
+        speaks(record.frame.message, response=record.frame.magic.response),
         _message(record),
     ]
     if record.frame.raw.gap_before:
@@ -38,10 +38,9 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
     return [Line(Kind.PROBLEM if record.problems else Kind.FIELD, " ".join(parts))]
 
 
-def speaks(message: Message, *, response: bool, direction: int) -> str:
-    """It says TX or RX, by who sends such a message where the protocol tells, else by who connected."""
-    consumer = {Sender.CONSUMER: True, Sender.CLIENT: True, Sender.PRODUCER: False, Sender.SERVER: False}
-    asks = consumer.get(message.sender, (direction == 0) is not response)
+def speaks(message: Message, *, response: bool) -> str:
+    """Return TX or RX. The message tells: a producer and a server send what they send, and ask for no stream."""
+    asks = message.sender not in (Sender.PRODUCER, Sender.SERVER)
     return "TX" if asks is not response else "RX"
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.columnar.digits import filled
-from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, STREAM_ID_TAG, Array, Plan, distinct
+from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Plan, distinct
 from dcpdump.render import View, table
 from dcpdump.render.gathered import Columns
 from dcpdump.spec.field import Field, u8, u16
-from dcpdump.spec.header import MAGICS, header_fields
+from dcpdump.spec.header import MAGICS, STREAM_ID_TAG, header_fields
 from dcpdump.spec.names import DATATYPE, SNAPPY
 
 _CLASSIC = 0x80

@@ -3,6 +3,7 @@
 from dcpdump.render.grid import HEAD
 from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Presence, Repeat
 from dcpdump.spec.names import CONTROL_KEYS, STATUS
+from dcpdump.spec.opcodes import DCP_CONTROL
 
 _CELL = 16  # characters of a byte in the grid, with its left border
 
@@ -14,7 +15,7 @@ def index(messages: list[Message]) -> str:
 
 
 def page(message: Message) -> str:
-    """It writes the whole page of one message."""
+    """Write the whole page of one message."""
     out = [f"{message.name} (opcode 0x{message.opcode:02x})", ""]
     facts = (
         ("sent by", message.sender.value),
@@ -30,11 +31,11 @@ def page(message: Message) -> str:
         out += ["", "Only the name of this message is known."]
     out += _section("Rules", message.rules)
     out += _names(message)
-    if message.name == "DCP_CONTROL":
+    if message.opcode == DCP_CONTROL:
         keys = [f"{k.name} = {k.values} (since {k.since}): {k.effect}" for k in CONTROL_KEYS.values()]
         out += _section("Keys", tuple(keys))
-    errors = tuple(f"0x{status:02x} {STATUS.names[status]}: {text}" for status, text in message.errors)
-    out += _section("Errors", errors)
+    errors = tuple(f"0x{status:02x} {STATUS.names[status]}: {text}" for status, text in sorted(message.errors))
+    out += _section("Errors", (*errors, *(f"(disconnect): {text}" for text in message.disconnects)))
     return "\n".join(out) + "\n"
 
 
@@ -121,7 +122,7 @@ def _row(start: int, cells: list[tuple[str, int]]) -> list[str]:
 
 
 def _names(message: Message) -> list[str]:
-    """It lists the values that have names, once for each field."""
+    """List the values that have names, once for each field."""
     out: list[str] = []
     told: set[str] = set()
     for layout in (*message.request, *message.response):
@@ -133,6 +134,12 @@ def _names(message: Message) -> list[str]:
             told.add(field.label)
             if isinstance(field.names, (Bits, Choice)):
                 width = 2 * field.width if isinstance(field.names, Bits) else 2
-                rows = tuple(f"0x{value:0{width}x} {name}" for value, name in field.names.names.items())
-                out += _section(field.label, rows)
+                out += _section(field.label, tuple(_meaning(field.names, value, width) for value in field.names.names))
     return out
+
+
+def _meaning(names: Bits | Choice, value: int, width: int) -> str:
+    """Write a value with its name, and with what it means where the table says so."""
+    old = " (old, refused today)" if isinstance(names, Bits) and value & names.old else ""
+    meaning = names.meanings.get(value, "")
+    return f"0x{value:0{width}x} {names.names[value]}{old}{': ' if meaning else ''}{meaning}"

@@ -7,9 +7,9 @@ from dcpdump.record import Json, iso_time
 from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
+from dcpdump.streams.causes import Verdict
 from dcpdump.streams.spoken import clock, seqno
 from dcpdump.streams.state import Connection, Request, Stream
-from dcpdump.streams.verdict import Verdict
 
 Judged = tuple[Stream, Verdict]
 
@@ -84,7 +84,7 @@ def total(judged: Sequence[Judged], streams: int, connections: Sequence[Connecti
 
 
 def as_object(stream: Stream, verdict: Verdict) -> Json:
-    """It gives a stream as one object. What was not witnessed is left out."""
+    """Return a stream as one object. What was not captured is left out."""
     request, connection = stream.request, stream.connection
     out: Json = {
         "connection": connection.number,
@@ -94,9 +94,15 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     }
     if stream.stream_id:
         out["stream_id"] = stream.stream_id
-    out["name"] = connection.name
+    out |= {"name": connection.name, "roles": connection.roles.word}
     out["opaque"] = stream.opaque
-    out |= {"verdict": verdict.text, "state": verdict.kind.value, "why": verdict.why, "trouble": verdict.trouble}
+    out |= {
+        "verdict": verdict.text,
+        "state": verdict.kind.value,
+        "cause": verdict.cause.value,
+        "why": verdict.why,
+        "trouble": verdict.trouble,
+    }
     out["requests"] = [_request(each) for each in stream.requests]
     out["opened_at"] = _time(stream.granted_ns)
     if request is not None:
@@ -123,8 +129,8 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
 
 
 def client(connection: Connection) -> str:
-    """It names who takes the stream: the name of DCP_OPEN, else the address."""
-    return connection.name or (connection.dst if connection.server == 0 else connection.src)
+    """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
+    return connection.name or connection.client_address or f"{connection.src} ? {connection.dst}"
 
 
 def _request(request: Request) -> Json:

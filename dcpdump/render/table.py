@@ -4,6 +4,7 @@ from dcpdump.escape import safe
 from dcpdump.record import Record, iso_time, value_length
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec.field import Blob, Field, Names
+from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.frame import FieldValue, Section
 from dcpdump.wire.value import Body
 
@@ -146,7 +147,7 @@ def _value(record: Record, wire: bytes, value_bytes: int | None) -> str:
     names = "|".join(name for name in _datatype_names(record) if name != "XATTR")
     if body.compressed or not names:
         return text
-    size = f", {len(wire):,} bytes on the wire" if "Snappy" in names else ""
+    size = f", {len(wire):,} bytes on the wire" if names and record.frame.header.datatype & SNAPPY else ""
     return f"{text} ({names}{size})" if text else f"({names}{size})"
 
 

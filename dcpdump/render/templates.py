@@ -55,10 +55,7 @@ def _line(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]
     if any(columns.gap):
         gaps = [f" [after {gap:,} bytes lost or skipped]" if gap else "" for gap in columns.gap]
     name = line.spoken_name(message.name)
-    known = [
-        f" c{ends.connection} {line.speaks(message, response=False, direction=ends.direction)} {name}{{"
-        for ends in columns.places
-    ]
+    known = [f" c{ends.connection} {line.speaks(message, response=False)} {name}{{" for ends in columns.places]
     bodies = map("".join, zip(*words, strict=True))
     rows = zip(columns.number, _texts(columns.time), columns.place, bodies, gaps, strict=True)
     return [f"#{number} {time}{known[place]}{body[2:]}}}{gap}\n".encode() for number, time, place, body, gap in rows]

@@ -7,11 +7,12 @@ from typing import NamedTuple
 from dcpdump.record import Json, iso_time
 from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
+from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pace import Pace
 from dcpdump.streams.spoken import clock
 from dcpdump.streams.state import Connection, Stream
-from dcpdump.streams.verdict import Verdict
+from dcpdump.streams.window import Window
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
@@ -85,7 +86,7 @@ def lines(look: Look, most: int | None = None) -> list[Line]:
 
 
 def as_object(look: Look) -> Json:
-    """It gives all of it as one object. What was not witnessed is left out."""
+    """Return all of it as one object. What was not captured is left out."""
     out: Json = {"time": None if look.now_ns is None else iso_time(look.now_ns), "frames": look.frames, **look.books}
     out["connections"] = [_connection_object(peer) for peer in look.connections]
     out["streams"] = [_stream_object(row) for row in look.streams]
@@ -127,7 +128,7 @@ def _connection(peer: Peer) -> tuple[str, ...]:
         number(window.size),
         f"{100 * window.outstanding // window.size} %" if known and window.size else "",
         number(sum(each.lost_bytes)) if each.lossy else "",
-        _ending(each) or ("BLOCKED" if window.is_blocked and known else ""),
+        _ending(each) or (_full(window) if known else ""),
     )
 
 
@@ -151,23 +152,30 @@ def _ending(each: Connection) -> str:
     return f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else ""
 
 
+def _full(window: Window) -> str:
+    return "EXCEEDED" if window.is_exceeded else "BLOCKED" if window.is_blocked else ""
+
+
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
 
 
 def _connection_object(peer: Peer) -> Json:
     each, pace, window = peer.connection, peer.pace, peer.connection.window
+    known = window.complete and window.size is not None
     out: Json = {
         "connection": each.number,
         "src": peer.src,
         "dst": peer.dst,
         "name": peer.name,
+        "roles": each.roles.word,
         "streams": sum(stream.alive for stream in each.streams),
         "frames_per_second": round(pace.frames, 1),
         "bytes_per_second": round(pace.bytes),
         "buffer_bytes": window.size,
-        "unacknowledged_bytes": window.outstanding if window.complete and window.size is not None else None,
-        "blocked": window.is_blocked if window.complete and window.size is not None else None,
+        "unacknowledged_bytes": window.outstanding if known else None,
+        "blocked": window.is_blocked and not window.is_exceeded if known else None,
+        "exceeded": window.is_exceeded or None if known else None,
         "lost_bytes": sum(each.lost_bytes),
         "end": each.end_reason or None,
         "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
@@ -187,6 +195,7 @@ def _stream_object(row: Row) -> Json:
         "lag": row.lag,
         "lost_bytes": stream.lost_bytes,
         "state": row.verdict.kind.value,
+        "cause": row.verdict.cause.value,
         "why": row.verdict.why,
         "trouble": row.verdict.trouble,
     }

@@ -225,6 +225,6 @@ def _datatype(frame: Frame, field: FieldValue) -> int:
 def _is_json(text: bytes) -> bool:
     try:
         parse_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True

@@ -35,8 +35,9 @@ from dcpdump.share.search import Search
 from dcpdump.share.spool import Spool
 from dcpdump.share.survey import Survey
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.cut import Cut, Why
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.split import TORN_HEADER, Cut, FrameSplitter
+from dcpdump.wire.split import FrameSplitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class _Survey(Survey):
         for cut in cuts:
             if isinstance(cut, RawFrame):
                 continue
-            if cut.why == TORN_HEADER or (not cut.offset and number not in self.late):
+            if cut.why is Why.TORN_HEADER or (not cut.offset and number not in self.late):
                 stop = cut.offset + min(cut.length, HEADER_LENGTH)
                 self.torn.setdefault(number, []).append((cut.offset, stop))
         return super()._records(conversation, direction, cuts)

@@ -8,11 +8,21 @@ import numpy as np
 
 from dcpdump.columnar.plan import Array
 from dcpdump.share.spans import Spans
+from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 
-#: HELLO, SASL, OPEN, CONTROL, SELECT_BUCKET
-SET_UP = frozenset((0x1F, 0x20, 0x21, 0x22, 0x50, 0x5E, 0x89))
-STREAM_REQUESTS = frozenset((0x51, 0x53))
+SET_UP = frozenset(
+    {
+        opcodes.HELLO,
+        opcodes.SASL_LIST_MECHS,
+        opcodes.SASL_AUTH,
+        opcodes.SASL_STEP,
+        opcodes.SELECT_BUCKET,
+        opcodes.DCP_OPEN,
+        opcodes.DCP_CONTROL,
+    }
+)
+STREAM_REQUESTS = frozenset({opcodes.DCP_ADD_STREAM, opcodes.DCP_STREAM_REQ})
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 _OPEN_REQUESTS = 4096
 _NEVER = 1 << 63

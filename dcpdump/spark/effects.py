@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from dcpdump.columnar.runs import RunSession
 from dcpdump.spark.life import Slots, session_slots
+from dcpdump.spec.names import ACKNOWLEDGE
+from dcpdump.spec.opcodes import DCP_CONTROL, DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ, STAT
 from dcpdump.wire.frame import Frame
 from dcpdump.wire.resync import Streams
-from dcpdump.wire.session import _CONTROL, _MARKER, _STAT, _STREAM_REQ, Understood
+from dcpdump.wire.session import Understood
 from dcpdump.wire.value import Meaning
 
-_ACKNOWLEDGE = 0x08
 Request = tuple[int, int, int]  #: of a direction: opcode, opaque
 
 
@@ -88,9 +89,9 @@ class WatchedSession(RunSession):
 
     def _ask(self, frame: Frame, number: int, direction: int) -> None:
         header = frame.header
-        if header.opcode == _STREAM_REQ and not frame.raw.confidence:
+        if header.opcode == DCP_STREAM_REQ and not frame.raw.confidence:
             self._restarted.add(header.opaque)
-        acknowledged = header.opcode == _MARKER and (frame.get("snapshot_type") or 0) & _ACKNOWLEDGE
+        acknowledged = header.opcode == DCP_SNAPSHOT_MARKER and (frame.get("snapshot_type") or 0) & ACKNOWLEDGE
         if frame.message.replies or acknowledged:
             self._settled.add((direction, header.opcode, header.opaque))
         super()._ask(frame, number, direction)
@@ -98,9 +99,9 @@ class WatchedSession(RunSession):
     def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Understood:
         understood = super()._answered(frame, meaning, direction)
         header = frame.header
-        if not (header.opcode == _STAT and frame.key):  # a STAT is answered until an empty key
+        if not (header.opcode == STAT and frame.key):  # a STAT is answered until an empty key
             self._settled.add((1 - direction, header.opcode, header.opaque))
-        if header.opcode == _CONTROL and not header.word:
+        if header.opcode == DCP_CONTROL and not header.word:
             self._granted.add(header.opaque)
         return understood
 

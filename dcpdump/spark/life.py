@@ -43,6 +43,7 @@ class Life(NamedTuple):
     ended: int = 0
     protocol: str = ""
     thin: bool = False  #: of a frame under way only the head is there; what follows are zeros
+    syn: bool = False  #: the opening was captured
 
     @property
     def pair(self) -> bytes:
@@ -191,6 +192,7 @@ def _essence(life: Life) -> tuple[Any, ...]:
         tuple(map(_splitter_essence, life.splitters)),
         _session_essence(life.session),
         life.ended,
+        life.syn,
     )
 
 
@@ -210,6 +212,7 @@ def _stream_essence(slots: Slots) -> tuple[Any, ...]:
         slots["joined_late"],
         slots["_now"],
         slots["_reset_at"],
+        slots["_reset_by_peer"],
         slots["_ended"],
         slots["_stray"] and tuple(slots["_stray"]),
         slots["deadline"],

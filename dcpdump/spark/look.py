@@ -21,6 +21,7 @@ from dcpdump.net.seqnum import distance
 from dcpdump.net.tcp import ACK, RST, SYN, Segment
 from dcpdump.spark.life import HEAD, Life, pair_of, session_slots, splitter_slots, stream_slots
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header
 from dcpdump.wire.resync import known
 from dcpdump.wire.split import FrameSplitter
@@ -37,7 +38,7 @@ _SWAPPED = 3
 _MAGICS = np.zeros(256, bool)
 _MAGICS[list(MAGICS)] = True
 _KNOWN_OPCODES = np.array([known(Header(0x80, opcode, 0, 0, 0, 0, 0, 0, 0, 0)) for opcode in range(256)])
-_UNDER_WAY = 0x5D  #: an opcode that no session remembers anything of
+_UNDER_WAY = DCP_BUFFER_ACKNOWLEDGEMENT  #: an opcode that no session remembers anything of
 
 
 class Beginning(NamedTuple):

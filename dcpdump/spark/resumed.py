@@ -75,7 +75,7 @@ class Resumed(Watching):
 
     def _resume(self, life: Life, kind: type[RunSession]) -> None:
         runs = self._runs
-        connection = Connection(life.number, flow_of(life.key))
+        connection = Connection(life.number, flow_of(life.key), life.syn)
         limits = runs._limits
         keys = life.key, reverse_key(life.key)
         halves = [
@@ -111,8 +111,9 @@ class Resumed(Watching):
         streams = stream_slots(first.stream), stream_slots(second.stream)
         number = half.connection.number
         conversation = self._conversations.get(number)
+        syn = half.connection.syn
         if conversation is None:
-            return Life(number, first.key, streams)
+            return Life(number, first.key, streams, syn=syn)
         session = conversation.session
         if not isinstance(session, RunSession):
             raise TypeError("a connection without a session for runs")
@@ -133,4 +134,5 @@ class Resumed(Watching):
             conversation.ended,
             conversation.protocol,
             cut,
+            syn,
         )

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dcpdump.columnar import laid, schema
+from dcpdump.columnar.fit import batch_of
 from dcpdump.columnar.write import ParquetFile
 from dcpdump.errors import OutputError
 from dcpdump.spark.place import Place, is_remote, place
@@ -195,6 +196,14 @@ class Shelf:
         except OSError as error:
             raise _unwritable(error, self._name) from error
 
+    def withdraw(self) -> None:
+        """Remove the tables of an earlier run over the same capture: there are none of this one."""
+        try:
+            for name in ("files", *TABLES):
+                self._remove(self._root / name / self._capture)
+        except OSError as error:
+            raise _unwritable(error, self._name) from error
+
     def add(self, written: Iterable[Written], tables: Iterable[str], beginning: str) -> None:
         """It adds files to the tables, in place of those whose names begin like them."""
         wanted = [each for each in written if each.table in set(tables)]
@@ -296,4 +305,4 @@ def _unwritable(error: OSError, where: str) -> OutputError:
 
 def table_of(rows: list[dict[str, Any]], name: str) -> pa.RecordBatch:
     """It gives rows as a batch of a table."""
-    return pa.RecordBatch.from_pylist(rows, SCHEMAS[name]())
+    return batch_of(rows, SCHEMAS[name]())

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.check.course import Course
-from dcpdump.check.dialogue import Dialogue
 from dcpdump.check.judging import Judging
 from dcpdump.check.rules.shape import value as soundness
 from dcpdump.columnar import laid
@@ -25,10 +23,11 @@ from dcpdump.columnar.text import faulty_json
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
 from dcpdump.streams.sights import sights
+from dcpdump.streams.state import Connection
 from dcpdump.streams.watching import Ended, Watching
 
-_MUTATION, _PREPARE = 0x57, 0x60
 _ORDINALS = 40  #: bits of a place in the order of testimonies that are not the work's
 
 _TINY = b"0"
@@ -120,15 +119,15 @@ def _with_number(record: Record | Later, number: int) -> Record | Later:
 
 
 def slim(part: Part) -> Part:
-    """It gives a part with other values: short ones, for those that are sound."""
+    """Return a part with other values: short ones, for those that are sound."""
     header = part.header
     value_at = part.start + HEADER_LENGTH + header.framing + header.extras + header.key
     size = np.where(part.length > 0, np.maximum(header.value, 0), 0)
     short = np.zeros(len(part), bool)
     for group in part.groups:
-        if group.plan.message.opcode in (_MUTATION, _PREPARE) and not group.plan.layout.tail:
+        if group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE) and not group.plan.layout.tail:
             short[group.rows] = True
-        elif group.plan.message.opcode in (_MUTATION, _PREPARE):
+        elif group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE):
             short[group.rows] = group.column(group.plan.layout.tail or "") == 0
     short &= (size > 0) & (header.datatype <= (JSON | SNAPPY | XATTR))
     short[_unsound(part, short, value_at, size)] = False
@@ -162,11 +161,9 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
         odd += plain[faulty_json(values) // 2].tolist()
     packed = np.flatnonzero(rows & (datatype > JSON))
     if len(packed):
-        nobody = Dialogue(0)
-        nobody.open_flags = 0  # under which nothing is left out: whatever any flags might make a fault is told
-        nowhere = Course(nobody, 0, -1, 0)
+        strict = Connection(0, open_flags=0)  # flags under which nothing is left out: whatever may be a fault is kept
         for row, sight in zip(packed.tolist(), sights(part, rows=packed), strict=True):
-            if soundness.judge(sight, nobody, nowhere) is not None:
+            if soundness.judge(sight, strict, strict.no_stream) is not None:
                 odd.append(row)
     return np.array(odd, np.int64)
 

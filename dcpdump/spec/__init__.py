@@ -5,7 +5,7 @@ To add an opcode, or a version of one, add an entry to the module of its family;
 
 from collections.abc import Iterable
 
-from dcpdump.spec import connection, document, other, stream, system_event
+from dcpdump.spec import cache, connection, document, neighbours, other, snapshot, stream, system_event
 from dcpdump.spec.field import MAY, Layout, Message
 from dcpdump.spec.names import NOT_ERRORS
 
@@ -15,16 +15,18 @@ MESSAGES: dict[int, Message] = {
         (
             *connection.DCP,
             *stream.DCP,
+            *snapshot.DCP,
             *document.DCP,
+            *cache.DCP,
             *system_event.DCP,
-            *connection.NEIGHBOURS,
+            *neighbours.NEIGHBOURS,
             *other.OTHER,
         ),
         key=lambda message: message.opcode,
     )
 }
 #: Opcodes of magic 0x82 and 0x83 are a space of their own.
-PUSHES: dict[int, Message] = {message.opcode: message for message in connection.PUSHES}
+PUSHES: dict[int, Message] = {message.opcode: message for message in neighbours.PUSHES}
 
 RAW = Layout("raw", key=MAY, value=MAY)  #: a message of which only the name is known
 ERROR = Layout("error", value=MAY)  #: any response with an error status; the value may be JSON

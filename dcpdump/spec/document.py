@@ -1,24 +1,21 @@
-"""Messages that carry documents and what becomes of them: mutations, deletions, durable writes, cache transfer."""
+"""Messages that carry documents and what becomes of them: mutations, deletions, durable writes."""
 
-from dcpdump.spec.connection import EMPTY_BODY
+from dcpdump.spec import opcodes
+from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, NO_MEMORY, one_way
 from dcpdump.spec.field import (
     CONSUMER,
     MAY,
     MUST,
     PRODUCER,
-    Blob,
     Field,
     Layout,
-    Message,
     Moment,
-    Repeat,
-    id64,
     seqno,
     u8,
     u16,
     u32,
 )
-from dcpdump.spec.names import DATATYPE, DELETED, DURABILITY_LEVEL
+from dcpdump.spec.names import DELETED, DURABILITY_LEVEL
 
 _BY_REV: tuple[Field, ...] = (seqno("by_seqno", "by seqno"), Field("rev_seqno", "rev seqno", 8))
 _ITEM: tuple[Field, ...] = (
@@ -33,20 +30,32 @@ _CLEN = u8("clen", "clen")
 _STREAM_ERRORS = (
     (0x01, "no such stream, or none for this vbucket"),
     (0x02, "the opaque is not the stream's"),
-    (0x04, "malformed or incomplete"),
+    (0x03, "more than 1 MiB of system xattrs"),
+    (0x04, "malformed or incomplete, or by seqno 0"),
+    (0x07, "the vbucket is not here, or is not a replica"),
     (0x0A, "no such stream (v7_dcp_status_codes)"),
     (0x0B, "the opaque is not the stream's (v7_dcp_status_codes)"),
     (0x22, "the seqno is not above the last one, or outside the snapshot"),
     (0x82, "out of memory"),
     (0x87, "the xattrs are malformed"),
 )
+_DECIDED_ERRORS = (
+    (0x02, "the opaque is not the stream's"),
+    (0x07, "the vbucket is not here, or is not a replica"),
+    (0x0A, "no such stream (v7_dcp_status_codes)"),
+    (0x0B, "the opaque is not the stream's (v7_dcp_status_codes)"),
+    (0x22, "the seqno is not above the last one"),
+)
 _RULES = (
     "by seqno is above the last one of the stream and inside the snapshot",
     "it carries the opaque of the stream request",
+    "xattrs come first in the value, where DCP_OPEN asked for them; bit XATTR of the datatype says so",
 )
+_METADATA = "metadata stands behind the value: nmeta bytes at the end of the body; today's servers refuse any"
+_DISCONNECTS = (AT_PRODUCER, NO_MEMORY)
 
-MUTATION = Message(
-    0x57,
+MUTATION = one_way(
+    opcodes.DCP_MUTATION,
     "DCP_MUTATION",
     sender=PRODUCER,
     request=(
@@ -92,19 +101,18 @@ MUTATION = Message(
             old=True,
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
     since="3.0",
     source="commands/mutation.md",
     collection_key=True,
     document=True,
     streamed=True,
-    rules=_RULES,
+    rules=(*_RULES, _METADATA, "the length of the value is total body - framing extras - extras - key - nmeta"),
     errors=_STREAM_ERRORS,
+    disconnects=_DISCONNECTS,
 )
 
-DELETION = Message(
-    0x58,
+DELETION = one_way(
+    opcodes.DCP_DELETION,
     "DCP_DELETION",
     sender=PRODUCER,
     request=(
@@ -142,19 +150,18 @@ DELETION = Message(
             old=True,
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
     since="3.0",
     source="commands/deletion.md",
     collection_key=True,
     document=True,
     streamed=True,
-    rules=(*_RULES, "the value holds xattrs at most, never a body"),
+    rules=(*_RULES, _METADATA, "the value holds xattrs at most, never a body"),
     errors=_STREAM_ERRORS,
+    disconnects=_DISCONNECTS,
 )
 
-EXPIRATION = Message(
-    0x59,
+EXPIRATION = one_way(
+    opcodes.DCP_EXPIRATION,
     "DCP_EXPIRATION",
     sender=PRODUCER,
     request=(
@@ -189,8 +196,6 @@ EXPIRATION = Message(
             old=True,
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
     since="6.5",
     source="commands/expiration.md",
     collection_key=True,
@@ -198,10 +203,11 @@ EXPIRATION = Message(
     streamed=True,
     rules=(*_RULES, "only after enable_expiry_opcode on a connection with include-delete-times"),
     errors=_STREAM_ERRORS,
+    disconnects=_DISCONNECTS,
 )
 
-PREPARE = Message(
-    0x60,
+PREPARE = one_way(
+    opcodes.DCP_PREPARE,
     "DCP_PREPARE",
     sender=PRODUCER,
     request=(
@@ -220,8 +226,6 @@ PREPARE = Message(
             source="prepare.md",
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
     since="6.5",
     source="commands/prepare.md",
     collection_key=True,
@@ -229,10 +233,11 @@ PREPARE = Message(
     streamed=True,
     rules=(*_RULES, "needs enable_sync_writes", "followed by COMMIT or ABORT of the same key"),
     errors=_STREAM_ERRORS,
+    disconnects=_DISCONNECTS,
 )
 
-SEQNO_ACKNOWLEDGED = Message(
-    0x61,
+SEQNO_ACKNOWLEDGED = one_way(
+    opcodes.DCP_SEQNO_ACKNOWLEDGED,
     "DCP_SEQNO_ACKNOWLEDGED",
     sender=CONSUMER,
     request=(
@@ -243,17 +248,16 @@ SEQNO_ACKNOWLEDGED = Message(
             source="seqno-acknowledged.md",
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
     since="6.5",
     source="commands/seqno-acknowledged.md",
     streamed=True,
     rules=("needs enable_sync_writes and consumer_name", "never goes back"),
     errors=((0x04, "no sync replication on this connection"), (0x07, "the vbucket is not here")),
+    disconnects=(AT_CONSUMER, "the seqno is above everything that was sent"),
 )
 
-COMMIT = Message(
-    0x62,
+COMMIT = one_way(
+    opcodes.DCP_COMMIT,
     "DCP_COMMIT",
     sender=PRODUCER,
     request=(
@@ -265,18 +269,17 @@ COMMIT = Message(
             source="commit.md",
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
     since="6.5",
     source="commands/commit.md",
     collection_key=True,
     streamed=True,
     rules=("prepared seqno < commit seqno",),
-    errors=((0x01, "no such prepare"), (0x04, "malformed")),
+    errors=((0x01, "no such stream, or no such prepare"), (0x04, "malformed, or seqno 0"), *_DECIDED_ERRORS),
+    disconnects=_DISCONNECTS,
 )
 
-ABORT = Message(
-    0x63,
+ABORT = one_way(
+    opcodes.DCP_ABORT,
     "DCP_ABORT",
     sender=PRODUCER,
     request=(
@@ -288,60 +291,17 @@ ABORT = Message(
             source="abort.md",
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
     since="6.5",
     source="commands/abort.md",
     collection_key=True,
     streamed=True,
-    rules=("prepared seqno < abort seqno",),
-    errors=((0x01, "no such prepare"), (0x04, "malformed")),
-)
-
-#: One document of a cache transfer. Its key always starts with a LEB128 collection id.
-CACHED_ITEM = Repeat(
-    "items",
-    (
-        id64("cas", "cas"),
-        seqno("by_seqno", "by_seqno"),
-        Field("rev_seqno", "rev_seqno", 8),
-        u32("value_length", "value_len"),
-        u32("flags", "flags"),
-        u32("expiration", "expiration", Moment()),
-        u16("key_length", "key_len"),
-        u8("datatype", "datatype", DATATYPE),
-        u8("cache_hint", "cacheHint"),
-        Blob("key", "key", size="key_length"),
-        Blob("value", "value", size="value_length"),
+    rules=("prepared seqno < abort seqno", "in a disk snapshot its prepare need not have come"),
+    errors=(
+        (0x01, "no such stream"),
+        (0x04, "malformed, seqno 0, or no such prepare outside a disk snapshot"),
+        *_DECIDED_ERRORS,
     ),
-    least=1,
-)
-
-CACHE_TRANSFER = Message(
-    0x66,
-    "DCP_CACHE_TRANSFER",
-    sender=PRODUCER,
-    request=(Layout("1", value=(CACHED_ITEM,), when={"extras_length": 0}, source="cache-transfer.md"),),
-    response=EMPTY_BODY,
-    answered="only to report an error",
-    since="after 8.0",
-    source="commands/cache-transfer.md",
-    streamed=True,
-    rules=("only on a stream with the cache-transfer flag, before its first marker",),
-    errors=((0x04, "the body is shorter than one record"), (0x82, "out of memory: cancels the transfer")),
-)
-
-CACHE_TRANSFER_END = Message(
-    0x67,
-    "DCP_CACHE_TRANSFER_END",
-    sender=PRODUCER,
-    request=EMPTY_BODY,
-    response=EMPTY_BODY,
-    answered="only to report an error",
-    since="after 8.0",
-    source="commands/cache-transfer-end.md",
-    streamed=True,
-    rules=("sent only where normal markers follow",),
+    disconnects=_DISCONNECTS,
 )
 
 DCP = (
@@ -352,6 +312,4 @@ DCP = (
     SEQNO_ACKNOWLEDGED,
     COMMIT,
     ABORT,
-    CACHE_TRANSFER,
-    CACHE_TRANSFER_END,
 )

@@ -44,6 +44,9 @@ class Holds(Enum):
     SYSTEM = "system data"  #: hosts and ports
 
 
+#: Of most messages of a stream: when they are answered.
+ON_ERROR = "only to report an error; otherwise the receiver does not reply"
+
 PRODUCER, CONSUMER, EITHER = Sender.PRODUCER, Sender.CONSUMER, Sender.EITHER
 SERVER, CLIENT, MANAGER = Sender.SERVER, Sender.CLIENT, Sender.MANAGER
 
@@ -53,6 +56,7 @@ class Choice:
     """Names of the values of an enumeration."""
 
     names: Mapping[int, str]
+    meanings: Mapping[int, str] = field(default_factory=dict)  #: what values mean, in a few words
 
     def speak(self, value: int) -> tuple[str, ...]:
         """It gives the value's name, or nothing for a value without one."""
@@ -69,6 +73,8 @@ class Bits:
     """Names of the bits of a set of flags."""
 
     names: Mapping[int, str]
+    meanings: Mapping[int, str] = field(default_factory=dict)  #: what bits mean, in a few words
+    old: int = 0  #: bits that only old releases know; refused today
 
     def speak(self, value: int) -> tuple[str, ...]:
         """It gives the names of the bits that are set, lowest first; unnamed bits are left out."""
@@ -219,6 +225,7 @@ class Message:
     request: tuple[Layout, ...] = ()
     response: tuple[Layout, ...] = ()
     answered: str = ""  #: when a response is sent, in words
+    replies: bool = True  #: a request is answered even when all is well
     since: str = ""
     source: str = ""
     #: The key starts with a LEB128 collection id where the connection has collections.
@@ -234,18 +241,15 @@ class Message:
     #: Patterns of whole keys and values that are words of the protocol itself, whoever else's data may stand there.
     key_words: str = ""
     value_words: str = ""
-    key_prefixes: tuple[bytes, ...] = ()  #: words of the protocol's that a key may begin with, whosever the rest is
+    key_prefixes: tuple[str, ...] = ()  #: words of the protocol's that a key may begin with, whosever the rest is
     #: The header's vbucket means something, though it is no message of a stream.
     vbucket: bool = False
     #: The value is JSON text of the control plane, whatever the datatype byte says.
     json: bool = False
     rules: tuple[str, ...] = ()
     errors: tuple[tuple[int, str], ...] = ()
-
-    @property
-    def replies(self) -> bool:
-        """Whether a request is answered even when all is well."""
-        return not self.answered.startswith(("only", "never"))
+    #: Why the receiver closes the connection without an answer.
+    disconnects: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:

@@ -9,6 +9,7 @@ from functools import cache
 
 from dcpdump.spec.field import Blob, Field, Holds, ServerDuration, id64, u8, u16, u32
 from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL, STATUS
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION
 
 HEADER_LENGTH = 24
 WORD_END = 8  #: where the vbucket, or the status, ends
@@ -77,6 +78,11 @@ class FrameInfo:
     lengths: tuple[int, ...] = ()
     least: int = 0
 
+
+#: A stream id among a request's framing extras: frame info 2, two bytes long.
+STREAM_ID_TAG = 0x22
+#: Servers write a stream id before these but leave the framing length 0: opcode, extras length.
+STREAM_ID_NOT_COUNTED = frozenset({(DCP_DELETION, 21), (DCP_EXPIRATION, 20)})
 
 _DURATION = u16("server_duration", "server duration", ServerDuration())
 

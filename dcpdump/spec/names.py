@@ -15,16 +15,29 @@ JSON, SNAPPY, XATTR = 0x01, 0x02, 0x04
 OPEN_FLAGS = Bits(
     {
         0x001: "producer",
-        0x002: "notifier",  # refused since 6.5
+        0x002: "notifier",
         0x004: "include-xattrs",
         0x008: "no-value",
-        0x010: "collections",  # the developer preview of 5.0-6.0; refused now
+        0x010: "collections",
         0x020: "include-delete-times",
         0x040: "no-value-with-underlying-datatype",
-        0x080: "pitr",  # never generally available; refused now
+        0x080: "pitr",
         0x100: "include-deleted-user-xattrs",
         0x200: "skip-deletes-in-initial-backfill",
-    }
+    },
+    {
+        0x001: "the receiver is to produce; without it, it is to consume",
+        0x002: "a connection that only notifies",
+        0x004: "documents come with their xattrs",
+        0x008: "documents come without their bodies",
+        0x010: "the developer preview of collections, 5.0 to 6.0",
+        0x020: "DELETION has the time of the deletion (layout 2)",
+        0x040: "as no-value, but the datatype stays that of the whole document",
+        0x080: "point in time recovery, never generally available",
+        0x100: "deletions keep their user xattrs",
+        0x200: "a first backfill leaves deletions out",
+    },
+    old=0x002 | 0x010 | 0x080,
 )
 
 #: Flags of ADD_STREAM and STREAM_REQ.
@@ -33,13 +46,25 @@ STREAM_FLAGS = Bits(
         0x001: "takeover",
         0x002: "disk-only",
         0x004: "to-latest",
-        0x008: "no-value",  # moved to DCP_OPEN in 5.0; refused now
+        0x008: "no-value",
         0x010: "active-vb-only",
         0x020: "strict-vbuuid",
         0x040: "from-latest",
         0x080: "ignore-purged-tombstones",
         0x100: "cache-transfer",
-    }
+    },
+    {
+        0x001: "sends all that is left, then hands the vbucket over: active there, dead here",
+        0x002: "sends what is on disk, up to the end seqno or the last one on disk at the request",
+        0x004: "the server sets the end seqno to the vbucket's high seqno at the request",
+        0x008: "keys and metadata only; removed in 5.0, where no-value of DCP_OPEN took over",
+        0x010: "refused with NotMyVbucket unless the vbucket is active (5.0)",
+        0x020: "the vb UUID has to be in the failover log even at start seqno 0, else a rollback (5.1)",
+        0x040: "the server sets the start seqno to the vbucket's high seqno (7.2)",
+        0x080: "spares the rollback of a client that is behind the purge seqno: it may miss deletions (7.2)",
+        0x100: "first sends what is cached up to the start seqno; only with takeover and active-vb-only",
+    },
+    old=0x008,
 )
 
 SNAPSHOT_TYPE = Bits(
@@ -50,10 +75,21 @@ SNAPSHOT_TYPE = Bits(
         0x08: "acknowledge",
         0x10: "history",
         0x20: "may-contain-duplicates",
-    }
+    },
+    {
+        0x01: "its items come from memory",
+        0x02: "its items come from disk",
+        0x04: "a checkpoint begins, for replicas to begin one too; the first memory snapshot always has it",
+        0x08: "to be answered once all of the snapshot is there; set during a takeover",
+        0x10: "of collections that keep their history it has every version (7.2)",
+        0x20: "a key may come more than once (7.2)",
+    },
 )
 
-OSO_FLAGS = Bits({0x01: "start", 0x02: "end"})
+#: The flags of a snapshot type, for those who test them.
+MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+
+OSO_FLAGS = Bits({0x01: "start", 0x02: "end"}, {0x01: "items follow in any order", 0x02: "all of them were sent"})
 
 STREAM_END_STATUS = Choice(
     {
@@ -66,7 +102,18 @@ STREAM_END_STATUS = Choice(
         6: "Rollback",
         7: "FilterEmpty",
         8: "LostPrivileges",
-    }
+    },
+    {
+        0: "all up to the end seqno was sent",
+        1: "answers CLOSE_STREAM",
+        2: "the vbucket's state changed, or it went away",
+        3: "the connection is about to close; servers do not send it",
+        4: "the client was too slow",
+        5: "a backfill failed",
+        6: "the vbucket itself rolls back: request again, and expect a rollback",
+        7: "the last collection of the filter was dropped",
+        8: "the user lost a privilege that the stream needs",
+    },
 )
 
 VBUCKET_STATE = Choice({1: "active", 2: "replica", 3: "pending", 4: "dead"})
@@ -272,7 +319,7 @@ CONTROL_KEYS: dict[str, ControlKey] = {
 }
 
 #: What the names of connections begin with that servers open between themselves.
-REPLICATION = (b"replication:", b"eq_dcpq:replication:", b"eq_dcpq:", b"repl:")
+REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
 MECHANISMS = "PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512)"
 #: JSON of nothing but identifiers and the names that a stream request gives them.
 STREAM_FILTER = (

@@ -1,6 +1,7 @@
 """SYSTEM_EVENT: collections and scopes that come, change and go. Its value depends on event and version."""
 
-from dcpdump.spec.connection import EMPTY_BODY
+from dcpdump.spec import opcodes
+from dcpdump.spec.connection import AT_PRODUCER, one_way
 from dcpdump.spec.field import (
     MAY,
     NEVER,
@@ -10,7 +11,6 @@ from dcpdump.spec.field import (
     FlatTable,
     Holds,
     Layout,
-    Message,
     Part,
     Presence,
     Slot,
@@ -68,8 +68,8 @@ def _layout(event: int, version: int, key: Presence, *value: Part, note: str = "
     )
 
 
-SYSTEM_EVENT = Message(
-    0x5F,
+SYSTEM_EVENT = one_way(
+    opcodes.DCP_SYSTEM_EVENT,
     "DCP_SYSTEM_EVENT",
     key_holds=Holds.META,
     value_holds=Holds.META,
@@ -96,20 +96,24 @@ SYSTEM_EVENT = Message(
             old=True,
         ),
     ),
-    response=EMPTY_BODY,
-    answered="only to report an error",
     since="7.0",
     source="commands/system_event.md",
     streamed=True,
     rules=(
         "the key is a bare name and never starts with a collection id",
         "of several events of one manifest only the last carries the new uid",
+        "events that create or change have the name as key, those that drop have none",
+        "the version says how the value is to be read; 2 (FlatBuffers) needs flatbuffers_system_events",
     ),
     errors=(
         (0x01, "no such stream"),
-        (0x04, "an unknown event or version, or malformed"),
+        (0x02, "the opaque is not the stream's"),
+        (0x04, "an unknown event or version, malformed, or a collection id that is reserved"),
+        (0x0A, "no such stream (v7_dcp_status_codes)"),
+        (0x0B, "the opaque is not the stream's (v7_dcp_status_codes)"),
         (0x22, "the seqno is not above the last one"),
     ),
+    disconnects=(AT_PRODUCER,),
 )
 
 DCP = (SYSTEM_EVENT,)

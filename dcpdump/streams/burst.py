@@ -9,7 +9,6 @@ from dcpdump.streams.sight import Sight
 class Close(NamedTuple):
     """A closer look at a burst of mutations: none is compressed, has xattrs, or anything in a reserved field."""
 
-    first: int  #: number of the first frame
     pause_ns: int  #: the longest time between two of them
     rising: bool  #: each seqno is above the one before
     sound: bool  #: each key starts with a collection id as it should be
@@ -21,6 +20,7 @@ class Close(NamedTuple):
 class Burst(NamedTuple):
     """Mutations, deletions and expirations, all whole, with nothing lost in between and times that never go back."""
 
+    first: int  #: number of the first frame
     frames: int
     connection: int
     direction: int

@@ -1,7 +1,12 @@
 """Facts: the small things that are known of connections and their streams."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from dcpdump.streams.sight import Sight
+
+if TYPE_CHECKING:
+    from dcpdump.streams.state import Request, Stream
 
 
 class Entry(NamedTuple):
@@ -66,6 +71,7 @@ class Noops:
     open_ns: int | None = None  #: when the one that waits for its answer was sent
     open_frame: int | None = None
     last_ns: int | None = None
+    answered_ns: int | None = None  #: when one was answered last
     latencies_ns: list[int] = field(default_factory=list)  #: of the first hundred
 
 
@@ -78,15 +84,21 @@ class Collection:
     dropped_seqno: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Waiting:
     """A request without an answer, so far."""
 
-    frame: int
-    ts_ns: int | None
-    opcode: int
-    vbucket: int
-    stream_id: int
-    direction: int
+    sight: Sight  #: the request, without its bytes
+    frames: int  #: how many the other end had sent before
     key: str = ""  #: of a control its key, of SELECT_BUCKET the bucket
     value: str = ""
+    stream: "Stream | None" = None  #: of a stream request
+    request: "Request | None" = None
+    doubtful: bool = False  #: bytes were lost since, and maybe its answer
+
+
+class Prepare(NamedTuple):
+    """A durable write that is neither committed nor aborted."""
+
+    seqno: int
+    sight: Sight  #: without its bytes

@@ -15,6 +15,8 @@ from dcpdump.streams.sights import losses_in, sights, with_losses
 from dcpdump.streams.steps import steps
 from dcpdump.streams.watching import Watching
 
+Lose = Callable[[int, int, int | None, int | None], None]
+
 
 class Feed:
     """It feeds a ledger with what a dissection gives, part by part, losses and ends included."""
@@ -26,6 +28,7 @@ class Feed:
         self._lost: list[Lost] = []
         self._order = Order()
         self._latest = NO_TIME
+        self.until_ns: int | None = None  #: what comes later does not count
 
     def sights(self, parts: Sequence[Part]) -> list[Sight]:
         """It takes the parts that one block completed, and gives the sights that the ledger is to be fed with next."""
@@ -42,10 +45,11 @@ class Feed:
         self._dissection.gaps.clear()
         for part in parts:
             for ends in part.places:
-                self._ledger.meet(ends.connection, ends.direction, ends.src, ends.dst)
+                self._ledger.meet(ends)
             if len(part):
                 in_order &= bool(part.ts_ns[0] >= self._latest and (np.diff(part.ts_ns) >= 0).all())
                 self._latest = max(self._latest, int(part.ts_ns.max()))
+        self._end()
         return in_order
 
     def _ordered(self, parts: Sequence[Part], tell: Callable[[Part], Sequence[Step]]) -> Sequence[Step]:
@@ -72,25 +76,29 @@ class Feed:
         return [*self._lost, *self._dissection.gaps]
 
     def pause(self, now_ns: int) -> None:
-        """It tells the ledger who has left and what time it is, so that it can be judged before it is closed."""
-        for ended in self._dissection.ended:
-            self._ledger.end(*ended)
-        self._dissection.ended.clear()
+        """Have the ledger know who has left and what time it is, so that it can be judged before it is closed."""
+        self._end()
         self._ledger.close(now_ns)
 
-    def close(self, until_ns: int | None = None, last_ns: int | None = None) -> None:
-        """It tells the ledger of losses that no frame followed and of ends, up to a time, and closes it.
+    def close(self, last_ns: int | None = None, lose: Lose | None = None) -> None:
+        """Report losses that no frame followed and ends, and close the ledger.
 
-        ``last_ns``: the time of the last packet, which may be none of a frame.
+        ``last_ns``: the time of the last packet, which may be none of a frame. ``lose``: who takes losses, if not the
+        ledger.
         """
-
-        def counts(ts_ns: int | None) -> bool:
-            return until_ns is None or ts_ns is None or ts_ns <= until_ns
-
         for ends, gap in self.losses:
-            if counts(gap.seen.ts_ns):
-                self._ledger.lose(ends.connection, ends.direction, gap.length, gap.seen.ts_ns)
-        for ended in self._dissection.ended:
-            if counts(ended.ts_ns):
-                self._ledger.end(*ended)
+            if self._counts(gap.seen.ts_ns):
+                (lose or self._ledger.lose)(ends.connection, ends.direction, gap.length, gap.seen.ts_ns)
+        self._end()
+        until_ns = self.until_ns
         self._ledger.close(last_ns if until_ns is None or last_ns is None else min(last_ns, until_ns))
+
+    def _end(self) -> None:
+        """Have the ledger know which connections ended by now."""
+        for ended in self._dissection.ended:
+            if self._counts(ended.ts_ns):
+                self._ledger.end(*ended)
+        self._dissection.ended.clear()
+
+    def _counts(self, ts_ns: int | None) -> bool:
+        return self.until_ns is None or ts_ns is None or ts_ns <= self.until_ns

@@ -1,4 +1,4 @@
-"""Histories: what happened to documents, as streams tell it, and how far that is all."""
+"""Histories: what happened to documents, as streams report it, and how far that is all."""
 
 from typing import NamedTuple
 from zlib import crc32
@@ -34,28 +34,36 @@ class Coverage(NamedTuple):
 
 
 def coverage(stream: Stream) -> Coverage:
-    """It says whether everything that a stream brought is in the capture."""
+    """Return whether everything that a stream brought is in the capture."""
     request = stream.request
     begins = request.start_seqno + 1 if stream.witnessed and request and request.start_seqno is not None else None
     first = begins if begins is not None else stream.first_seqno
     last = stream.high_seqno
-    if request is not None and stream.granted and stream.first_seqno is None:
-        return Coverage(
-            stream, first, last, not stream.epoch, "nothing was sent" if not stream.epoch else _lost(stream)
-        )
     if stream.epoch:
         return Coverage(stream, first, last, False, _lost(stream))
+    if request is not None and stream.granted and stream.first_seqno is None:
+        return Coverage(stream, first, last, True, "nothing was sent")
+    why = "0 bytes lost"
+    if stream.joined:
+        why += ": where bytes of its connection were lost, it continues at the next seqno or snapshot"
     if begins is None:
-        return Coverage(stream, first, last, True, f"0 bytes lost; the capture joined at seqno {seqno(first)}")
-    if request is not None and request.filtered:
-        return Coverage(stream, first, last, True, "0 bytes lost; of the collections that were asked for")
-    return Coverage(stream, first, last, True, "0 bytes lost")
+        why += f"; the capture joined at seqno {seqno(first)}"
+    elif request is not None and request.filtered:
+        why += "; of the collections that were asked for"
+    return Coverage(stream, first, last, True, why)
 
 
 def _lost(stream: Stream) -> str:
-    return f"{stream.lost_bytes:,} bytes were lost or skipped meanwhile"
+    """Return what may be missing, and behind which seqnos."""
+    size = f"up to {stream.lost_bytes:,}" if stream.lost_bytes else "an unknown number of"
+    known = [seqno(each) for each in stream.lost_after if each is not None]
+    if len(known) < len(stream.lost_after):
+        where = " before its first seqno" + (f", and after {', '.join(known)}" if known else "")
+    else:
+        where = f" after seqno {', '.join(known)}"
+    return f"{size} bytes were lost or skipped{where}{', …' * (stream.epoch > len(stream.lost_after))}"
 
 
 def vbucket_of(key: bytes, vbuckets: int = VBUCKETS) -> int:
-    """It gives the vbucket that a key without its collection prefix belongs to."""
+    """Return the vbucket that a key without its collection prefix belongs to."""
     return (crc32(key) >> 16 & 0x7FFF) % vbuckets

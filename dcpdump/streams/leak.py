@@ -6,10 +6,11 @@ grows. What is on its way makes the residue go up and down; its floor is the lea
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import sub
 from typing import NamedTuple
 
 from dcpdump.spec import find
-from dcpdump.streams.window import CACHE_TRANSFER_END, COUNTED, FIRST, LAST, PREPARE, Mark, Window
+from dcpdump.streams.window import CACHE_TRANSFER_END, COUNTED, FIRST, LAST, PREPARE, Account, Mark, Window
 
 #: A floor is looked for in a quarter of the acknowledgements, of at least so many.
 _ENOUGH = 8
@@ -27,9 +28,16 @@ class Leak(NamedTuple):
 
 
 def leak(window: Window) -> Leak | None:
-    """It finds a leak; None where the books balance, or where they were not witnessed from the beginning."""
+    """Return a leak; None where the counters agree.
+
+    Of a relative account, what was outstanding when it began is unknown: only what the residue grew by counts.
+    """
     marks = window.marks
-    if not window.complete or not marks or (window.size is None and window.asked is None):
+    if not marks or window.off:
+        return None
+    if window.account is Account.RELATIVE:
+        return _relative([_since(marks[0], mark) for mark in marks])
+    if window.size is None and window.asked is None:
         return None
     last = marks[-1]
     exact = [each for each in _suspects(last) if each.bytes == last.outstanding]
@@ -39,6 +47,32 @@ def leak(window: Window) -> Leak | None:
             return suspect
     if last.outstanding < 0:
         return _nearest(list(_suspects(last)), last.outstanding) or Leak(last.outstanding)
+    return _growing(marks)
+
+
+def _relative(marks: Sequence[Mark]) -> Leak | None:
+    """Return a leak since the first mark: of a kind of message alone, since the rest may be on its way."""
+    found, last = _growing(marks), marks[-1]
+    if found is None or not found.kind:
+        return None
+    exact = (each for each in _suspects(last) if each.kind == found.kind and each.bytes == last.outstanding)
+    return next(exact, found)
+
+
+def _since(first: Mark, mark: Mark) -> Mark:
+    """Return the counters at a mark, less those at the first one."""
+    return mark._replace(
+        outstanding=mark.outstanding - first.outstanding,
+        kinds=tuple(map(sub, mark.kinds, first.kinds)),
+        frames=tuple(map(sub, mark.frames, first.frames)),
+        with_ids=mark.with_ids - first.with_ids,
+        noops=mark.noops - first.noops,
+        answers=mark.answers - first.answers,
+    )
+
+
+def _growing(marks: Sequence[Mark]) -> Leak | None:
+    """Return a leak that makes the floor of the residue rise."""
     if len(marks) < _ENOUGH:
         return None
     quarter = max(2, len(marks) // 4)
@@ -47,24 +81,25 @@ def leak(window: Window) -> Leak | None:
     growth = tail.outstanding - head.outstanding
     if growth <= 0 or not _grows(marks, growth):
         return None
-    before = {each.kind: each for each in _suspects(head)}
-    grown = [
-        Leak(each.bytes - (before[each.kind].bytes if each.kind in before else 0), each.kind, each.frames, each.text)
-        for each in _suspects(tail)
-    ]
-    found = _nearest(grown, growth)
+    found = _nearest(_grown(head, tail), growth)
     return Leak(tail.outstanding) if found is None else found._replace(bytes=tail.outstanding)
 
 
+def _grown(head: Mark, tail: Mark) -> list[Leak]:
+    """Return what kinds would leave over from one acknowledgement to another."""
+    before = {each.kind: each.bytes for each in _suspects(head)}
+    return [each._replace(bytes=each.bytes - before.get(each.kind, 0)) for each in _suspects(tail)]
+
+
 def _comes_to(marks: Sequence[Mark], suspect: Leak) -> bool:
-    """Whether a kind came to the residue at other acknowledgements too."""
+    """Return whether a kind came to the residue at other acknowledgements too."""
     return bool(marks) and all(
         any(each.kind == suspect.kind and each.bytes == mark.outstanding for each in _suspects(mark)) for mark in marks
     )
 
 
 def _grows(marks: Sequence[Mark], growth: int) -> bool:
-    """Whether the floor rises steadily, and is not just the window filling up once."""
+    """Return whether the floor rises steadily, and is not just the window filling up once."""
     quarter = len(marks) // 4
     floors = [min(mark.outstanding for mark in marks[at * quarter : (at + 1) * quarter]) for at in range(4)]
     rises = [later - sooner for sooner, later in pairwise(floors)]
@@ -77,7 +112,7 @@ def _nearest(suspects: Sequence[Leak], amount: int) -> Leak | None:
 
 
 def _suspects(mark: Mark) -> Iterator[Leak]:
-    """It gives what would be left over if a kind were forgotten, or counted as the wire has it."""
+    """Yield what would be left over if a kind were forgotten, or counted as the wire has it."""
     for opcode in range(FIRST, LAST + 1):
         frames, size = mark.frames[opcode - FIRST], mark.kinds[opcode - FIRST]
         if not frames or not COUNTED[opcode]:

@@ -1,32 +1,49 @@
-"""Ledger: sights in, connections and their streams out. It never guesses: what was not witnessed stays None."""
+"""Ledger: sights in, connections and their streams out. It never guesses: what was not captured stays None.
+
+Whoever has to look at a frame before it is learnt goes by the steps of ``feed``: ``arrive``, ``place``, ``learn``.
+"""
 
 from typing import NamedTuple
 
+from dcpdump.columnar.part import Ends
 from dcpdump.spec import find
 from dcpdump.streams.burst import Burst
+from dcpdump.streams.consumer import identify
 from dcpdump.streams.facts import Complaint, Entry, Waiting
-from dcpdump.streams.messages import LEARN
-from dcpdump.streams.requests import answered, asked, closed, closing
-from dcpdump.streams.setup import ANSWERS, REQUESTS, await_answer, keep_alive
-from dcpdump.streams.sight import Sight, failover_log
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.joins import joins
+from dcpdump.streams.messages import KEYED, LEARN, learn_keys, snapshot_of
+from dcpdump.streams.opcodes import (
+    ADD_STREAM,
+    ALL_SEQNOS,
+    BUFFER_ACK,
+    CLOSE_STREAM,
+    FAILOVER_LOG,
+    FAILOVER_LOG_OLD,
+    HELLO,
+    MARKER,
+    NOOP,
+    OBSERVE,
+    OSO,
+    SASL_AUTH,
+    SEQNO_ACK,
+    SET_STATE,
+    STREAM_REQ,
+    WANTED,
+)
+from dcpdump.streams.requests import answered, asked, closed, closing, request_of
+from dcpdump.streams.roles import infer, server_by
+from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
+from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, failover_log, kept
+from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS, Connection, Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
-_CLOSE_STREAM, _STREAM_REQ, _MARKER, _NOOP, _BUFFER_ACK, _SET_STATE, _SEQNO_ACK = (
-    0x52,
-    0x53,
-    0x56,
-    0x5C,
-    0x5D,
-    0x5B,
-    0x61,
-)
 _COMPLAINTS = 16
-_ALL_SEQNOS, _OBSERVE = 0x48, 0x91
-_FAILOVER_LOGS = (0x54, 0x96)
+_FAILOVER_LOGS = (FAILOVER_LOG, FAILOVER_LOG_OLD)
+#: What a client says first.
+_FIRST = frozenset({HELLO, 0x20, SASL_AUTH})
 #: What only the side with the changes sends, and what only the side that wants them sends.
-_BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {_NOOP, 0x51}
-_BY_TAKER = frozenset({_STREAM_REQ, 0x54, _BUFFER_ACK, 0x5E, _SEQNO_ACK})
+_BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
+_BY_TAKER = WANTED
 
 
 class Log(NamedTuple):
@@ -43,61 +60,178 @@ class Watched(NamedTuple):
     gone: bool
 
 
-class Ledger:
-    """Feed it every frame, in order; then close it."""
+class Place(NamedTuple):
+    """Where a message of a stream belongs."""
 
-    def __init__(self) -> None:
+    stream: Stream | None  #: None: to none that is known
+    begins: bool = False  #: it is the first that was captured of its stream
+    stray: Stream | None = None  #: its opaque, vbucket and stream id are not those of one stream: whose opaque it has
+    outside: bool = False  #: it is in no snapshot of its stream, or past the stream's end
+
+
+class Ledger:
+    """Feed it every frame, in order; then close it. ``closely``: it keeps what only the rules of ``check`` ask for."""
+
+    def __init__(self, *, closely: bool = False) -> None:
         self.connections: dict[int, Connection] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
         #: by server, bucket and vbucket: the high seqno that the server told, and when
         self.high: dict[tuple[str, str | None, int], tuple[int, int | None]] = {}
         #: by server, bucket and vbucket: failover logs, each time that they changed
         self.logs: dict[tuple[str, str | None, int], list[Log]] = {}
+        #: by server and name: the connection that was opened last
+        self.names: dict[tuple[str, str], Connection] = {}
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
+        self._closely = closely
 
-    def meet(self, number: int, direction: int, src: str, dst: str) -> None:
-        """It hears who the ends of a connection are."""
-        connection = self.connections.get(number)
-        if connection is None:
-            connection = self.connections[number] = Connection(number)
+    def meet(self, ends: Ends) -> None:
+        """Note who the ends of a connection are."""
+        connection = self._connection(ends.connection)
         if not connection.src:
-            connection.src, connection.dst = (src, dst) if direction == 0 else (dst, src)
+            src, dst = (ends.src, ends.dst) if ends.direction == 0 else (ends.dst, ends.src)
+            connection.src, connection.dst, connection.syn = src, dst, ends.syn
 
     def feed(self, sight: Sight) -> Stream | None:
-        """It takes the next frame, and gives the stream that it is of, if it is of one."""
-        connection = self.connections.get(sight.connection)
+        """Take the next frame, and return the stream that it is of, if it is of one."""
+        return self.learn_placed(self.arrive(sight), sight)
+
+    def learn_placed(self, connection: Connection, sight: Sight) -> Stream | None:
+        """Learn a frame of a connection, wherever it belongs there."""
+        if not self.is_message(connection, sight):
+            return self.learn(connection, sight)
+        stream = self.simply(connection, sight)
+        if stream is None:
+            place = self.place(connection, sight)
+            stream = self.begin(connection, sight) if place.begins else place.stream
+        return self.learn_message(connection, sight, stream)
+
+    def _connection(self, number: int) -> Connection:
+        connection = self.connections.get(number)
         if connection is None:
-            connection = self.connections[sight.connection] = Connection(sight.connection)
-        direction, ts_ns, opcode, length = sight.direction, sight.ts_ns, sight.opcode, sight.length
+            connection = self.connections[number] = Connection(number, closely=self._closely, names=self.names)
+        return connection
+
+    def arrive(self, sight: Sight) -> Connection:
+        """Count the next frame and what was lost before it, and return its connection."""
+        connection = self.connections.get(sight.connection) or self._connection(sight.connection)
+        direction, ts_ns, frames = sight.direction, sight.ts_ns, connection.frames
         self.frames += 1
-        connection.frames[direction] += 1
-        connection.bytes[direction] += length
+        if not frames[0] and not frames[1] and sight.opcode in _FIRST and not (sight.response or sight.server):
+            connection.began = direction
+        frames[direction] += 1
+        connection.bytes[direction] += sight.length
         if ts_ns is not None:
-            connection.last_ns = self.last_ns = ts_ns
+            connection.last_ns = self.last_ns = connection.heard_ns[direction] = ts_ns
             if connection.first_ns is None:
                 connection.first_ns = ts_ns
                 if self.first_ns is None:
                     self.first_ns = ts_ns
         if sight.gap_before:
-            self._lost(connection, direction, sight.gap_before, ts_ns)
-        if sight.server:
-            return None
-        if sight.response:
-            return self._answer(connection, sight)
-        if not COUNTED[opcode]:
-            return self._request(connection, sight)
+            self._lost(connection, direction, sight.gap_before, ts_ns, sight.number, skipped=sight.skipped)
+        if not sight.whole:
+            connection.holes += 1
+            connection.lost_frame = sight.number
+            connection.lost_text = f"bytes of frame {sight.number} were lost"
+        return connection
+
+    def is_message(self, connection: Connection, sight: Sight) -> bool:
+        """Return whether a frame is a message of a stream, from the end that has the changes."""
+        if sight.response or sight.server or not COUNTED[sight.opcode]:
+            return False
         if connection.feeder is None:
-            connection.feeder = direction
+            connection.feeder = sight.direction
+        return connection.feeder == sight.direction
+
+    def simply(self, connection: Connection, sight: Sight) -> Stream | None:
+        """Return the stream that a message simply goes on with; None where that takes a closer look."""
         stream = connection.current.get(sight.word << 16 | sight.stream_id)
-        if stream is None or stream.opaque != sight.opaque or stream.end_frame is not None or not stream.alive:
-            stream = self._stream(connection, sight)
-        if stream.losses != connection.losses[direction]:
-            stream.lose(direction)
+        if (
+            stream is None
+            or not stream.in_order
+            or stream.opaque != sight.opaque
+            or stream.losses != connection.losses[sight.direction]
+        ):
+            return None
+        return stream
+
+    def place(self, connection: Connection, sight: Sight) -> Place:
+        """Find the stream of a message that is not simply the next of one."""
+        opaque, losses = sight.opaque, connection.losses[sight.direction]
+        known = connection.current.get(sight.word << 16 | sight.stream_id)
+        other = connection.by_opaque.get(opaque)
+        if other is not None and (other.vbucket, other.stream_id) == (sight.word, sight.stream_id):
+            if known is None or known.opaque != opaque:
+                known = other
+        elif other is not None and other.vbucket == sight.word and known is None and _may_have(other, sight):
+            known = other
+        if (
+            known is not None
+            and (known.granted or not known.requests or known.last_frame)
+            and known.opaque in (None, opaque)
+        ):
+            if known.losses != losses and known.ended:
+                return Place(None, True)  # its request may be among what was lost
+            outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
+            return Place(known, outside=outside)
+        if connection.exchanges.early(1 - sight.direction, STREAM_REQ, opaque) is not None:
+            return Place(None, True)  # it was granted, and its request is captured a little later
+        stray = other or connection.no_stream
+        if other is not None and connection.late:  # streams whose requests were not captured may have one opaque
+            connection.shared.add(opaque)
+            return Place(None, True)
+        waits = known is not None and known.requests and not known.granted
+        if waits and known is not None and known.opaque == opaque and known.requests[-1].status is None:
+            return Place(known, stray=stray)  # the answer was not captured
+        if connection.doubtful or (known is None and other is None):
+            return Place(None, True, stray)
+        if waits:
+            return Place(known, stray=stray)
+        return Place(
+            next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray
+        )
+
+    def begin(self, connection: Connection, sight: Sight) -> Stream:
+        """Begin a stream with a message of it, as its request was not captured."""
+        place = sight.word << 16 | sight.stream_id
+        before = connection.current.get(place)
+        begun = Stream(connection, sight.word, sight.stream_id)
+        begun.opaque = sight.opaque
+        begun.first_ns = sight.ts_ns
+        begun.losses = connection.losses[sight.direction]
+        begun.other_losses = connection.losses[1 - sight.direction]
+        begun.lost_before = connection.lost_bytes[sight.direction]
+        begun.holes = connection.holes
+        if before is None or before.doubtful or not before.live:  # or else it may be an earlier one that trails in
+            begun.follow(before)
+            connection.current[place] = begun
+        connection.by_opaque[sight.opaque] = begun
+        connection.streams.append(begun)
+        self.streams.append(begun)
+        return begun
+
+    def notice(self, connection: Connection, sight: Sight, stream: Stream) -> None:
+        """Have a stream notice what was lost before a message of it."""
+        if stream.losses != connection.losses[sight.direction]:
+            stream.lose(sight.direction, joins=joins(stream, sight))
+
+    def learn_message(self, connection: Connection, sight: Sight, stream: Stream | None) -> Stream | None:
+        """Learn a message of a stream; None: it is of none, and only counts for flow control."""
+        ts_ns, opcode, length = sight.ts_ns, sight.opcode, sight.length
+        connection.window.sends(opcode, length, sight.stream_id, ts_ns)
+        if stream is None:
+            return None
+        self.notice(connection, sight, stream)
         stream.counts[opcode - FIRST] += 1
         stream.size += length
-        stream.last_ns = ts_ns
+        stream.last_ns, stream.last_frame = ts_ns, sight.number
+        if stream.opaque is None:
+            stream.opaque = sight.opaque
+        if stream.ended:
+            stream.after_end += 1
+            if stream.end_frame is not None and stream.ordered:
+                return stream
         seqno = sight.seqno
         if seqno is not None:
             stream.last_seqno, stream.last_item_ns = seqno, ts_ns
@@ -107,26 +241,38 @@ class Ledger:
                 stream.high_seqno = seqno
             if stream.snapshot is not None:
                 stream.snapshot.items += 1
+            if connection.closely and opcode in KEYED and stream.marker and not stream.marker.flags & DUPLICATES:
+                learn_keys(stream, sight)
+        elif opcode == SET_STATE:
+            waiting, early = self._await(connection, sight)
+            waiting.stream = stream
+            stream.state_acks += early is not None
         learn = LEARN[opcode]
         if learn is not None:
             learn(stream, sight)
-        connection.window.sends(opcode, length, sight.stream_id, ts_ns)
+        if seqno is not None:
+            stream.item(sight, seqno)
+        if not sight.whole:
+            stream.forget()
         return stream
 
     def feed_burst(self, burst: Burst) -> None:
-        """It takes documents of one stream. Where that is not simply its next, it takes them one by one."""
+        """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
         connection, direction = self.connections.get(burst.connection), burst.direction
         stream = None if connection is None else connection.current.get(burst.word << 16 | burst.stream_id)
         if (
             connection is None
             or connection.first_ns is None
-            or connection.feeder is None
+            or connection.feeder != direction
             or stream is None
             or stream.opaque != burst.opaque
-            or stream.end_frame is not None
-            or not stream.alive
+            or stream.ended
+            or not stream.live
+            or (stream.oso and connection.closely)
             or stream.losses != connection.losses[direction]
             or connection.window.would_fill(burst.size)
+            or (stream.marker is not None and stream.marker.flags & (DISK if stream.prepared else ACKNOWLEDGE))
+            or (connection.closely and burst.close is None)
         ):
             for sight in burst.each():
                 self.feed(sight)
@@ -135,34 +281,47 @@ class Ledger:
         connection.frames[direction] += burst.frames
         connection.bytes[direction] += burst.size
         connection.last_ns = self.last_ns = stream.last_ns = stream.last_item_ns = burst.last_ns
+        connection.heard_ns[direction] = burst.last_ns
         for opcode, frames, _ in burst.kinds:
             stream.counts[opcode - FIRST] += frames
         stream.size += burst.size
-        stream.last_seqno = burst.last_seqno
+        stream.last_seqno = stream.last = burst.last_seqno
+        stream.last_frame = burst.first + burst.frames - 1
+        stream.items += burst.frames
+        stream.items_since_marker += burst.frames
+        stream.reached = max(stream.reached, burst.high_seqno)
+        if stream.oso:
+            stream.oso_high = max(stream.oso_high, burst.high_seqno)
         if stream.high_seqno is None:
             stream.first_seqno, stream.high_seqno = burst.first_seqno, burst.high_seqno
         elif burst.high_seqno > stream.high_seqno:
             stream.high_seqno = burst.high_seqno
         if stream.snapshot is not None:
             stream.snapshot.items += burst.frames
-        connection.window.sends_burst(burst.kinds, burst.frames if burst.stream_id else 0)
+        if burst.close is not None and connection.closely and stream.marker and not stream.marker.flags & DUPLICATES:
+            stream.keys.update(zip(burst.close.keys, burst.close.seqnos, strict=True))
+        with_ids = burst.frames if burst.stream_id else 0
+        connection.window.sends_burst(burst.kinds, with_ids, burst.first_ns, burst.last_ns)
 
     def lose(self, number: int, direction: int, length: int | None, ts_ns: int | None) -> None:
-        """It hears of bytes that were lost, and that no frame followed."""
+        """Take it that bytes were lost, and that no frame followed."""
         connection = self.connections.get(number)
         if connection is not None:
-            self._lost(connection, direction, length or -1, ts_ns)
+            self._lost(connection, direction, length or UNKNOWN_LOSS, ts_ns, 0)
 
     def end(self, number: int, direction: int, reason: str, ts_ns: int | None) -> None:
-        """It hears that a direction of a TCP connection ended."""
+        """Note who ended a TCP connection: the sender of what came first, of either direction."""
         connection = self.connections.get(number)
-        if connection is not None and connection.ended_by is None:
+        if connection is None:
+            return
+        before = connection.ended_ns
+        if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
                 self.last_ns = ts_ns
 
     def watched(self, *, alone: bool) -> dict[int, Watched]:
-        """It says until when connections were watched, by their numbers.
+        """Return until when connections were watched, by their numbers.
 
         ``alone``: the input is one capture, so that its end is the end of all that had not ended before. Of several,
         each may be of another place, and tells nothing of what is in the others.
@@ -175,7 +334,7 @@ class Ledger:
         }
 
     def close(self, last_ns: int | None = None) -> list[Stream]:
-        """It ends the input, and gives all streams. ``last_ns``: when the capture ended, if after its last frame."""
+        """End the input, and return all streams. ``last_ns``: when the capture ended, if after its last frame."""
         if last_ns is not None:
             self.last_ns = last_ns if self.last_ns is None else max(last_ns, self.last_ns)
         for connection in self.connections.values():
@@ -183,113 +342,143 @@ class Ledger:
                 feeder = connection.feeder
                 if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
                     stream.lose(feeder)
+            connection.identity = identify(connection)
+        infer(self.connections.values())
         return self.streams
 
     # -- what comes --------------------------------------------------------------------------------------
 
-    def _lost(self, connection: Connection, direction: int, length: int, ts_ns: int | None) -> None:
+    def _lost(
+        self,
+        connection: Connection,
+        direction: int,
+        length: int,
+        ts_ns: int | None,
+        number: int,
+        *,
+        skipped: bool = False,
+    ) -> None:
         connection.losses[direction] += 1
         connection.lost_bytes[direction] += max(0, length)
         connection.lost_ns[direction] = ts_ns
-        connection.window.complete = False
+        connection.lost_frame = number
+        connection.window.lose(length if length > 0 else None, ts_ns, acks=direction != connection.feeder)
+        amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
+        place = f" before frame {number}" if number else " at the end"
+        connection.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
+        connection.exchanges.lose()
+
+    def learn(self, connection: Connection, sight: Sight) -> Stream | None:
+        """Learn a frame that is no message of a stream, and return the stream that it is about."""
+        if sight.server:  # pushes and their answers: only a server sends the first, only a client the others
+            if connection.server is None and not sight.weak:
+                connection.server = 1 - sight.direction if sight.response else sight.direction
+            return None
+        return self._answer(connection, sight) if sight.response else self._request(connection, sight)
+
+    def _await(self, connection: Connection, sight: Sight) -> tuple[Waiting, Sight | None]:
+        """Remember a request that is answered. The second result is its answer, where that was captured before it."""
+        waiting = waiting_for(sight, connection)
+        if sight.opcode == STREAM_REQ:
+            waiting.request = request_of(sight)
+        late = connection.late or (sight.opcode == STREAM_REQ and connection.torn and sight.opaque in connection.shared)
+        return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
 
     def _request(self, connection: Connection, sight: Sight) -> Stream | None:
         opcode, direction = sight.opcode, sight.direction
-        message = find(opcode)
+        if COUNTED[opcode]:
+            return None  # it travels against the roles of the ends
+        if connection.server is None and not sight.weak:
+            connection.server = server_by(opcode, direction, response=False)
         if connection.feeder is None:
             if opcode in _BY_FEEDER:
                 connection.feeder = direction
             elif opcode in _BY_TAKER:
                 connection.feeder = 1 - direction
-        if opcode == _BUFFER_ACK:
+        if opcode == BUFFER_ACK:
             if sight.fields and sight.fields[0] is not None:
                 connection.window.acknowledges(sight.fields[0], sight.ts_ns)
             return None
-        if opcode == _NOOP:
+        if opcode == NOOP:
             keep_alive(connection, sight)
-        if message.replies:
-            await_answer(connection, sight)
         learn = REQUESTS.get(opcode)
         if learn is not None:
             learn(connection, sight)
-        if opcode == _STREAM_REQ:
-            stream = asked(connection, sight)
-            if len(stream.requests) == 1:  # or else it goes on
-                connection.streams.append(stream)
-                self.streams.append(stream)
-            return stream
-        known = connection.current.get(sight.word << 16 | sight.stream_id)
-        if known is not None and opcode == _CLOSE_STREAM:
-            closing(known, sight)
-        elif known is not None and opcode == _SEQNO_ACK and sight.fields:
-            known.acked_seqno = sight.fields[0]
-        else:
-            return None
+        known = None
+        if find(opcode).replies:
+            waiting, early = self._await(connection, sight)
+            if opcode == STREAM_REQ:
+                known = asked(connection, sight, waiting, early)
+                if len(known.requests) == 1 and not known.last_frame:  # or else it goes on
+                    connection.streams.append(known)
+                    self.streams.append(known)
+            if early is not None:
+                self._learn_answer(connection, early, waiting)
+        if known is None:
+            connection.replicates |= opcode == SEQNO_ACK
+            known = connection.current.get(sight.word << 16 | sight.stream_id)
+            if known is not None and opcode == CLOSE_STREAM:
+                closing(known, sight)
+            elif known is not None and opcode == SEQNO_ACK and sight.fields and sight.fields[0] is not None:
+                known.acknowledge(sight.fields[0])
+            else:
+                return None
         return known
 
     def _answer(self, connection: Connection, sight: Sight) -> Stream | None:
-        opcode, direction = sight.opcode, sight.direction
-        waiting = connection.waiting.pop((1 - direction, opcode, sight.opaque), None)
+        if connection.server is None and not sight.weak:
+            connection.server = server_by(sight.opcode, sight.direction, response=True)
+        waiting = None
+        if find(sight.opcode).replies:
+            waiting = connection.exchanges.answer(sight, sum(connection.frames), late=connection.late)
+        return self._learn_answer(connection, sight, waiting)
+
+    def _learn_answer(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
+        opcode = sight.opcode
         learn = ANSWERS.get(opcode)
         if learn is not None:
             learn(connection, sight, waiting)
-        if opcode == _STREAM_REQ:
+        if opcode == STREAM_REQ:
+            if connection.feeder is None:
+                connection.feeder = sight.direction
             connection.window.answers += sight.length
-            stream = answered(connection, sight)
+            stream = answered(connection, sight, waiting)
             if stream is not None:
                 self._log(connection, stream.vbucket, sight)
             return stream
         if opcode in _FAILOVER_LOGS and waiting is not None:
-            self._log(connection, waiting.vbucket, sight)
-        if opcode == _CLOSE_STREAM and waiting is not None:
-            stream = connection.current.get(waiting.vbucket << 16 | waiting.stream_id)
+            self._log(connection, waiting.sight.word, sight)
+        if opcode == CLOSE_STREAM and waiting is not None:
+            stream = connection.current.get(waiting.sight.word << 16 | waiting.sight.stream_id)
             if stream is not None:
                 closed(stream, sight)
             return stream
-        if opcode in (_ALL_SEQNOS, _OBSERVE):
+        if opcode in (ALL_SEQNOS, OBSERVE):
             self._high_seqnos(connection, sight, waiting)
             return None
         if not COUNTED[opcode]:
             return None
+        return self._answer_to_message(connection, sight, waiting)
+
+    def _answer_to_message(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
+        """Learn what a consumer answers to a message of a stream."""
+        opcode = sight.opcode
+        if opcode == MARKER and sight.direction == connection.feeder:
+            return None
+        if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
+            waiting.stream.state_acks += 1
         stream = connection.by_opaque.get(sight.opaque)
         if stream is None:
+            if opcode == MARKER and not sight.word and len(connection.early_acks) < _COMPLAINTS * 64:
+                connection.early_acks.append(kept(sight))
             return None
-        if opcode == _SET_STATE:
-            stream.state_acks += 1
-        elif opcode == _MARKER and stream.snapshot is not None:
-            stream.snapshot.acked = True
+        if sight.opaque in connection.shared:
+            return None  # of which of them it is cannot be told
+        if opcode == MARKER and sight.word == SUCCESS:
+            stream.acknowledge_marker(sight)
         if sight.word and len(stream.complaints) < _COMPLAINTS:
             stream.complaints.append(Complaint(opcode, sight.word, sight.number, sight.ts_ns))
         return stream
-
-    def _stream(self, connection: Connection, sight: Sight) -> Stream:
-        """It finds the stream of a message that is none of the open stream of its place."""
-        place = sight.word << 16 | sight.stream_id
-        stream = connection.by_opaque.get(sight.opaque)
-        if stream is None or (stream.vbucket, stream.stream_id) != (sight.word, sight.stream_id):
-            stream = connection.current.get(place)
-        # What follows an end, or a refusal, is of the same stream, as long as nothing was lost in between.
-        if stream is not None and stream.losses == connection.losses[sight.direction]:
-            if stream.ended:
-                stream.after_end += 1
-            if stream.opaque is None:
-                stream.opaque = sight.opaque
-            return stream
-        if stream is not None and stream.opaque in (None, sight.opaque) and not stream.ended:
-            if stream.requests and stream.requests[-1].status is None:
-                return stream  # the answer may be among what was lost
-            if stream.alive:
-                return stream
-        begun = Stream(connection, sight.word, sight.stream_id)
-        begun.follow(stream)
-        begun.opaque = sight.opaque
-        begun.first_ns = sight.ts_ns
-        begun.losses = connection.losses[sight.direction]
-        begun.lost_before = connection.lost_bytes[sight.direction]
-        connection.current[place] = connection.by_opaque[sight.opaque] = begun
-        connection.streams.append(begun)
-        self.streams.append(begun)
-        return begun
 
     def _log(self, connection: Connection, vbucket: int, sight: Sight) -> None:
         entries = () if sight.record is None else tuple(Entry(*each) for each in failover_log(sight.record.frame))
@@ -306,7 +495,7 @@ class Ledger:
 
     def _high_seqnos(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
         record = sight.record
-        if record is None or sight.word or (waiting is None and sight.opcode == _ALL_SEQNOS):
+        if record is None or sight.word or (waiting is None and sight.opcode == ALL_SEQNOS):
             return
         if waiting is not None and waiting.value:  # of one collection only
             return
@@ -323,3 +512,18 @@ class Ledger:
                 vbucket = field.value
             elif vbucket is not None:
                 self.high[server, connection.bucket, vbucket] = field.value, sight.ts_ns
+
+
+def _may_have(stream: Stream, sight: Sight) -> bool:
+    """Return whether a stream may have the stream id of a message: its request's could not be read."""
+    request = stream.request
+    if stream.items or request is None or request.readable:
+        return stream.doubtful
+    stream.stream_id = sight.stream_id
+    stream.connection.current[sight.word << 16 | sight.stream_id] = stream
+    return True
+
+
+def announce(connection: Connection, sight: Sight) -> None:
+    """Note what the marker at hand announces, before it is learnt."""
+    connection.incoming = snapshot_of(sight)

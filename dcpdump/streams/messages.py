@@ -2,72 +2,123 @@
 
 from collections.abc import Callable
 
-from dcpdump.streams.facts import Collection, Snapshot, State
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Stream
+from dcpdump.streams.facts import Collection, Prepare, Snapshot, State
+from dcpdump.streams.opcodes import (
+    ABORT,
+    CACHED,
+    CACHED_END,
+    COMMIT,
+    DELETION,
+    EXPIRATION,
+    MARKER,
+    MUTATION,
+    OSO,
+    PREPARE,
+    SET_STATE,
+    STREAM_END,
+    SYSTEM_EVENT,
+)
+from dcpdump.streams.sight import Sight, kept
+from dcpdump.streams.state import ACTIVE, DISK, MANY, Stream
 
 _OSO_START = 1
 _BEGIN, _END, _CREATE, _DROP, _MODIFY = 0, 1, 3, 4, 5
-#: Open prepares are remembered up to so many.
+#: Open prepares are remembered up to so many, where no rule asks for them.
 _PREPARES = 65_536
 
 Learn = Callable[[Stream, Sight], None]
 
 
-def _marker(stream: Stream, sight: Sight) -> None:
+def snapshot_of(sight: Sight) -> Snapshot | None:
+    """Return the snapshot that a marker announces; None where its numbers were lost, or it has none."""
     get = sight.get
     start, end, flags = get("start_seqno"), get("end_seqno"), get("snapshot_type")
-    stream.snapshots += 1
-    stream.caching = False
     if start is None or end is None or flags is None:
-        stream.snapshot = None
-        return
-    stream.snapshot = Snapshot(start, end, flags, sight.shape.version, sight.number, sight.ts_ns)
-    stream.ordered = True
+        return None
+    snapshot = Snapshot(start, end, flags, sight.shape.version, sight.number, sight.ts_ns)
     if sight.shape.version != "1":
-        snapshot = stream.snapshot
         snapshot.max_visible, snapshot.high_completed = get("max_visible_seqno"), get("high_completed_seqno")
         snapshot.purge, snapshot.high_prepared = get("purge_seqno"), get("high_prepared_seqno")
-        if snapshot.purge is not None:
-            stream.purge_seqno = snapshot.purge
+    return snapshot
+
+
+def _marker(stream: Stream, sight: Sight) -> None:
+    snapshot = stream.connection.incoming
+    if snapshot is None or snapshot.frame != sight.number:
+        snapshot = snapshot_of(sight)
+    stream.snapshots += 1
+    stream.caching = False
+    if snapshot is None:
+        stream.snapshot = None
+        stream.ordered = stream.in_order = False
+        stream.unclear = f"the snapshot marker of frame {sight.number} could not be read"
+        return
+    stream.begin(snapshot)
+    if snapshot.purge is not None:
+        stream.purge_seqno = snapshot.purge
+    if stream.prepared and snapshot.high_completed:
+        stream.complete(snapshot.high_completed)
 
 
 def _end(stream: Stream, sight: Sight) -> None:
     stream.end_status, stream.end_frame, stream.ended_ns = sight.get("status"), sight.number, sight.ts_ns
+    stream.in_order = False
 
 
 def _oso(stream: Stream, sight: Sight) -> None:
     stream.oso = bool((sight.get("flags") or 0) & _OSO_START)
+    stream.oso_keys.clear()
+    stream.in_order = stream.oso and stream.live
     if stream.oso:
         stream.oso_snapshots += 1
         stream.snapshot = None
+        stream.ordered = True
+        stream.unclear = ""
+        stream.oso_high = stream.items_since_marker = 0
+    else:
+        stream.oso_ended = True
+        stream.last = None
 
 
 def _state(stream: Stream, sight: Sight) -> None:
     state = sight.get("state")
     if state is not None:
         stream.states.append(State(state, sight.ts_ns, sight.number))
+        if state == ACTIVE:
+            stream.in_order = False
 
 
 def _prepare(stream: Stream, sight: Sight) -> None:
-    if sight.seqno is not None and len(stream.prepared) < _PREPARES:
-        stream.prepared[sight.key] = sight.seqno
+    if sight.seqno is not None and len(stream.prepared) < (MANY if stream.connection.closely else _PREPARES):
+        place = kept(sight)
+        stream.prepared[sight.key] = Prepare(sight.seqno, place)
+        if stream.connection.closely and len(stream.unacked) < MANY:
+            stream.unacked[sight.seqno] = place
 
 
 def _resolve(stream: Stream, sight: Sight) -> None:
     stream.prepared.pop(sight.key, None)
 
 
+def _document(stream: Stream, sight: Sight) -> None:
+    """Take a document of a disk snapshot for the commit of its key's prepare, which it stands for."""
+    if stream.prepared and stream.marker is not None and stream.marker.flags & DISK:
+        stream.prepared.pop(sight.key, None)
+
+
 def _transfer(stream: Stream, sight: Sight) -> None:
     stream.caching = True
+    stream.cached += 1
 
 
 def _transfer_end(stream: Stream, sight: Sight) -> None:
     stream.caching = False
+    stream.cache_ended = True
 
 
 def _event(stream: Stream, sight: Sight) -> None:
-    """A system event names collections and scopes, and takes them away."""
+    """Take the names of collections and scopes from a system event, and what it takes away."""
+    _document(stream, sight)
     record, connection = sight.record, stream.connection
     if record is None:
         return
@@ -86,11 +137,30 @@ def _event(stream: Stream, sight: Sight) -> None:
         connection.scopes[scope].dropped_seqno = sight.seqno
 
 
+def learn_keys(stream: Stream, sight: Sight) -> None:
+    """Remember the key of a document or a durable write, for the rules that ask whether it came before."""
+    key, seqno = sight.key, sight.seqno or 0
+    if stream.oso:
+        if sight.opcode in _DOCUMENTS and len(stream.oso_keys) < MANY:
+            stream.oso_keys.add(key)
+        return
+    keys = stream.pending_keys if sight.opcode in (PREPARE, ABORT) else stream.keys
+    if len(keys) < MANY:
+        keys.setdefault(key, seqno)
+
+
+_DOCUMENTS = frozenset({MUTATION, DELETION, EXPIRATION})
+#: Messages whose key a snapshot may have only once.
+KEYED = frozenset({*_DOCUMENTS, COMMIT, PREPARE, ABORT})
+
+
 def _table() -> list[Learn | None]:
     table: list[Learn | None] = [None] * 256
-    table[0x55], table[0x56], table[0x5B], table[0x5F] = _end, _marker, _state, _event
-    table[0x60], table[0x62], table[0x63] = _prepare, _resolve, _resolve
-    table[0x65], table[0x66], table[0x67] = _oso, _transfer, _transfer_end
+    table[STREAM_END], table[MARKER], table[SET_STATE], table[SYSTEM_EVENT] = _end, _marker, _state, _event
+    table[PREPARE], table[COMMIT], table[ABORT] = _prepare, _resolve, _resolve
+    table[OSO], table[CACHED], table[CACHED_END] = _oso, _transfer, _transfer_end
+    for opcode in _DOCUMENTS:
+        table[opcode] = _document
     return table
 
 

@@ -1,5 +1,6 @@
 """Why a stream request was refused: the diagnosis that the status, the request and the connection allow."""
 
+from dcpdump.streams.causes import Cause
 from dcpdump.streams.spoken import clock, seqno
 from dcpdump.streams.state import Request, Stream
 
@@ -9,42 +10,66 @@ _NOT_SUPPORTED, _ETMPFAIL, _COLLECTION, _SCOPE, _STREAM_ID = 0x83, 0x86, 0x88, 0
 _ENOMEM = 0x82
 
 
-def cause(request: Request, stream: Stream) -> str:
-    """It gives the probable cause, and what the server itself said."""
-    found = _cause(request, stream)
+#: What a status means, where it needs no look at the connection.
+_PLAIN = {
+    _NOT_MY_VBUCKET: "the vbucket is not on this server, or not in a state that may be streamed",
+    _EACCESS: "the user may not stream this",
+    _ETMPFAIL: "the vbucket is still receiving its first disk snapshot",
+    _ENOMEM: "the server has no memory for it",
+}
+_CAUSES = {
+    _EEXISTS: Cause.STILL_OPEN,
+    _EINVAL: Cause.INVALID_REQUEST,
+    _NOT_MY_VBUCKET: Cause.NOT_MY_VBUCKET,
+    _ERANGE: Cause.OUT_OF_RANGE,
+    _EACCESS: Cause.NO_ACCESS,
+    _ENOMEM: Cause.NO_MEMORY,
+    _NOT_SUPPORTED: Cause.NOT_SUPPORTED,
+    _ETMPFAIL: Cause.TEMPORARY_FAILURE,
+    _COLLECTION: Cause.UNKNOWN_COLLECTION,
+    _SCOPE: Cause.UNKNOWN_SCOPE,
+    _STREAM_ID: Cause.STREAM_ID,
+}
+
+
+def refusal(status: int | None) -> Cause:
+    """Return the code of a refusal."""
+    return _CAUSES.get(status or 0, Cause.OTHER_STATUS)
+
+
+def explained(request: Request, stream: Stream) -> str:
+    """Return the probable cause in words, and what the server itself said."""
+    found = _words(request, stream)
     return f"{found} (server: {request.context})" if request.context else found
 
 
-def _cause(request: Request, stream: Stream) -> str:
-    status = request.status
-    if status == _ERANGE:
+def _words(request: Request, stream: Stream) -> str:
+    code = refusal(request.status)
+    if code is Cause.OUT_OF_RANGE:
         return out_of_range(request)
-    if status == _EEXISTS:
+    if code is Cause.STILL_OPEN:
         before = request.still_open
         since = f" since {clock(before.granted_ns or before.first_ns)}" if before is not None else ""
         return f"the previous stream on this connection is still open{since}, no close was seen"
-    if status == _EINVAL:
+    if code is Cause.INVALID_REQUEST:
         return _invalid(request, stream)
-    if status == _NOT_SUPPORTED:
+    if code is Cause.NOT_SUPPORTED:
         return _not_supported(request, stream)
-    if status == _STREAM_ID:
+    if code is Cause.STREAM_ID:
         return _stream_id(stream)
-    return {
-        _NOT_MY_VBUCKET: "the vbucket is not on this server, or not in a state that may be streamed",
-        _EACCESS: "the user may not stream this",
-        _ETMPFAIL: "the vbucket is still receiving its first disk snapshot",
-        _ENOMEM: "the server has no memory for it",
-        _COLLECTION: f"unknown collection in the filter {', '.join(request.collections or ())}".rstrip(),
-        _SCOPE: f"unknown scope {request.scope or ''} in the filter",
-    }.get(status or 0, "the server's reason is not in the protocol")
+    if code is Cause.UNKNOWN_COLLECTION:
+        return f"unknown collection in the filter {', '.join(request.collections or ())}".rstrip()
+    if code is Cause.UNKNOWN_SCOPE:
+        return f"unknown scope {request.scope or ''} in the filter"
+    return _PLAIN.get(request.status or 0, "the server's reason is not in the protocol")
 
 
 def out_of_range(request: Request) -> str:
-    """It says which order of numbers a request breaks; if none, what is left."""
+    """Return which order of numbers a request breaks; if none, what is left."""
     start, end = request.start_seqno, request.end_seqno
     low, high = request.snap_start_seqno, request.snap_end_seqno
     if start is None or end is None or low is None or high is None:
-        return "its numbers were not witnessed"
+        return "its numbers were not captured"
     if not low <= start <= high:
         where = f"{seqno(low)}..{seqno(high)}"
         return f"seqno {start} is outside snapshot {where} (needs snapshot start <= start <= snapshot end)"

@@ -2,15 +2,18 @@
 
 from typing import Any
 
-from dcpdump.streams.facts import Entry
+from dcpdump.streams.facts import Entry, Waiting
 from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.spoken import printable, whole_number
-from dcpdump.streams.state import ROLLBACK, SUCCESS, Connection, Request, Stream
+from dcpdump.streams.state import CACHE_TRANSFER, ROLLBACK, SUCCESS, Connection, Request, Stream
 
 
-def asked(connection: Connection, sight: Sight) -> Stream:
-    """A stream is asked for. It gives a new stream, or the one whose last request failed, with this one more."""
-    request = _request(sight)
+def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight | None) -> Stream:
+    """Take a stream request, and return its stream: a new one, or the one whose last request failed.
+
+    ``early``: its answer, where that was captured before it, and with it messages of the stream, maybe.
+    """
+    request = waiting.request or request_of(sight)
     place = sight.word << 16 | request.stream_id
     before = connection.current.get(place)
     direction = 1 - sight.direction  # of what the stream brings
@@ -21,10 +24,14 @@ def asked(connection: Connection, sight: Sight) -> Stream:
         stream = goes_on
         request.still_open = before if goes_on is rival else None
         if stream.losses != connection.losses[direction]:
-            stream.lose(direction)
+            stream.lose(direction, joins=goes_on.requests[-1].status is not None)
+    elif early is not None and before is not None and before.alive and before.opaque == sight.opaque:
+        stream = before
     else:
         stream = Stream(connection, sight.word, request.stream_id)
         stream.losses, stream.lost_before = connection.losses[direction], connection.lost_bytes[direction]
+        stream.other_losses = connection.losses[sight.direction]
+        stream.holes = connection.holes
         stream.first_ns = sight.ts_ns
         if before is not None and before.alive:
             request.still_open, before.rival = before, stream
@@ -34,32 +41,46 @@ def asked(connection: Connection, sight: Sight) -> Stream:
             connection.current[place] = stream
     stream.requests.append(request)
     stream.opaque, stream.last_ns = sight.opaque, sight.ts_ns
-    if request.still_open is None:
-        connection.by_opaque[sight.opaque] = stream
-    connection.asking[sight.opaque] = stream, request
+    waiting.stream = stream
     return stream
 
 
-def answered(connection: Connection, sight: Sight) -> Stream | None:
-    """A stream request is answered."""
-    stream, request = connection.asking.pop(sight.opaque, (None, None))
-    if stream is None or request is None:
+def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
+    """Take the answer to a stream request, and return the stream that it is about."""
+    if waiting is None or waiting.stream is None or waiting.request is None:
         stream = connection.by_opaque.get(sight.opaque)
-        if stream is not None and not stream.requests and sight.word == SUCCESS and sight.record is not None:
-            stream.failover_log = tuple(Entry(*entry) for entry in failover_log(sight.record.frame))
+        if stream is not None and not stream.requests and sight.word == SUCCESS:
+            stream.failover_log = _log(sight)
         return stream
+    stream, request = waiting.stream, waiting.request
     request.status, request.answer_frame, request.answered_ns = sight.word, sight.number, sight.ts_ns
     stream.last_ns = sight.ts_ns
     record = sight.record
     if sight.word == SUCCESS:
-        log = None if record is None else tuple(Entry(*entry) for entry in failover_log(record.frame))
-        request.failover_log = log
+        request.failover_log = _log(sight)
         _grant(connection, stream, request, sight)
     elif sight.word == ROLLBACK:
         request.rollback_seqno = None if record is None else record.frame.get("rollback_seqno")
+        _roll_back(connection, stream, request)
     elif record is not None:
         request.context = _context(record.meaning.document)
     return stream
+
+
+def _log(sight: Sight) -> tuple[Entry, ...] | None:
+    return None if sight.record is None else tuple(Entry(*entry) for entry in failover_log(sight.record.frame))
+
+
+def _roll_back(connection: Connection, stream: Stream, request: Request) -> None:
+    """Count how often the same request got the same answer in a row."""
+    place = stream.vbucket << 16 | stream.stream_id
+    before, times = connection.rolled_back.get(place, (None, 0))
+    same = (
+        before is not None
+        and before.rollback_seqno == request.rollback_seqno
+        and before.start_seqno == request.start_seqno
+    )
+    connection.rolled_back[place] = request, times + 1 if same else 1
 
 
 def _grant(connection: Connection, stream: Stream, request: Request, sight: Sight) -> None:
@@ -69,26 +90,45 @@ def _grant(connection: Connection, stream: Stream, request: Request, sight: Sigh
         stream.follow(before)
     elif before is not None:
         stream.follow(before)
+    place = stream.vbucket << 16 | stream.stream_id
     stream.granted, stream.granted_ns, stream.granted_frame = True, sight.ts_ns, sight.number
+    stream.last_frame = max(stream.last_frame, sight.number)
     stream.failover_log = request.failover_log
-    stream.ordered = True
+    stream.caching = bool((request.flags or 0) & CACHE_TRANSFER)
     stream.losses, stream.lost_before = connection.losses[sight.direction], connection.lost_bytes[sight.direction]
-    connection.current[stream.vbucket << 16 | stream.stream_id] = stream
+    stream.other_losses, stream.holes = connection.losses[1 - sight.direction], connection.holes
+    stream.reached = max(stream.reached, request.start)
+    stream.marker_holes = connection.holes
+    stream.ordered = True
+    connection.current[place] = stream
+    connection.rolled_back.pop(place, None)
+    other = connection.by_opaque.get(sight.opaque)
+    if other is not None and other.live and not other.closed and other.vbucket != stream.vbucket:
+        connection.shared.add(sight.opaque)
     connection.by_opaque[sight.opaque] = stream
+    if connection.early_acks:
+        stream.acks_early.extend(each for each in connection.early_acks if each.opaque == sight.opaque)
+        connection.early_acks = type(connection.early_acks)(
+            each for each in connection.early_acks if each.opaque != sight.opaque
+        )
 
 
 def closing(stream: Stream, sight: Sight) -> None:
-    """The consumer asks to close a stream."""
+    """Take it that the consumer asks to close a stream."""
     stream.close_asked_ns = sight.ts_ns
+    stream.close_asked = True
 
 
 def closed(stream: Stream, sight: Sight) -> None:
-    """It was answered."""
-    if sight.word == SUCCESS and stream.closed_ns is None:
+    """Take the answer to that."""
+    stream.close_asked = False
+    if sight.word == SUCCESS and not stream.closed:
+        stream.closed = True
         stream.closed_ns = stream.last_ns = sight.ts_ns
 
 
-def _request(sight: Sight) -> Request:
+def request_of(sight: Sight) -> Request:
+    """Return the request that a frame holds."""
     document: Any = None if sight.record is None else sight.record.meaning.document
     json = document if isinstance(document, dict) else {}
     collections, scope, purge, sid = (json.get(name) for name in ("collections", "scope", "purge_seqno", "sid"))
@@ -107,11 +147,12 @@ def _request(sight: Sight) -> Request:
         printable(scope) if isinstance(scope, str) else None,
         whole_number(purge) if isinstance(purge, str) else None,
         bool(sight.value_length),
+        not sight.value_length or (isinstance(document, dict) and ("sid" not in json or isinstance(sid, int))),
     )
 
 
 def _context(document: Any) -> str:
-    """It gives what a server says of an error."""
+    """Return what a server says of an error."""
     error = document.get("error") if isinstance(document, dict) else None
     context = error.get("context") if isinstance(error, dict) else None
     return printable(context) if isinstance(context, str) else ""

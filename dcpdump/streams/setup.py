@@ -3,39 +3,45 @@
 from collections.abc import Callable
 
 from dcpdump.escape import safe
+from dcpdump.spec.names import COLLECTIONS
 from dcpdump.streams.facts import Control, Waiting
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.opcodes import (
+    ALL_SEQNOS,
+    CONTROL,
+    HELLO,
+    NOOP,
+    OPEN,
+    SASL_AUTH,
+    SASL_STEP,
+    SELECT_BUCKET,
+)
+from dcpdump.streams.sight import Sight, kept, place_of
 from dcpdump.streams.spoken import whole_number
 from dcpdump.streams.state import PRODUCER, SUCCESS, Connection
 
-_HELLO, _SASL_AUTH, _SASL_STEP, _SELECT_BUCKET, _OPEN, _CONTROL, _NOOP = 0x1F, 0x21, 0x22, 0x89, 0x50, 0x5E, 0x5C
-_ALL_SEQNOS = 0x48
 _CONTINUE = 0x21
-_BUFFER_SIZE = "connection_buffer_size"
-#: Requests without an answer are forgotten, oldest first, beyond this many.
-_WAITING = 4096
+_BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"
+_DELETE_TIMES = 0x20
 _LATENCIES = 100
 #: Control keys are remembered up to so many: the protocol has a few dozen.
 _CONTROLS = 256
-_KEYED = frozenset({_CONTROL, _SELECT_BUCKET, _SASL_AUTH})
+_KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
 
 
-def await_answer(connection: Connection, sight: Sight) -> None:
-    """A request is sent that has to be answered."""
-    if len(connection.waiting) >= _WAITING:
-        del connection.waiting[next(iter(connection.waiting))]
-    waiting = Waiting(sight.number, sight.ts_ns, sight.opcode, sight.word, sight.stream_id, sight.direction)
+def waiting_for(sight: Sight, connection: Connection) -> Waiting:
+    """Return what is to be remembered of a request that has to be answered."""
+    waiting = Waiting(place_of(sight), connection.frames[1 - sight.direction])
     if sight.opcode in _KEYED:
         waiting.key = _text(sight.key)
-    if sight.opcode == _CONTROL:
+    if sight.opcode == CONTROL:
         waiting.value = _text(sight.value)
-    elif sight.opcode == _ALL_SEQNOS and sight.get("collection_id") is not None:
+    elif sight.opcode == ALL_SEQNOS and sight.get("collection_id") is not None:
         waiting.value = "one collection"
-    connection.waiting[sight.direction, sight.opcode, sight.opaque] = waiting
+    return waiting
 
 
 def keep_alive(connection: Connection, sight: Sight) -> None:
-    """A DCP_NOOP is sent."""
+    """Take a DCP_NOOP."""
     noops = connection.noops
     noops.sent += 1
     connection.window.noops += sight.length
@@ -61,7 +67,7 @@ def _open(connection: Connection, sight: Sight) -> None:
     connection.server = 1 - sight.direction
     connection.opens += 1
     connection.name = _text(sight.key)
-    connection.open_flags, connection.open_frame = sight.get("flags"), sight.number
+    connection.open_flags, connection.open_sight = sight.get("flags"), kept(sight)
     if connection.open_flags is not None:
         connection.feeder = connection.server if connection.open_flags & PRODUCER else sight.direction
     connection.window.complete = not connection.lossy
@@ -72,15 +78,15 @@ def _control(connection: Connection, sight: Sight) -> None:
     if key in connection.controls or len(connection.controls) < _CONTROLS:
         connection.controls[key] = Control(key, value, sight.number, sight.ts_ns)
     if key == _BUFFER_SIZE:
-        connection.window.asked = whole_number(value)
+        connection.window.ask(whole_number(value))
 
 
 REQUESTS: dict[int, Callable[[Connection, Sight], None]] = {
-    _HELLO: _hello,
-    _SASL_AUTH: _sasl,
-    _SASL_STEP: _sasl,
-    _OPEN: _open,
-    _CONTROL: _control,
+    HELLO: _hello,
+    SASL_AUTH: _sasl,
+    SASL_STEP: _sasl,
+    OPEN: _open,
+    CONTROL: _control,
 }
 
 
@@ -92,6 +98,8 @@ def _helloed(connection: Connection, sight: Sight, waiting: Waiting | None) -> N
     if sight.word == SUCCESS and sight.whole:
         connection.hellos += 1
         connection.features = _features(sight)
+        if connection.features is not None:
+            connection.has_collections = COLLECTIONS in connection.features
 
 
 def _authenticated(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
@@ -109,18 +117,34 @@ def _selected(connection: Connection, sight: Sight, waiting: Waiting | None) -> 
 def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
     connection.server = sight.direction
     connection.open_status = sight.word
-    connection.opened = connection.opened or sight.word == SUCCESS
+    if sight.word == SUCCESS:
+        connection.opened, connection.accepted_frame = True, sight.number
+        if connection.name:
+            connection.names[connection.server_address or connection.dst, connection.name] = connection
 
 
 def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
     if waiting is None:
         return
-    control = connection.controls.get(waiting.key)
-    if control is not None and control.frame == waiting.frame:
+    key, value = waiting.key, waiting.value
+    control = connection.controls.get(key)
+    if control is not None and control.frame == waiting.sight.number:
         control.status = sight.word
-    size = whole_number(waiting.value) if waiting.key == _BUFFER_SIZE else None
-    if size is not None and sight.word == SUCCESS:
+    if sight.word != SUCCESS:
+        if key == _BUFFER_SIZE:
+            connection.window.refuse()
+        return
+    if key == _EXPIRY and not (connection.open_flags or 0) & _DELETE_TIMES:
+        return  # accepted, and without effect
+    if key in connection.agreed or len(connection.agreed) < _CONTROLS:
+        connection.agreed[key] = value
+    if key == _NOOPS:
+        connection.noops_enabled_ns = connection.last_ns
+    size = whole_number(value) if key == _BUFFER_SIZE else None
+    if size is not None:
         connection.window.resize(size, sight.ts_ns)
+    elif key == _BUFFER_SIZE:
+        connection.window.refuse()
 
 
 def _kept_alive(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
@@ -128,20 +152,21 @@ def _kept_alive(connection: Connection, sight: Sight, waiting: Waiting | None) -
     if waiting is None:
         return
     noops.answered += 1
-    if noops.open_frame == waiting.frame:
+    noops.answered_ns = sight.ts_ns
+    if noops.open_frame == waiting.sight.number:
         noops.open_ns = noops.open_frame = None
-    if waiting.ts_ns is not None and sight.ts_ns is not None and len(noops.latencies_ns) < _LATENCIES:
-        noops.latencies_ns.append(sight.ts_ns - waiting.ts_ns)
+    if waiting.sight.ts_ns is not None and sight.ts_ns is not None and len(noops.latencies_ns) < _LATENCIES:
+        noops.latencies_ns.append(sight.ts_ns - waiting.sight.ts_ns)
 
 
 ANSWERS: dict[int, Callable[[Connection, Sight, Waiting | None], None]] = {
-    _HELLO: _helloed,
-    _SASL_AUTH: _authenticated,
-    _SASL_STEP: _authenticated,
-    _SELECT_BUCKET: _selected,
-    _OPEN: _opened,
-    _CONTROL: _controlled,
-    _NOOP: _kept_alive,
+    HELLO: _helloed,
+    SASL_AUTH: _authenticated,
+    SASL_STEP: _authenticated,
+    SELECT_BUCKET: _selected,
+    OPEN: _opened,
+    CONTROL: _controlled,
+    NOOP: _kept_alive,
 }
 
 

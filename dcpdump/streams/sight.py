@@ -80,6 +80,23 @@ class Sight(NamedTuple):
         return None if at is None else self.fields[at]
 
 
+#: A frame of which only the place is known.
+NO_FRAME = Sight(
+    0, None, 0, 0, 0, 0, False, False, 0, 0, 0, 0, 24, 0, None, Shape("", (), {}, -1), (), b"", 0, 0, 0, 0, True, False,
+    None,
+)  # fmt: skip
+
+
+def kept(sight: Sight) -> Sight:
+    """Return a sight that may be remembered: it does not hold the bytes of the capture around it."""
+    return sight._replace(data=b"", key_at=0, value_at=0, record=None)
+
+
+def place_of(sight: Sight) -> Sight:
+    """Return what tells a frame from others, and nothing of what is in it."""
+    return kept(sight)._replace(shape=NO_FRAME.shape, fields=(), gap_before=0, datatype=0, cas=0)
+
+
 def sight_of(record: Record, gap_before: int | None = None) -> Sight:
     """It makes the sight of a frame that was decoded by itself."""
     frame, header = record.frame, record.frame.header

@@ -29,7 +29,7 @@ def span(ns: int | None) -> str:
 
 
 def seqno(number: int | None) -> str:
-    """It writes a seqno; the largest is max, one that was not witnessed is a question mark."""
+    """Write a seqno; the largest is max, one that was not captured is a question mark."""
     return "?" if number is None else "max" if number == NEVER else str(number)
 
 

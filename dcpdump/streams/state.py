@@ -1,9 +1,19 @@
-"""What is known of a connection, and of one DCP stream on it. None always means: not witnessed."""
+"""What is known of a connection, and of one DCP stream on it. None always means: not captured.
 
+This is the one memory of a conversation: verdicts, explanations and the rules of ``check`` read it. What only rules
+ask for (the keys of a snapshot) is kept where the connection is watched ``closely``.
+"""
+
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dcpdump.spec.names import COLLECTIONS
-from dcpdump.streams.facts import Collection, Complaint, Control, Entry, Noops, Snapshot, State, Waiting
+from dcpdump.streams.consumer import NAMELESS, Identity
+from dcpdump.streams.exchanges import Exchanges
+from dcpdump.streams.facts import Collection, Complaint, Control, Entry, Noops, Prepare, Snapshot, State, Waiting
+from dcpdump.streams.opcodes import CONTROL
+from dcpdump.streams.roles import Roles, inferred, seen
+from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
 from dcpdump.streams.window import FIRST, LAST, Window
 
 SUCCESS, ROLLBACK = 0x00, 0x23
@@ -16,8 +26,13 @@ TAKEOVER, DISK_ONLY, TO_LATEST, STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_T
     0x80,
     0x100,
 )
-PRODUCER = 0x01  #: of the open flags
+MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  #: of a marker's type
+ACTIVE, PENDING = 1, 3  #: states of a vbucket
+PRODUCER, XATTRS = 0x01, 0x04  #: of the open flags
 NEVER = (1 << 64) - 1
+_LOSSES = 8
+#: Keys remembered of one snapshot, and durable writes of one stream; beyond, their rules are silent.
+MANY = 1_000_000
 
 
 @dataclass(slots=True)
@@ -38,18 +53,47 @@ class Request:
     scope: str | None = None
     purge_seqno: int | None = None
     has_json: bool = False
-    status: int | None = None  #: None: no answer witnessed
+    readable: bool = True  #: its JSON, if it has any, could be read
+    status: int | None = None  #: None: no answer was captured
     answer_frame: int | None = None
     answered_ns: int | None = None
     rollback_seqno: int | None = None
     failover_log: tuple[Entry, ...] | None = None
     context: str = ""  #: what the server said about an error
     still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
+    ambiguous: bool = (
+        False  #: bytes were lost while others with its opaque waited: its answer cannot be told from theirs
+    )
 
     @property
     def filtered(self) -> bool:
-        """Whether only some collections were asked for."""
-        return self.collections is not None or self.scope is not None
+        """Whether only some collections were asked for, or that could not be read."""
+        return self.collections is not None or self.scope is not None or not self.readable
+
+    @property
+    def snap_start(self) -> int:
+        """The start of the snapshot that the client is in; 0 where it was lost."""
+        return self.snap_start_seqno or 0
+
+    @property
+    def bits(self) -> int:
+        """The flags; 0 where they were lost."""
+        return self.flags or 0
+
+    @property
+    def start(self) -> int:
+        """The start seqno; 0 where it was lost."""
+        return self.start_seqno or 0
+
+    @property
+    def end(self) -> int:
+        """The end seqno; 0 where it was lost."""
+        return self.end_seqno or 0
+
+    @property
+    def purpose(self) -> tuple[tuple[str, ...] | None, str | None]:
+        """Return which documents it asks for."""
+        return self.collections, self.scope
 
 
 @dataclass(slots=True, eq=False)
@@ -78,56 +122,129 @@ class Stream:
     last_seqno: int | None = None  #: of the latest message that brought one
     high_seqno: int | None = None  #: the largest that came
     last_item_ns: int | None = None
+    last_frame: int = 0  #: the number of its latest message
     # where it is
     snapshot: Snapshot | None = None  #: None before the first marker, and after lost bytes until the next
+    marker: Snapshot | None = None  #: the latest that came, whatever was lost since
     snapshots: int = 0
+    items: int = 0  #: messages with a seqno
+    items_since_marker: int = 0
+    last: int | None = None  #: the seqno that the next has to be above; None after a loss, from the next marker on
+    reached: int = 0  #: the highest seqno or end of a snapshot that was announced
     oso: bool = False  #: inside an out-of-order snapshot
+    oso_ended: bool = False  #: one ended, and no marker came since
+    oso_high: int = 0  #: the highest seqno of the latest
     oso_snapshots: int = 0
     ordered: bool = False  #: ``last_seqno`` is the last that was sent: nothing was lost since
+    in_order: bool = False  #: it is open, inside a snapshot, and nothing forbids data
+    unclear: str = ""  #: why it is not ``ordered``, if not for lost bytes
     caching: bool = False  #: in the phase of cache transfer
+    cached: int = 0  #: messages of the cache transfer
+    cache_ended: bool = False
     states: list[State] = field(default_factory=list)  #: that a takeover set
     state_acks: int = 0
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
-    prepared: dict[bytes, int] = field(default_factory=dict)  #: open prepares by key
+    prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
     purge_seqno: int | None = None  #: the latest that a marker told
     # how it ended
     end_status: int | None = None
     ended_ns: int | None = None
     end_frame: int | None = None
+    close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
     close_asked_ns: int | None = None
     closed_ns: int | None = None  #: the consumer closed it, and was told that it is
+    closed: bool = False
     after_end: int = 0  #: messages after its end
     next: "Stream | None" = None  #: the one that followed it in its place
     rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
     # what was lost meanwhile
-    epoch: int = 0  #: how often bytes were lost in its direction since it began
+    epoch: int = 0  #: how often bytes were lost in its direction since it began, and may have been its own
+    joined: int = 0  #: how often they were not: it continued where it was
     losses: int = 0  #: the direction's count of losses that this state knows of
-    lost_bytes: int = 0
+    other_losses: int = 0  #: the other direction's count of losses when it began
+    holes: int = 0  #: frames of its connection that bytes were missing of, when it began
+    marker_holes: int = 0  #: and when its latest snapshot began
+    lost_bytes: int = 0  #: of its own, at most
+    lost_after: list[int | None] = field(default_factory=list)  #: its last seqno before such losses, the first few
     lost_before: int = 0  #: the direction's lost bytes that are not its own, or counted already
     replaced: bool = False  #: another was granted in its place while it was open
     complaints: list["Complaint"] = field(
         default_factory=list
     )  #: what the consumer answered with an error, the first few
+    # what rules ask for, where the connection is watched closely
+    keys: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits of the snapshot, and their seqnos
+    pending_keys: dict[bytes, int] = field(default_factory=dict)  #: of its prepares and aborts
+    oso_keys: set[bytes] = field(default_factory=set)
+    acks_due: deque[Sight] = field(default_factory=deque)  #: last items of snapshots that ask for an acknowledgement
+    acks_early: deque[Sight] = field(default_factory=deque)  #: acknowledgements before what they acknowledge
+    unacked: dict[int, Sight] = field(default_factory=dict)  #: prepares that no SEQNO_ACKNOWLEDGED covers, by seqno
 
     @property
     def request(self) -> Request | None:
-        """The latest request; None where none was witnessed."""
+        """The latest request; None where none was captured."""
         return self.requests[-1] if self.requests else None
 
     @property
+    def grant(self) -> Request | None:
+        """The request that was granted; None where that was not captured."""
+        return self.requests[-1] if self.granted and self.requests else None
+
+    @property
     def witnessed(self) -> bool:
-        """Whether its beginning was seen: the request, and that it was granted."""
+        """Whether its beginning was captured: the request, and that it was granted."""
         return self.granted and bool(self.requests)
+
+    @property
+    def lost(self) -> bool:
+        """Whether bytes of its connection were lost since it began."""
+        connection = self.connection
+        feeder = connection.feeder or 0
+        return (
+            self.epoch > 0
+            or connection.losses[feeder] != self.losses
+            or connection.losses[1 - feeder] != self.other_losses
+            or connection.holes != self.holes
+        )
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether its beginning, or bytes since, are missing."""
+        return not self.granted or not self.requests or self.lost
+
+    @property
+    def stale(self) -> bool:
+        """Whether bytes were lost, or it was joined, and no snapshot marker came since."""
+        return not self.ordered or self.connection.holes != self.marker_holes
+
+    @property
+    def known(self) -> bool:
+        """Whether it is one at all: False of what stands for no stream."""
+        return self.vbucket >= 0
 
     @property
     def ended(self) -> bool:
         """Whether it came to an end: by STREAM_END, or because the consumer closed it."""
-        return self.end_frame is not None or self.closed_ns is not None
+        return self.end_frame is not None or self.closed
 
     @property
     def alive(self) -> bool:
-        """Whether, as far as was witnessed, it is open: granted or sending, and not ended."""
+        """Whether, as far as was captured, it is open: granted or sending, and not ended."""
         return not self.ended and (self.granted or not self.requests)
+
+    @property
+    def live(self) -> bool:
+        """Whether messages of it are to be expected: also after CLOSE_STREAM, up to STREAM_END."""
+        return self.end_frame is None and self.is_sending
+
+    @property
+    def reopened(self) -> bool:
+        """Return whether it was granted, or came without a request that was captured."""
+        return self.granted or not self.requests
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether it was granted, or messages of it say that it was."""
+        return self.granted or not self.requests or self.last_frame > 0
 
     @property
     def counts_any(self) -> bool:
@@ -141,48 +258,174 @@ class Stream:
 
     @property
     def flags(self) -> int:
-        """The flags of the request; 0 where not witnessed."""
+        """The flags of the request; 0 where it was not captured."""
         return (self.requests[-1].flags or 0) if self.requests else 0
+
+    @property
+    def filtered(self) -> bool | None:
+        """Whether only some collections were asked for; None where the request was not captured."""
+        return self.requests[-1].filtered if self.requests else None
+
+    @property
+    def asked_takeover(self) -> bool:
+        """Whether it was asked for with the takeover flag."""
+        return bool(self.flags & TAKEOVER)
 
     @property
     def takeover(self) -> bool:
         """Whether it hands the vbucket over."""
-        return bool(self.flags & TAKEOVER) or bool(self.states)
+        return self.asked_takeover or bool(self.states)
 
-    def lose(self, direction: int) -> None:
-        """Bytes were lost in its direction: a new epoch of what is known of it begins."""
+    @property
+    def state(self) -> int | None:
+        """The last state that a takeover set."""
+        return self.states[-1].state if self.states else None
+
+    @property
+    def last_sight(self) -> Sight:
+        """The place of its last message."""
         connection = self.connection
+        return NO_FRAME._replace(
+            number=self.last_frame,
+            ts_ns=self.last_ns,
+            connection=connection.number,
+            word=max(self.vbucket, 0),
+            opaque=self.opaque or 0,
+            direction=connection.feeder or 0,
+            stream_id=self.stream_id,
+        )
+
+    def lose(self, direction: int, *, joins: bool = False) -> None:
+        """Take it that bytes were lost in its direction: what is known of it may not hold any more.
+
+        ``joins``: none of its own can be among them, so it does.
+        """
+        connection = self.connection
+        before = self.lost_before
+        self.losses, self.lost_before = connection.losses[direction], connection.lost_bytes[direction]
+        if joins:
+            self.joined += 1
+            return
         self.epoch += 1
-        self.losses = connection.losses[direction]
-        self.lost_bytes += connection.lost_bytes[direction] - self.lost_before
-        self.lost_before = connection.lost_bytes[direction]
+        self.lost_bytes += self.lost_before - before
+        if len(self.lost_after) < _LOSSES:
+            self.lost_after.append(self.last_seqno)
         self.snapshot = None
-        self.ordered = self.oso = self.caching = False
-        self.prepared.clear()
+        self.ordered = self.in_order = self.oso = self.caching = False
+        self.unclear = ""
+        self.forget()
 
     def follow(self, before: "Stream | None") -> None:
-        """It comes after another in its place."""
+        """Come after another in its place."""
         if before is not None:
             before.next = self
             self.number = before.number + 1
 
+    def begin(self, snapshot: Snapshot) -> None:
+        """Take a snapshot marker."""
+        if self.stale:
+            self.last = None
+            self.oso = self.caching = False
+            self.unclear = ""
+        self.marker_holes = self.connection.holes
+        before, flags = self.marker, snapshot.flags
+        if not (before and flags & HISTORY and (snapshot.start, snapshot.end) == (before.start, before.end)):
+            self.keys.clear()
+            self.pending_keys.clear()
+        self.snapshot = self.marker = snapshot
+        self.ordered = True
+        self.oso_ended = False
+        self.reached = max(self.reached, snapshot.end)
+        self.items_since_marker = 0
+        self.in_order = self.live and self.state != ACTIVE
+
+    def item(self, sight: Sight, seqno: int) -> None:
+        """Take a message with a seqno."""
+        self.last = seqno
+        self.items += 1
+        self.items_since_marker += 1
+        marker = self.marker
+        if seqno > self.reached:
+            self.reached = seqno
+        if self.oso and seqno > self.oso_high:
+            self.oso_high = seqno
+        if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
+            if self.acks_early:
+                self.acks_early.pop()
+            else:
+                self.acks_due.append(place_of(sight))
+
+    def acknowledge_marker(self, sight: Sight) -> None:
+        """Take the consumer's answer to a marker that asks for an acknowledgement."""
+        if self.snapshot is not None:
+            self.snapshot.acked = True
+        if self.acks_due:
+            self.acks_due.popleft()
+        elif len(self.acks_early) < MANY:
+            self.acks_early.append(kept(sight))
+
+    def acknowledge(self, seqno: int) -> None:
+        """Take a SEQNO_ACKNOWLEDGED."""
+        self.acked_seqno = seqno
+        if self.unacked:
+            self.unacked = {at: prepare for at, prepare in self.unacked.items() if at > seqno}
+
+    def complete(self, seqno: int) -> None:
+        """Take it that all prepares up to a seqno are decided."""
+        self.prepared = {key: open for key, open in self.prepared.items() if open.seqno > seqno}
+
+    def forget(self) -> None:
+        """Forget what a message of which bytes are missing may have changed."""
+        for known in (self.prepared, self.unacked, self.keys, self.pending_keys, self.acks_due, self.acks_early):
+            known.clear()
+
+    def goes_on(self, opaque: int) -> bool:
+        """Return whether mutations are simply the next of a snapshot: neither its first nor anything to settle."""
+        marker = self.marker
+        return (
+            self.in_order
+            and self.opaque == opaque
+            and self.items_since_marker > 0
+            and not self.oso
+            and not self.prepared
+            and marker is not None
+            and not marker.flags & ACKNOWLEDGE
+        )
+
+    def fits(self, sight: Sight) -> bool:
+        """Return whether a message may be the next of it."""
+        seqno, marker = sight.seqno, self.marker
+        if seqno is None or not self.live:
+            return self.live
+        inside = self.oso or (marker is not None and marker.start <= seqno <= marker.end)
+        return inside and (self.oso or self.last is None or seqno > self.last)
+
     def count(self, *opcodes: int) -> int:
-        """It gives how many messages of these opcodes came."""
+        """Return how many messages of these opcodes came."""
         return sum(self.counts[opcode - FIRST] for opcode in opcodes)
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One TCP connection. ``src`` opened it, as far as that was seen; direction 0 is what it sends."""
+    """One TCP connection. Direction 0 is what ``src`` sends, who opened it where the SYN was captured."""
 
     number: int
     src: str = ""
     dst: str = ""
-    server: int | None = None  #: the direction in which the server sends
+    closely: bool = False  #: what only rules ask for is kept too
+    names: "dict[tuple[str, str], Connection]" = field(default_factory=dict)
+    #: of all connections, by server and name: the one that was opened last
+    syn: bool = False  #: the opening was captured
+    server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
+    inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel
+    identity: Identity = NAMELESS  #: what it says of its consumer, once the ledger is closed
+    replicates: bool = False  #: the consumer acknowledged seqnos, as nodes do
+    began: int | None = None  #: the direction of its very first frame, if that is what a client says first
     agent: str | None = None  #: of HELLO
     asked_features: frozenset[int] | None = None
     features: frozenset[int] | None = None  #: granted
+    has_collections: bool | None = None  #: whether keys have collection ids; None where HELLO was not captured
     hello_ns: int | None = None
     hellos: int = 0
     mechanism: str | None = None
@@ -191,18 +434,25 @@ class Connection:
     name: str | None = None  #: of DCP_OPEN
     open_flags: int | None = None
     opened: bool = False  #: DCP_OPEN was answered with Success
-    open_frame: int | None = None
+    open_sight: Sight | None = None  #: the latest request
+    accepted_frame: int | None = None  #: the number of its success
     opens: int = 0
     open_status: int | None = None
     controls: dict[str, Control] = field(default_factory=dict)  #: the latest of each key
+    agreed: dict[str, str] = field(default_factory=dict)  #: the controls that were accepted, and are in force
+    noops_enabled_ns: int | None = None
     stream_requests: int = 0
     window: Window = field(default_factory=Window)
     noops: Noops = field(default_factory=Noops)
     streams: list[Stream] = field(default_factory=list)
     current: dict[int, Stream] = field(default_factory=dict)  #: by vbucket << 16 | stream id
     by_opaque: dict[int, Stream] = field(default_factory=dict)
-    asking: dict[int, tuple[Stream, Request]] = field(default_factory=dict)  #: stream requests by opaque
-    waiting: dict[tuple[int, int, int], Waiting] = field(default_factory=dict)  #: by direction, opcode, opaque
+    shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
+    exchanges: Exchanges = field(default_factory=Exchanges)
+    rolled_back: dict[int, tuple[Request, int]] = field(default_factory=dict)
+    #: by place: the latest request that was rolled back, and how often the same one was in a row
+    early_acks: deque[Sight] = field(default_factory=deque)  #: answers to markers of streams that were not granted yet
+    incoming: Snapshot | None = None  #: what the marker at hand announces
     collections: dict[int, Collection] = field(default_factory=dict)
     scopes: dict[int, Collection] = field(default_factory=dict)
     manifest_uid: int | None = None
@@ -211,11 +461,23 @@ class Connection:
     losses: list[int] = field(default_factory=lambda: [0, 0])  #: how often bytes were lost, by direction
     lost_bytes: list[int] = field(default_factory=lambda: [0, 0])
     lost_ns: list[int | None] = field(default_factory=lambda: [None, None])  #: when bytes were lost last
+    holes: int = 0  #: frames of which bytes are missing
+    lost_frame: int = 0  #: the number of the frame before which bytes were lost last
+    lost_text: str = ""  #: what was lost last
     first_ns: int | None = None
     last_ns: int | None = None
+    heard_ns: list[int | None] = field(default_factory=lambda: [None, None])  #: the last frame of each direction
+    over: bool = False  #: the input is over
+    gone: bool = False  #: and the connection was over before it
     ended_ns: int | None = None  #: the TCP connection ended, by FIN or RST
     ended_by: int | None = None  #: the direction whose end came first
     end_reason: str = ""  #: fin, rst, reused
+    until_ns: int | None = None  #: until when it was watched, once the input is over
+    no_stream: Stream = field(init=False)  #: stands where a message is of no stream
+
+    def __post_init__(self) -> None:
+        self.no_stream = Stream(self, -1)
+        self.exchanges = Exchanges(closely=self.closely)
 
     @property
     def lossy(self) -> bool:
@@ -223,38 +485,132 @@ class Connection:
         return bool(self.losses[0] or self.losses[1])
 
     @property
+    def torn(self) -> bool:
+        """Whether bytes of it were lost, or are missing of a frame."""
+        return bool(self.losses[0] or self.losses[1] or self.holes)
+
+    @property
+    def late(self) -> bool:
+        """Whether its beginning is missing: neither DCP_OPEN nor what a client says first was captured."""
+        return self.open_sight is None and self.began is None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether its beginning, or bytes since, are missing."""
+        return self.late or self.torn
+
+    @property
+    def complete(self) -> bool:
+        """Whether it was captured from its very first frame on, without a loss."""
+        return self.began is not None and not self.torn
+
+    @property
     def role(self) -> str | None:
         """What the server is on it: ``producer`` or ``consumer``."""
         if self.open_flags is not None:
             return "producer" if self.open_flags & PRODUCER else "consumer"
-        if self.server is None or self.feeder is None:
+        server = self.roles.server
+        if server is None or self.feeder is None:
             return None
-        return "producer" if self.server == self.feeder else "consumer"
+        return "producer" if server == self.feeder else "consumer"
+
+    @property
+    def roles(self) -> Roles:
+        """Return which end is the server, and how that is known."""
+        found = seen(self)
+        if found.server is not None:
+            return found
+        return inferred(self) if self.inferred is None else self.inferred
+
+    @property
+    def server_address(self) -> str | None:
+        """Return address and port of the server; None where it is not known which end that is."""
+        server = self.roles.server
+        return None if server is None else (self.dst if server else self.src) or None
+
+    @property
+    def client_address(self) -> str | None:
+        """Return address and port of the client; None where it is not known which end that is."""
+        server = self.roles.server
+        return None if server is None else (self.src if server else self.dst) or None
+
+    @property
+    def consumer_address(self) -> str | None:
+        """Return address and port of the end that changes are sent to; else of the client."""
+        if self.feeder is None:
+            return self.client_address
+        return (self.src if self.feeder else self.dst) or None
+
+    @property
+    def produces(self) -> bool | None:
+        """Whether the end that was opened sends changes; None where that was not captured."""
+        return None if self.open_flags is None else bool(self.open_flags & PRODUCER)
 
     @property
     def server_host(self) -> str:
         """The address of the server; of the end that was connected to, where nothing tells."""
-        return (self.src if self.server == 0 else self.dst).rpartition(":")[0]
+        return (self.server_address or self.dst).rpartition(":")[0]
 
     @property
     def client_host(self) -> str:
         """The address of the other end."""
-        return (self.dst if self.server == 0 else self.src).rpartition(":")[0]
+        return (self.client_address or self.src).rpartition(":")[0]
 
     @property
-    def has_collections(self) -> bool | None:
-        """Whether keys have collection ids; None where HELLO was not witnessed."""
-        return None if self.features is None else COLLECTIONS in self.features
+    def is_open(self) -> bool:
+        """Whether DCP_OPEN was sent and succeeded."""
+        return self.open_sight is not None and self.opened
+
+    @property
+    def open_frame(self) -> int | None:
+        """The number of the latest DCP_OPEN."""
+        return None if self.open_sight is None else self.open_sight.number
+
+    @property
+    def now_ns(self) -> int | None:
+        """The latest time at which it was watched."""
+        return self.last_ns if self.until_ns is None else self.until_ns
+
+    def is_used(self, ts_ns: int | None) -> bool:
+        """Return whether it had not ended by a time, as far as that was captured."""
+        return self.ended_by is None or (None not in (ts_ns, self.ended_ns) and (ts_ns or 0) < (self.ended_ns or 0))
+
+    @property
+    def controls_known(self) -> bool:
+        """Whether every control and its answer was captured: where that to DCP_OPEN was not, nor may others be."""
+        client = 0 if self.open_sight is None else self.open_sight.direction
+        return self.is_open and not self.doubtful and not self.exchanges.unclaimed.get((client, CONTROL))
+
+    def asked_for(self, opcode: int) -> Iterator[Waiting]:
+        """Yield the requests of either end that wait for their answers."""
+        for direction in (0, 1):
+            yield from self.exchanges.waiting((direction, opcode))
 
     def accepted(self, key: str) -> str | None:
-        """It gives the value of a control that was accepted; None where it was not, or not witnessed."""
+        """Return the value of a control that was accepted; None where it was not, or not captured."""
         control = self.controls.get(key)
         return control.value if control is not None and control.status == SUCCESS else None
 
+    def on(self, key: str) -> bool:
+        """Return whether a control is in force, and on."""
+        return self.agreed.get(key, "false").startswith("true")
+
+    @property
+    def advances(self) -> bool:
+        """Whether the producer sends SEQNO_ADVANCED where items are filtered out at a snapshot's end."""
+        skips = bool((self.open_flags or 0) & 0x200)
+        quiet = self.on("enable_sync_writes") and self.on("flatbuffers_system_events") and not skips
+        return bool(self.has_collections) and not quiet
+
+    @property
+    def sync_replication(self) -> bool:
+        """Whether this is replication of durable writes."""
+        return self.on("enable_sync_writes") and bool(self.agreed.get("consumer_name"))
+
     @property
     def begun(self) -> bool:
-        """Whether its DCP beginnings were witnessed: OPEN was seen, so a control not seen was not sent.
+        """Whether its DCP beginnings were captured: OPEN was seen, so a control not seen was not sent.
 
         Not after lost bytes: what was lost may have been one.
         """
-        return self.open_frame is not None and not self.lossy
+        return self.open_sight is not None and not self.lossy

@@ -80,7 +80,11 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LO
         if is_burst:
             told = tuple(zip(_IN_ORDER, facts[-6::2], facts[-5::2], strict=True))
             close = next(look) if look is not None else None
-            out.append(Burst._make((end - begin, *facts[:-6], told, partial(_each, part, begin, end), close)))
+            out.append(
+                Burst._make(
+                    (part.first + begin, end - begin, *facts[:-6], told, partial(_each, part, begin, end), close)
+                )
+            )
         else:
             out.append(next(alone))
     return out
@@ -118,7 +122,7 @@ def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Arr
             values = values_at[begin:end]
             keys = [data[at:to] for at, to in zip(keys_at[begin:end], values, strict=True)]
             texts = [data[at:to] for at, to in zip(values, texts_end[begin:end], strict=True) if to > at]
-            yield Close(part.first + begin, pause_ns, rising, all_sound, seqnos[begin:end], keys, texts)
+            yield Close(pause_ns, rising, all_sound, seqnos[begin:end], keys, texts)
 
 
 def _each(part: Part, begin: int, end: int) -> list[Sight]:

@@ -1,12 +1,14 @@
-"""Verdicts: what became of a stream, in words, as far as the capture tells. What it does not tell is unknown."""
+"""Verdicts: what became of a stream, as far as the capture tells. What it does not tell is unknown."""
 
 from collections import Counter
-from enum import Enum
-from typing import NamedTuple
+from functools import cache, cached_property, partial
 
+from dcpdump.streams.causes import Cause, Kind, Reason, Unknown, Verdict
+from dcpdump.streams.consumer import Consumers
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.refusal import cause
+from dcpdump.streams.refusal import explained, refusal
 from dcpdump.streams.spoken import clock, reason, seqno, span, status, times
+from dcpdump.streams.standing import State, standing, why_blocked
 from dcpdump.streams.state import NEVER, ROLLBACK, SUCCESS, TAKEOVER, Connection, Request, Stream
 
 #: A stream that brings nothing for so long is looked at twice.
@@ -18,49 +20,33 @@ LOOP = 3
 _OK, _CLOSED = 0, 1
 _ACTIVE = 1
 _ACKNOWLEDGE = 0x08
-
-
-class Kind(Enum):
-    """What became of a stream, in a word or two."""
-
-    FLOWING = "open and flowing"
-    QUIET = "quiet"
-    STUCK = "stuck"
-    BLOCKED = "blocked by flow control"
-    ASKED = "asked for"
-    ROLLED_BACK = "rolled back"
-    REFUSED = "refused"
-    ENDED = "ended"
-    TAKEN_OVER = "taken over"
-    UNKNOWN = "unknown"
-
-
-class Verdict(NamedTuple):
-    """What became of a stream, and why that is known. ``trouble``: somebody should look at it."""
-
-    kind: Kind
-    why: str
-    trouble: bool = False
-
-    @property
-    def text(self) -> str:
-        """The verdict as a phrase: ``ended (StateChanged (2); abandoned)``."""
-        return f"{self.kind.value} ({self.why})" if self.why else self.kind.value
+#: By the end of a connection: by its client, and by its server.
+_ENDS = {
+    "fin": (Cause.CLOSED_BY_CLIENT, Cause.CLOSED_BY_SERVER),
+    "rst": (Cause.RESET_BY_CLIENT, Cause.RESET_BY_SERVER),
+}
+#: By the status of STREAM_END.
+_FINISHED = {_OK: Cause.FINISHED, _CLOSED: Cause.CLOSED}
+#: Ends that are no trouble: nothing has to come after them.
+_EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_CLIENT)
 
 
 class Judge:
-    """It judges the streams of a ledger that is closed."""
+    """Judge the streams of a ledger that is closed."""
 
     def __init__(self, ledger: Ledger, idle_ns: int = IDLE_NS) -> None:
         self.ledger = ledger
         self._idle_ns = idle_ns
         self._now = ledger.last_ns
-        self._by_client: dict[tuple[str, int, int], list[Stream]] = {}
-        for stream in ledger.streams:
-            self._by_client.setdefault(self._client(stream), []).append(stream)
+        self._standing = cache(partial(standing, now_ns=self._now))
+
+    @cached_property
+    def _consumers(self) -> Consumers:
+        """Return who asked for what: of no interest where nothing ended."""
+        return Consumers(self.ledger.streams)
 
     def verdict(self, stream: Stream) -> Verdict:
-        """It gives the verdict on a stream, with what happened to its requests before it was granted."""
+        """Return the verdict on a stream, with what happened to its requests before it was granted."""
         found = self._verdict(stream)
         earlier = _earlier(stream) if stream.granted else ""
         return found._replace(why="; ".join(filter(None, (found.why, earlier)))) if earlier else found
@@ -70,14 +56,18 @@ class Judge:
             return self._ended(stream)
         if stream.closed_ns is not None:
             why = f"closed by its consumer at {clock(stream.closed_ns)}"
-            return self._left(stream, why, stream.closed_ns, expected=True)
+            return self._left(stream, why, stream.closed_ns, Cause.CLOSED)
         if stream.replaced:
-            return Verdict(Kind.ENDED, "another was granted in its place; no STREAM_END was witnessed; reopened")
+            why = "another was granted in its place; no STREAM_END was captured; reopened"
+            return Verdict(Kind.ENDED, Cause.REPLACED, why)
         if stream.requests and not stream.granted and not stream.counts_any:
             return self._not_granted(stream, stream.requests[-1])
         if stream.next is not None:
-            lost = stream.connection.lossy
-            return Verdict(Kind.UNKNOWN, "another follows it; its end was not witnessed" + ", bytes were lost" * lost)
+            if stream.connection.lossy:
+                why = "another follows it; its end was not captured: bytes were lost"
+                return Verdict(Kind.UNKNOWN, Reason.BYTES_LOST, why)
+            why = "another follows it; its end was not captured: the capture starts after its beginning"
+            return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE, why)
         return self._open(stream)
 
     # -- ended -------------------------------------------------------------------------------------------
@@ -88,68 +78,75 @@ class Judge:
         if stream.flags & TAKEOVER and code == _OK:
             active = [each for each in stream.states if each.state == _ACTIVE]
             if active:
-                return Verdict(
-                    Kind.TAKEN_OVER, f"vbucket {stream.vbucket} is active there since {clock(active[0].ts_ns)}"
-                )
+                why = f"vbucket {stream.vbucket} is active there since {clock(active[0].ts_ns)}"
+                return Verdict(Kind.TAKEN_OVER, Cause.HANDED_OVER, why)
         if code == _OK and request is not None and request.start_seqno is not None and request.end_seqno is not None:
             if stream.high_seqno is None and request.end_seqno <= request.start_seqno:
                 end, start = seqno(request.end_seqno), seqno(request.start_seqno)
                 why += f" after 0 items: end seqno {end} is not above the start, {start}"
             elif request.end_seqno != NEVER and stream.high_seqno is not None:
                 why += f", seqno {stream.high_seqno} of {request.end_seqno} reached"
-        return self._left(stream, why, stream.ended_ns, expected=code in (_OK, _CLOSED))
+        return self._left(stream, why, stream.ended_ns, _FINISHED.get(-1 if code is None else code))
 
-    def _left(self, stream: Stream, why: str, ended_ns: int | None, *, expected: bool) -> Verdict:
-        """It says whether a stream that is over was asked for again."""
-        later = self._later(stream)
+    def _left(self, stream: Stream, why: str, ended_ns: int | None, cause: Cause | None) -> Verdict:
+        """Return whether a stream that is over was asked for again. ``cause``: of its end, if more than its status."""
+        later = self._consumers.again(stream, ended_ns)
         if later is not None:
             place = "" if later.connection is stream.connection else f" on connection {later.connection.number}"
-            verb = "reopened" if later.granted or not later.requests else "asked for again"
-            return Verdict(Kind.ENDED, f"{why}; {verb}{place} at {clock(later.first_ns)}")
-        if expected:
-            return Verdict(Kind.ENDED, why)
+            verb, then = ("reopened", Cause.REOPENED) if later.reopened else ("asked for again", Cause.ASKED_AGAIN)
+            return Verdict(Kind.ENDED, then, f"{why}; {verb}{place} at {clock(later.first_ns)}")
+        if cause in _EXPECTED:
+            return Verdict(Kind.ENDED, cause, why)
+        other = self._consumers.elsewhere(stream, ended_ns)
+        if other is not None:
+            since = f"since {clock(other.granted_ns)}" if other.granted_ns is not None else "since before the capture"
+            why += f"; its consumer has it open on connection {other.connection.number} {since}"
+            return Verdict(Kind.ENDED, Cause.OPEN_ELSEWHERE, why)
         lost = self._lost_since(stream.connection, ended_ns)
-        if lost:
-            return Verdict(Kind.ENDED, f"{why}; whether it was reopened is unknown: {lost}", True)
+        if lost is not None:
+            return Verdict(
+                Kind.ENDED, lost.reason, f"{why}; whether it was reopened is unknown: {lost.text}", trouble=True
+            )
         left = self._since(ended_ns)
         if left is None or left < BLOCKED_NS:
-            return Verdict(Kind.ENDED, f"{why}; not reopened before the capture ends, {span(left)} later", True)
-        return Verdict(Kind.ENDED, f"{why}; abandoned: not asked for again in {span(left)}", True)
-
-    def _later(self, stream: Stream) -> Stream | None:
-        if stream.next is not None:
-            return stream.next
-        mates = self._by_client[self._client(stream)]
-        return next(
-            (mate for mate in mates[mates.index(stream) + 1 :] if mate.connection is not stream.connection), None
-        )
+            why += f"; not reopened before the capture ends, {span(left)} later"
+            return Verdict(Kind.ENDED, cause or Cause.NOT_REOPENED_YET, why, trouble=True)
+        why += f"; abandoned: not asked for again in {span(left)}"
+        return Verdict(Kind.ENDED, cause or Cause.ABANDONED, why, trouble=True)
 
     # -- not granted -------------------------------------------------------------------------------------
 
     def _not_granted(self, stream: Stream, request: Request) -> Verdict:
-        connection = stream.connection
         if request.status is None:
-            lost = self._lost_since(connection, request.ts_ns)
-            if lost:
-                return Verdict(Kind.UNKNOWN, f"no answer to its request was witnessed: {lost}")
-            left = self._since(request.ts_ns)
-            if connection.ended_ns is not None:
-                return Verdict(Kind.ENDED, f"{_closing(connection)} before it was answered", True)
-            if left is not None and left >= self._idle_ns:
-                return Verdict(Kind.STUCK, f"asked for at {clock(request.ts_ns)}, no answer in {span(left)}", True)
-            return Verdict(Kind.ASKED, f"at {clock(request.ts_ns)}, not answered yet")
-        later = self._later(stream)
+            return self._unanswered(stream.connection, request)
+        later = self._consumers.again(stream, request.answered_ns)
         again = f"; asked for again on connection {later.connection.number}" if later is not None else ""
         if request.status == ROLLBACK:
             equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
             to = f"to {seqno(request.rollback_seqno)}"
             if len(equal) > LOOP:
                 lasted = _between(equal[0].ts_ns, equal[-1].answered_ns)
-                return Verdict(Kind.ROLLED_BACK, f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}", True)
+                why = f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}"
+                return Verdict(Kind.ROLLED_BACK, Cause.LOOP, why, trouble=True)
             retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
-            return Verdict(Kind.ROLLED_BACK, f"{to}{retried}{again or '; not asked for again'}", not again)
-        why = f"{status(request.status)}: {cause(request, stream)}"
-        return Verdict(Kind.REFUSED, f"{why}{again or self._silence(request)}", not again)
+            then = Cause.ASKED_AGAIN if again else Cause.NOT_ASKED_AGAIN
+            why = f"{to}{retried}{again or '; not asked for again'}"
+            return Verdict(Kind.ROLLED_BACK, then, why, trouble=not again)
+        why = f"{status(request.status)}: {explained(request, stream)}{again or self._silence(request)}"
+        return Verdict(Kind.REFUSED, refusal(request.status), why, trouble=not again)
+
+    def _unanswered(self, connection: Connection, request: Request) -> Verdict:
+        lost = self._lost_since(connection, request.ts_ns)
+        if lost is not None:
+            return Verdict(Kind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
+        left = self._since(request.ts_ns)
+        if connection.ended_ns is not None:
+            why = f"{_closing(connection)} before it was answered"
+            return Verdict(Kind.ENDED, _ended_by(connection), why, trouble=True)
+        if left is not None and left >= self._idle_ns:
+            why = f"asked for at {clock(request.ts_ns)}, no answer in {span(left)}"
+            return Verdict(Kind.STUCK, Cause.NOT_ANSWERED, why, trouble=True)
+        return Verdict(Kind.ASKED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
 
     def _silence(self, request: Request) -> str:
         left = self._since(request.answered_ns)
@@ -158,65 +155,69 @@ class Judge:
     # -- open --------------------------------------------------------------------------------------------
 
     def _open(self, stream: Stream) -> Verdict:
-        connection, window = stream.connection, stream.connection.window
+        connection = stream.connection
         if stream.flags & TAKEOVER and any(each.state == _ACTIVE for each in stream.states):
-            return Verdict(Kind.TAKEN_OVER, "no STREAM_END was witnessed")
+            return Verdict(Kind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
-            by_client = connection.server is not None and connection.ended_by != connection.server
             why = f"{_closing(connection)}, no STREAM_END"
-            return self._left(stream, why, connection.ended_ns, expected=by_client and connection.end_reason == "fin")
+            return self._left(stream, why, connection.ended_ns, _ended_by(connection))
         idle = self._since(stream.last_ns)
-        blocked = self._since(window.blocked_since) if window.is_blocked and window.complete else None
-        if blocked is not None and blocked >= BLOCKED_NS:
-            why = f"{window.outstanding} of {window.size} bytes not acknowledged since {clock(window.blocked_since)}"
-            return Verdict(Kind.BLOCKED, why, True)
+        held = self._standing(connection)
+        if held.state is State.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
+            return Verdict(Kind.BLOCKED, Cause.WINDOW_FULL, why_blocked(connection.window, held), trouble=True)
         if idle is None or idle < self._idle_ns:
             if not stream.counts_any:
-                return Verdict(Kind.QUIET, f"nothing came since it was granted at {clock(stream.granted_ns)}")
-            return Verdict(Kind.FLOWING, "" if stream.requests else "since before the capture")
+                why = f"nothing came since it was granted at {clock(stream.granted_ns)}"
+                return Verdict(Kind.QUIET, Cause.NOTHING_SENT, why)
+            return Verdict(Kind.FLOWING, Cause.FLOWING, "" if stream.requests else "since before the capture")
         return self._idle(stream, idle)
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
         lost = self._lost_since(stream.connection, stream.last_ns)
-        if lost:
-            return Verdict(Kind.UNKNOWN, f"nothing for {span(idle)}, but {lost}")
+        if lost is not None:
+            return Verdict(Kind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
         due = self._due(stream)
-        if due:
-            return Verdict(Kind.STUCK, f"{due}, for {span(idle)}", True)
-        if stream.snapshot is None and not stream.witnessed:
-            return Verdict(Kind.UNKNOWN, f"nothing for {span(idle)}; its snapshot marker was not witnessed")
+        if due is not None:
+            return Verdict(Kind.STUCK, due[0], f"{due[1]}, for {span(idle)}", trouble=True)
         if stream.snapshot is None and stream.epoch and stream.counts_any:
-            return Verdict(Kind.UNKNOWN, f"nothing for {span(idle)}; bytes were lost since its snapshot marker")
-        return Verdict(Kind.QUIET, f"nothing for {span(idle)}{self._quietness(stream)}")
+            why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
+            return Verdict(Kind.UNKNOWN, Reason.BYTES_LOST, why)
+        if stream.snapshot is None and not stream.witnessed:
+            why = f"nothing for {span(idle)}; the capture starts after its snapshot marker"
+            return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE, why)
+        return Verdict(Kind.QUIET, Cause.IDLE, f"nothing for {span(idle)}{self._quietness(stream)}")
 
-    def _due(self, stream: Stream) -> str:
-        """It says what has to come next, if anything must."""
+    def _due(self, stream: Stream) -> tuple[Cause, str] | None:
+        """Return what has to come next, if anything must."""
         request, snapshot, last = stream.request, stream.snapshot, stream.high_seqno
         if stream.oso:
-            return "in the middle of an out-of-order snapshot"
+            return Cause.SNAPSHOT_INCOMPLETE, "in the middle of an out-of-order snapshot"
         if stream.states and stream.state_acks < len(stream.states):
-            return "waits for the answer to SET_VBUCKET_STATE"
+            return Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE"
         end = request.end_seqno if request is not None else None
         if end is not None and last is not None and stream.witnessed and last >= end:
-            return f"end seqno {end} is reached, no STREAM_END"
+            return Cause.END_NOT_SENT, f"end seqno {end} is reached, no STREAM_END"
         if snapshot is None or not stream.ordered:
-            return ""
+            return None
         if snapshot.items == 0 or last is None or last < snapshot.end:
             here = "nothing of it came" if not snapshot.items else f"at seqno {last}"
-            return f"in the middle of snapshot {snapshot.start}..{snapshot.end}, {here}"
+            why = f"in the middle of snapshot {snapshot.start}..{snapshot.end}, {here}"
+            return Cause.SNAPSHOT_INCOMPLETE, why
         if snapshot.flags & _ACKNOWLEDGE and not snapshot.acked:
-            return f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
+            why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
+            return Cause.SNAPSHOT_NOT_ACKNOWLEDGED, why
         told = self._high(stream)
         if told is not None and stream.connection.has_collections and not (request and request.filtered):
             high, ts_ns = told
             since = self._since(ts_ns)
             later = ts_ns is not None and stream.last_ns is not None and ts_ns >= stream.last_ns
             if last < high and later and since is not None and since >= self._idle_ns:
-                return f"at seqno {last}, the server's high seqno is {high} since {clock(ts_ns)}"
-        return ""
+                why = f"at seqno {last}, the server's high seqno is {high} since {clock(ts_ns)}"
+                return Cause.BEHIND_SERVER, why
+        return None
 
     def _quietness(self, stream: Stream) -> str:
-        """It tells what speaks for a stream being quiet, and not stuck."""
+        """Return what speaks for a stream being quiet, and not stuck."""
         connection, words = stream.connection, []
         told = self._high(stream)
         if told is not None and stream.high_seqno is not None:
@@ -229,7 +230,7 @@ class Judge:
             words.append(f"a NOOP waits for its answer since {clock(noops.open_ns)}")
         elif noops.answered:
             words.append("NOOPs are answered")
-        if connection.window.size is not None and not connection.window.is_blocked:
+        if self._standing(connection).state is State.OPEN:
             words.append("flow control is not blocked")
         return "".join(f"; {word}" for word in words)
 
@@ -239,26 +240,22 @@ class Judge:
         connection = stream.connection
         return self.ledger.high.get((connection.server_host, connection.bucket, stream.vbucket))
 
-    def _client(self, stream: Stream) -> tuple[str, int, int]:
-        connection = stream.connection
-        client = connection.name or connection.client_host
-        return client, stream.vbucket, stream.stream_id
-
     def _since(self, ts_ns: int | None) -> int | None:
         return None if ts_ns is None or self._now is None else self._now - ts_ns
 
-    def _lost_since(self, connection: Connection, ts_ns: int | None) -> str:
-        """It tells of bytes that were lost after a time, in either direction, or that one was not captured at all."""
+    def _lost_since(self, connection: Connection, ts_ns: int | None) -> Unknown | None:
+        """Return what of both directions was not captured after a time; None where all was."""
         if not all(connection.frames):
-            return "only one direction of the connection was captured"
+            return Unknown(Reason.ONE_DIRECTION, "only one direction of the connection was captured")
         when = [ns for ns, count in zip(connection.lost_ns, connection.losses, strict=True) if count]
         if any(ns is None or ts_ns is None or ns >= ts_ns for ns in when):
-            return f"{sum(connection.lost_bytes)} bytes of the connection were lost or skipped"
-        return ""
+            text = f"{sum(connection.lost_bytes)} bytes of the connection were lost or skipped"
+            return Unknown(Reason.BYTES_LOST, text)
+        return None
 
 
 def _earlier(stream: Stream) -> str:
-    """It tells what requests came to before the one that was granted."""
+    """Return what requests came to before the one that was granted."""
     words = []
     rollbacks = Counter(request.rollback_seqno for request in stream.rollbacks)
     for target, count in rollbacks.items():
@@ -269,10 +266,17 @@ def _earlier(stream: Stream) -> str:
 
 
 def _closing(connection: Connection) -> str:
-    who = "its client" if connection.ended_by != connection.server else "its server"
-    who = who if connection.server is not None else "one side"
+    server = connection.roles.server
+    who = "one side" if server is None else "its server" if connection.ended_by == server else "its client"
     how = {"rst": "reset", "reused": "replaced"}.get(connection.end_reason, "closed")
     return f"connection {how} by {who} at {clock(connection.ended_ns)}"
+
+
+def _ended_by(connection: Connection) -> Cause:
+    server = connection.roles.server
+    if server is None or connection.end_reason not in _ENDS:
+        return Cause.CONNECTION_ENDED
+    return _ENDS[connection.end_reason][connection.ended_by == server]
 
 
 def _between(first: int | None, last: int | None) -> int | None:

@@ -11,7 +11,7 @@ from dcpdump.record import Record
 
 
 class Ended(NamedTuple):
-    """A direction of a connection ended."""
+    """A connection was ended by the sender of a direction."""
 
     connection: int
     direction: int
@@ -29,7 +29,9 @@ class Watching(Dissection):
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:
             if isinstance(event, End) and event.reason in _ENDS:
-                self.ended.append(Ended(connection.number, direction, event.reason, event.seen.ts_ns))
+                by = 1 - direction if event.by_peer else direction
+                when = event.seen.ts_ns if event.reset_ns is None else event.reset_ns
+                self.ended.append(Ended(connection.number, by, event.reason, when))
         return super()._take(deliveries)
 
 

@@ -6,9 +6,11 @@ wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and ackn
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.spec import find
+from dcpdump.spec.field import PRODUCER
 
 PREPARE, CACHE_TRANSFER_END = 0x60, 0x67
 FIRST, LAST = 0x50, 0x67  #: DCP's own opcodes
@@ -16,15 +18,32 @@ _END_SIZE = 24
 #: Blocked intervals and acknowledgements are kept up to so many; then every second one is dropped, or the rest.
 _INTERVALS = 10_000
 _MARKS = 2_048
+_NO_LIMIT = 1 << 63
+#: A producer lets one message go over the size, and none follow it. The two directions may be captured a little out
+#: of order, so few messages more, within a second, do not show that it continues.
+_MANY = 32
+_LONG_NS = 1_000_000_000
+_LEAST_PREPARE = 55  #: bytes of a prepare without key and value
 
 
 def _counts(opcode: int) -> bool:
     message = find(opcode)
-    return message.streamed and message.sender.value == "producer" and opcode != 0x61
+    return message.streamed and message.sender is PRODUCER and opcode != 0x61
+
+
+def _zeros() -> list[int]:
+    return [0] * (LAST - FIRST + 1)
 
 
 #: By opcode: whether flow control counts the message.
 COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
+
+
+class Account(Enum):
+    """What the counters of a window are. The values are codes."""
+
+    EXACT = "exact"  #: the producer's own
+    RELATIVE = "relative"  #: of what was captured: the least that the producer's can be
 
 
 class Blocked(NamedTuple):
@@ -35,8 +54,17 @@ class Blocked(NamedTuple):
     outstanding: int
 
 
+class Excess(NamedTuple):
+    """A time in which the producer sent into a full window: ``end_ns`` None where it still did at the end."""
+
+    start_ns: int | None
+    end_ns: int | None
+    outstanding: int
+    messages: int
+
+
 class Mark(NamedTuple):
-    """The books at an acknowledgement, after it."""
+    """The counters at an acknowledgement, after it."""
 
     ts_ns: int | None
     outstanding: int  #: may be negative: more acknowledged than sent
@@ -45,104 +73,233 @@ class Mark(NamedTuple):
     with_ids: int  #: frames with a stream id
     noops: int  #: bytes that do not count: of NOOPs,
     answers: int  #: and of answers to stream requests
+    acked: int = 0  #: with it
+    waited_ns: int | None = None  #: from the last message to it; None where none came since the one before it
+    resumed_ns: int | None = None  #: from the acknowledgement before it to the next message
 
 
 @dataclass(slots=True)
 class Window:
-    """Flow control of one direction of a connection."""
+    """Flow control of one direction of a connection, with the producer's own counters.
 
-    size: int | None = None  #: as the producer accepted it; None: not witnessed, or off
+    A producer counts what it sends from the beginning, flow control or not; it ignores acknowledgements while flow
+    control is off; and a size of 0 sets its counters to 0. So an account begins with the connection, or with that.
+    Where the beginning was not captured, or acknowledgements may have been lost, the account is relative: what was
+    outstanding then is unknown, so ``outstanding`` is the least that it can be (above its low-water mark since).
+    """
+
+    size: int | None = None  #: as the producer accepted it; None: not captured, or off
     asked: int | None = None  #: as the consumer wanted it, whatever the answer
     off: bool = False  #: it was set to 0
     enabled_ns: int | None = None
-    sent: int = 0  #: counted bytes
     acked: int = 0
     acks: int = 0
+    ignored: int = 0  #: acknowledged while flow control was off
     overacked: int = 0  #: acknowledged beyond what was sent
     outstanding: int = 0  #: as the producer keeps it: never below zero
+    slack: int | None = None  #: of a relative account: how much more it can be at most; None: any amount
     peak: int = 0
-    complete: bool = False  #: nothing was lost since the connection was opened, and that was witnessed
-    blocked_since: int | None = None
-    is_blocked: bool = False
+    beyond: int = 0  #: messages sent since it is full, after the one that filled it
+    complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since
+    blocked_since: int | None = None  #: the time of the last message that was sent, where it is full
+    is_blocked: bool = False  #: it is full
+    full_since: int | None = None
     blocked: list[Blocked] = field(default_factory=list)
+    excesses: list[Excess] = field(default_factory=list)
     last_ack_ns: int | None = None
-    bytes: list[int] = field(default_factory=lambda: [0] * (LAST - FIRST + 1))
-    frames: list[int] = field(default_factory=lambda: [0] * (LAST - FIRST + 1))
+    last_sent_ns: int | None = None
+    resumed_ns: int | None = None  #: the first message since the last acknowledgement
+    bytes: list[int] = field(default_factory=_zeros)  #: by opcode, from FIRST on, as the wire has them
+    frames: list[int] = field(default_factory=_zeros)
     with_ids: int = 0
     noops: int = 0
     answers: int = 0
     marks: list[Mark] = field(default_factory=list)
     _step: int = 1
+    _limit: int = _NO_LIMIT  #: the size, while flow control is on
+    _pending: bool = False  #: a size was asked for, and is not answered
+    _unsettled: int = 0  #: acknowledged since
+
+    @property
+    def wire(self) -> int:
+        """The bytes on the wire of the messages that count."""
+        return sum(self.bytes)
+
+    @property
+    def prepared(self) -> int:
+        """The number of prepares."""
+        return self.frames[PREPARE - FIRST]
+
+    @property
+    def sent(self) -> int:
+        """What was sent, as the producer counts it."""
+        at = CACHE_TRANSFER_END - FIRST
+        return sum(self.bytes) + 2 * self.prepared + _END_SIZE * self.frames[at] - self.bytes[at]
 
     def sends(self, opcode: int, length: int, stream_id: int, ts_ns: int | None) -> None:
-        """It counts a message of a stream."""
+        """Count a message of a stream."""
         at = opcode - FIRST
         self.bytes[at] += length
         self.frames[at] += 1
         if stream_id:
             self.with_ids += 1
-        if opcode == PREPARE:
-            length += 2
-        elif opcode == CACHE_TRANSFER_END:
-            length = _END_SIZE
-        self.sent += length
+        if opcode >= PREPARE:
+            if opcode == PREPARE:
+                length += 2
+            elif opcode == CACHE_TRANSFER_END:
+                length = _END_SIZE
+        self.last_sent_ns = ts_ns
+        if self.resumed_ns is None:
+            self.resumed_ns = ts_ns
         outstanding = self.outstanding = self.outstanding + length
         if outstanding > self.peak:
             self.peak = outstanding
-        if self.size is not None and outstanding >= self.size and not self.is_blocked:
-            self.is_blocked, self.blocked_since = True, ts_ns
+        if outstanding >= self._limit:
+            self._fill(1, ts_ns)
 
     def would_fill(self, size: int) -> bool:
-        """It says whether so many more bytes would fill it."""
-        return self.size is not None and not self.is_blocked and self.outstanding + size >= self.size
+        """Return whether so many more bytes would fill it."""
+        return not self.is_blocked and self.outstanding + size >= self._limit
 
-    def sends_burst(self, kinds: Iterable[tuple[int, int, int]], with_ids: int) -> None:
-        """It counts documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
+    def sends_burst(
+        self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
+    ) -> None:
+        """Count documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
+        count = 0
         for opcode, frames, size in kinds:
             self.bytes[opcode - FIRST] += size
             self.frames[opcode - FIRST] += frames
-            self.sent += size
             self.outstanding += size
+            count += frames
         self.with_ids += with_ids
+        self.last_sent_ns = last_ns
+        if self.resumed_ns is None:
+            self.resumed_ns = first_ns
         self.peak = max(self.peak, self.outstanding)
+        if self.is_blocked:
+            self._fill(count, last_ns)
 
     def acknowledges(self, count: int, ts_ns: int | None) -> None:
-        """It counts an acknowledgement."""
+        """Count an acknowledgement."""
         self.acks += 1
-        self.acked += count
-        self.last_ack_ns = ts_ns
-        if count > self.outstanding:
-            self.overacked += count - self.outstanding
-        before = self.outstanding
-        self.outstanding = max(0, before - count)
-        if self.is_blocked and (self.size is None or self.outstanding < self.size):
-            self._unblock(before, ts_ns)
+        times = between(self.last_sent_ns, ts_ns), between(self.last_ack_ns, self.resumed_ns)
+        if self.resumed_ns is None:
+            times = None, None
+        self.last_ack_ns, self.resumed_ns = ts_ns, None
+        if self.off or (self.complete and self.size is None):
+            self.ignored += count
+            self._unsettled += count * self._pending
+            return
+        self._release(count, ts_ns)
         if self.acks % self._step == 0:
-            books = tuple(self.bytes), tuple(self.frames), self.with_ids, self.noops, self.answers
-            self.marks.append(Mark(ts_ns, self.sent - self.acked, *books))
+            counters = tuple(self.bytes), tuple(self.frames), self.with_ids, self.noops, self.answers
+            self.marks.append(Mark(ts_ns, self.sent - self.acked, *counters, count, *times))
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
                 self._step *= 2
 
+    def ask(self, size: int | None) -> None:
+        """Take note of a size that the consumer asks for. What it acknowledges from here on may count."""
+        self.asked = size
+        self._pending, self._unsettled = True, 0
+
+    def refuse(self) -> None:
+        """Take note that the producer refused a size."""
+        self._pending, self._unsettled = False, 0
+
     def resize(self, size: int, ts_ns: int | None) -> None:
-        """The producer accepted a size; 0 switches flow control off."""
+        """Set the size that the producer accepted; 0 switches flow control off, and the counters to 0."""
+        unsettled = self._unsettled
+        self.refuse()
         self.off = size == 0
-        self.size = size or None
+        self.size, self._limit = (size, size) if size else (None, _NO_LIMIT)
         if self.enabled_ns is None:
             self.enabled_ns = ts_ns
-        if self.is_blocked and (self.size is None or self.outstanding < self.size):
-            self._unblock(self.outstanding, ts_ns)
+        if size and unsettled:
+            self.ignored -= unsettled
+            self._release(unsettled, ts_ns)
+        if self.outstanding < self._limit:
+            if self.is_blocked:
+                self._unblock(self.outstanding, ts_ns)
+        elif not self.is_blocked:
+            self._fill(0, ts_ns)
         if not size:
-            self.outstanding = 0
+            self._clear()
+
+    def lose(self, length: int | None, ts_ns: int | None, *, acks: bool) -> None:
+        """Begin a relative account: so many bytes were lost. ``acks``: of the direction of acknowledgements."""
+        slack = 0 if self.complete else self.slack
+        if slack is not None and acks:
+            self.slack = slack + self.outstanding
+        elif slack is not None and length is not None:
+            self.slack = slack + length + 2 * (length // _LEAST_PREPARE + 1)
+        else:
+            self.slack = None
+        self.complete = False
+        self.marks, self._step = [], 1
+        if acks:
+            self.outstanding = self.overacked = 0
+            self.peak = 0
+        if self.is_blocked:
+            self.is_blocked = self.outstanding >= self._limit
+            self.full_since = self.blocked_since = ts_ns if self.is_blocked else None
+            self.beyond = 0
+
+    @property
+    def account(self) -> Account:
+        """Whether the counters are the producer's, or the least that they can be."""
+        return Account.EXACT if self.complete else Account.RELATIVE
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the producer continues although it is full, for longer than the order of capture explains."""
+        after = between(self.full_since, self.blocked_since) or 0
+        return self.beyond >= _MANY or (self.beyond > 0 and after >= _LONG_NS)
 
     def blocked_ns(self, until_ns: int | None) -> int:
-        """It gives how long it was full, up to a time."""
+        """Return how long the producer was blocked, up to a time."""
         ended = [(each.start_ns, each.end_ns) for each in self.blocked]
-        if self.is_blocked:
+        if self.is_blocked and not self.is_exceeded:
             ended.append((self.blocked_since, until_ns))
         return sum(end - start for start, end in ended if start is not None and end is not None)
 
+    def _fill(self, messages: int, ts_ns: int | None) -> None:
+        """Take note of messages while it is full, or of what filled it."""
+        if self.is_blocked:
+            self.beyond += messages
+        else:
+            self.is_blocked, self.full_since = True, ts_ns
+        self.blocked_since = ts_ns
+
+    def _release(self, count: int, ts_ns: int | None) -> None:
+        """Subtract what was acknowledged. The producer's counter does not go below zero."""
+        before = self.outstanding
+        self.acked += count
+        if count > before:
+            self.overacked += count - before
+        self.outstanding = max(0, before - count)
+        if self.slack and count > before:
+            self.slack = max(0, self.slack - (count - before))
+        if self.is_blocked and self.outstanding < self._limit:
+            self._unblock(before, ts_ns)
+
     def _unblock(self, outstanding: int, ts_ns: int | None) -> None:
-        if len(self.blocked) < _INTERVALS:
+        """Close the time in which it was full: the producer was blocked, or sent nevertheless."""
+        if self.is_exceeded:
+            if len(self.excesses) < _INTERVALS:
+                self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
+        elif len(self.blocked) < _INTERVALS:
             self.blocked.append(Blocked(self.blocked_since, ts_ns, outstanding))
-        self.is_blocked, self.blocked_since = False, None
+        self.is_blocked, self.full_since, self.blocked_since, self.beyond = False, None, None, 0
+
+    def _clear(self) -> None:
+        """Begin a new account."""
+        self.acked = self.overacked = self.outstanding = self.slack = self.peak = 0
+        self.with_ids = self.noops = self.answers = 0
+        self.bytes, self.frames = _zeros(), _zeros()
+        self.marks, self._step = [], 1
+
+
+def between(first: int | None, last: int | None) -> int | None:
+    """Return the time from one time to another; None where one is unknown."""
+    return None if first is None or last is None else last - first

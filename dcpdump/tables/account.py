@@ -8,6 +8,7 @@ import pyarrow as pa
 from dcpdump.columnar import schema
 from dcpdump.columnar.block import NO_TIME, Block
 from dcpdump.columnar.dissection import Lost
+from dcpdump.columnar.fit import batch_of
 from dcpdump.redact import Redactor
 
 
@@ -29,7 +30,7 @@ def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.Recor
         }
         for ends, gap in ((each.redacted(redactor), gap) for each, gap in lost)
     ]
-    return pa.RecordBatch.from_pylist(rows, schema.gaps())
+    return batch_of(rows, schema.gaps())
 
 
 class Files:
@@ -68,4 +69,4 @@ class Files:
                     "problem": "; ".join(found) or None,
                 }
             )
-        return pa.RecordBatch.from_pylist(rows, schema.files())
+        return batch_of(rows, schema.files())

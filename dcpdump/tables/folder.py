@@ -56,15 +56,29 @@ class Tables:
         try:
             for writer in self._writers.values():
                 writer.close()
-            old = None
-            if self._final.exists():
-                old = Path(tempfile.mkdtemp(prefix=f".{self._final.name}.", suffix=".old", dir=self._final.parent))
-                os.replace(self._final, old)
+            old = self._set_aside()
             os.rename(self._part, self._final)
             if old is not None:
                 shutil.rmtree(old)
         except OSError as error:
             raise _unwritable(error, self._path) from error
+
+    def withdraw(self) -> None:
+        """Remove the tables of an earlier export: there are none of this one, and old rows may not pass for new."""
+        try:
+            old = self._set_aside()
+            if old is not None:
+                shutil.rmtree(old)
+        except OSError as error:
+            raise _unwritable(error, self._path) from error
+
+    def _set_aside(self) -> Path | None:
+        """Rename the folder of an earlier export, if there is one."""
+        if not self._final.exists():
+            return None
+        old = Path(tempfile.mkdtemp(prefix=f".{self._final.name}.", suffix=".old", dir=self._final.parent))
+        os.replace(self._final, old)
+        return old
 
     def __enter__(self) -> "Tables":
         return self

@@ -1,7 +1,7 @@
 """Verdicts as tables: ``streams``, a row for each DCP stream, and ``findings``, a row for each broken rule.
 
-The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are
-left out: where many machines read one capture nobody counts its frames.
+The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are left
+out, since where many machines read one capture none counts its frames, and so is the evidence of roles.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.check.finding import Finding
+from dcpdump.columnar.fit import batch_of
 from dcpdump.columnar.schema import MOMENT, WORDS
 from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
@@ -63,6 +64,7 @@ def streams() -> pa.Schema:
         ("opaque", pa.uint32()),
         ("verdict", pa.string()),
         ("state", pa.string()),
+        ("cause", pa.string()),
         ("why", pa.string()),
         ("trouble", pa.bool_()),
         ("requests", pa.list_(_REQUEST)),
@@ -111,7 +113,7 @@ def findings() -> pa.Schema:
 def stream_rows(ledger: Ledger) -> pa.RecordBatch:
     """It gives the rows of ``streams``, of a ledger that is closed."""
     judge = Judge(ledger)
-    return pa.RecordBatch.from_pylist([_stream(each, judge) for each in ledger.streams], streams())
+    return batch_of([_stream(each, judge) for each in ledger.streams], streams())
 
 
 def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
@@ -119,7 +121,7 @@ def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
     rows = list(objects(folded))
     for row, (finding, _) in zip(rows, folded, strict=True):
         row |= {"ts": _moment(finding.ts_ns), "time_ns": finding.ts_ns}
-    return pa.RecordBatch.from_pylist(rows, findings())
+    return batch_of(rows, findings())
 
 
 def _stream(stream: Stream, judge: Judge) -> dict[str, Any]:

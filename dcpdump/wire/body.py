@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_fault
 from dcpdump.wire.snappy import decompress
 
@@ -13,27 +14,27 @@ class Body:
 
     value: bytes
     xattrs: tuple[tuple[bytes, bytes], ...] | None = None
-    faults: tuple[str, ...] = ()
+    faults: tuple[tuple[Fault, str], ...] = ()  #: what is wrong, and in words
     compressed: bool = False  #: what ``value`` holds could not be decompressed
 
 
 def open_value(value: bytes, datatype: int) -> Body:
-    """It decompresses a value, splits its xattrs off and tries its JSON, as its datatype says, in that order."""
-    faults: list[str] = []
+    """Decompress a value, split its xattrs off and try its JSON, as its datatype says, in that order."""
+    faults: list[tuple[Fault, str]] = []
     if datatype & SNAPPY:
         plain, fault = decompress(value)
         if plain is None:
-            return Body(value, None, (fault,), compressed=True)
+            return Body(value, None, ((Fault.NOT_SNAPPY, fault),), compressed=True)
         value = plain
     xattrs: tuple[tuple[bytes, bytes], ...] | None = None
     if datatype & XATTR:
         xattrs, value, fault = split_xattrs(value)
         if fault:
-            faults.append(fault)
+            faults.append((Fault.NOT_XATTRS, fault))
     if datatype & JSON and value and not faults:
         fault = json_fault(value)
         if fault:
-            faults.append(fault)
+            faults.append((Fault.NOT_JSON, fault))
     return Body(value, xattrs, tuple(faults))
 
 

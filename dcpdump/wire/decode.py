@@ -12,7 +12,7 @@ from struct import Struct
 from dcpdump.spec import choose, find
 from dcpdump.spec.field import NEVER, Blob, Field, Layout, Presence
 from dcpdump.spec.header import HEADER_LENGTH, REQUEST_INFOS, RESPONSE_INFOS, Magic
-from dcpdump.wire.frame import FieldValue, Frame, Problem, RawFrame, Section, magic_of
+from dcpdump.wire.frame import Fault, FieldValue, Frame, Problem, RawFrame, Section, magic_of
 from dcpdump.wire.framing import frame_infos
 from dcpdump.wire.secret import looks_secret, masked_body
 from dcpdump.wire.sections import section_ends, tile_header
@@ -50,7 +50,7 @@ class _Decoding(Tiles):
         self.stream_id: int | None = None
 
     def frame(self, show_secrets: bool) -> Frame:
-        """It decodes: first where the sections end, then the layout that they fit, then each section by it."""
+        """Decode: first where the sections end, then the layout that they fit, then each section by it."""
         header = self.raw.header
         magic = magic_of(header.magic)
         message = find(header.opcode, server=magic.server)
@@ -66,7 +66,7 @@ class _Decoding(Tiles):
             value_length=header.frame_length - key,
         )
         if why and len(self.data) >= HEADER_LENGTH:
-            self.problems.append(Problem(why, framing, max(extras, framing)))
+            self.problems.append(Problem(Fault.UNKNOWN_LAYOUT, why, framing, max(extras, framing)))
         if not show_secrets and (message.secret or looks_secret(self.data, extras, header.key_length)):
             self.secret = True
             self.data = masked_body(self.data, framing, extras, key)
@@ -111,7 +111,8 @@ class _Decoding(Tiles):
             self.blob(EXTRAS, start, end, Section.EXTRAS)
             if layout.version not in ("?", "raw"):
                 has = end - start
-                self.problems.append(Problem(f"extras must be empty but have {has} bytes", start, end, 0, has))
+                text = f"extras must be empty but have {has} bytes"
+                self.problems.append(Problem(Fault.MUST_BE_EMPTY, text, start, end, 0, has))
             return
         # Nearly all frames are whole, and their extras are read at once.
         if end - start == layout.extras_length and len(self.data) >= self.raw.length and not self.raw.holes:
@@ -143,7 +144,7 @@ class _Decoding(Tiles):
         tail = self.lookup.get(layout.tail, 0) if layout.tail else 0
         if tail > promised:
             text = f"{layout.tail} says {tail} but the value has {promised} bytes"
-            self.problems.append(Problem(text, start, end, tail, promised))
+            self.problems.append(Problem(Fault.WRONG_LENGTH, text, start, end, tail, promised))
             tail = promised
         stop = min(end, self.raw.length - tail)
         if stop > start:
@@ -167,22 +168,24 @@ class _Decoding(Tiles):
             return
         if present and rule is NEVER:
             has = end - start
-            self.problems.append(Problem(f"{what} must be empty but has {has} bytes", start, end, 0, has))
+            text = f"{what} must be empty but has {has} bytes"
+            self.problems.append(Problem(Fault.MUST_BE_EMPTY, text, start, end, 0, has))
         elif not present and rule is Presence.MUST:
-            self.problems.append(Problem(f"{what} must be present but is empty", start, start, 1, 0))
+            text = f"{what} must be present but is empty"
+            self.problems.append(Problem(Fault.MUST_BE_PRESENT, text, start, start, 1, 0))
 
     def _shortage(self) -> None:
-        """It notes bytes that the header promises and are not there, and bytes beyond its promise."""
+        """Note bytes that the header promises and are not there, and bytes beyond its promise."""
         has, needs = len(self.data), self.raw.length
         if has < HEADER_LENGTH:
             text = f"the header needs {HEADER_LENGTH} bytes, {has} are there"
-            self.problems.append(Problem(text, 0, has, HEADER_LENGTH, has))
+            self.problems.append(Problem(Fault.CUT, text, 0, has, HEADER_LENGTH, has))
         elif has > needs:
             self.blob(REST, needs, has, Section.REST)
             text = f"the header says {needs} bytes, {has} are there: {has - needs} are left over"
-            self.problems.append(Problem(text, needs, has, needs, has))
+            self.problems.append(Problem(Fault.LEFT_OVER, text, needs, has, needs, has))
         elif has < needs:
             text = f"the frame is cut short: {needs} bytes promised, {has} are there"
-            self.problems.append(Problem(text, has, has, needs, has))
+            self.problems.append(Problem(Fault.CUT, text, has, has, needs, has))
         for start, end in self.raw.holes:
-            self.problems.append(Problem(f"{end - start} bytes of the frame were lost", start, end))
+            self.problems.append(Problem(Fault.LOST, f"{end - start} bytes of the frame were lost", start, end))

@@ -9,6 +9,7 @@ from itertools import chain
 
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message, Part, Repeat
+from dcpdump.spec.header import STREAM_ID_TAG
 from dcpdump.spec.names import NOT_ERRORS
 from dcpdump.wire.frame import Frame, Header, magic_of, pack_header
 
@@ -17,7 +18,6 @@ Scalar = int | bytes
 Item = int | Mapping[str, Scalar]
 Values = Mapping[str, Scalar | Sequence[Item]]
 
-STREAM_ID_TAG = b"\x22"  #: frame info 2, two bytes long
 METADATA = "metadata"  #: bytes after the value; the field that sizes them is filled in
 
 
@@ -42,7 +42,7 @@ def encode(
     framing: bytes = b"",
     magic: int | None = None,
 ) -> bytes:
-    """It writes one frame.
+    """Write one frame.
 
     ``values`` are the fields of extras and value by name; what is missing is 0. Repeated groups are lists of
     mappings, or of numbers where an item has one field. Without ``layout`` (a version) the message's first
@@ -53,7 +53,7 @@ def encode(
     known = _message(message)
     shape = _layout(known, given, response, status, layout)
     if stream_id is not None:
-        framing += STREAM_ID_TAG + _number("stream_id", stream_id, 2)
+        framing += bytes((STREAM_ID_TAG,)) + _number("stream_id", stream_id, 2)
     metadata = given.pop(METADATA, b"")
     if not isinstance(metadata, bytes) or (metadata and not shape.tail):
         raise EncodeError(f"{known.name} has no metadata here")

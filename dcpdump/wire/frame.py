@@ -137,10 +137,36 @@ class FieldValue(NamedTuple):
     item: int = 0  #: which item of that
 
 
+class Fault(Enum):
+    """Kinds of what is wrong with a frame: what decisions rest on, and machine output carries."""
+
+    UNKNOWN_MAGIC = "unknown_magic"
+    UNKNOWN_OPCODE = "unknown_opcode"
+    UNKNOWN_DATATYPE = "unknown_datatype"  #: it has bits without a name
+    UNKNOWN_FRAME_INFO = "unknown_frame_info"
+    UNKNOWN_VALUE = "unknown_value"  #: a field's number, or bits of it, without a name
+    UNKNOWN_LAYOUT = "unknown_layout"  #: lengths and leading extras that no layout of the message has
+    LENGTHS_CONTRADICT = "lengths_contradict"  #: of the header: a section is longer than total body leaves
+    TOO_LARGE = "too_large"  #: more than a server accepts
+    MUST_BE_EMPTY = "must_be_empty"
+    MUST_BE_PRESENT = "must_be_present"
+    WRONG_LENGTH = "wrong_length"  #: of a part of the body: another one than it needs
+    LEFT_OVER = "left_over"  #: bytes behind all that is explained
+    STREAM_ID_NOT_COUNTED = "stream_id_not_counted"  #: a known bug of servers, read as meant
+    CUT = "cut"  #: bytes at the end that the header promises and that are not there
+    LOST = "lost"  #: bytes inside that were not captured
+    COLLECTION_ID = "collection_id"  #: a key that does not begin with a proper one
+    NOT_SNAPPY = "not_snappy"
+    NOT_XATTRS = "not_xattrs"
+    NOT_JSON = "not_json"
+    NOT_FLATBUFFERS = "not_flatbuffers"
+
+
 class Problem(NamedTuple):
     """Where a frame's bytes contradict the specification or each other, and by how much."""
 
-    text: str
+    code: Fault
+    text: str  #: for people; nothing is decided by it
     start: int
     end: int
     needs: int | None = None

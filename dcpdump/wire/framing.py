@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from dcpdump.spec.field import Blob, Field, Holds, u8, u16
 from dcpdump.spec.header import FrameInfo
-from dcpdump.wire.frame import FieldValue, Problem, Section
+from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
 
 _ESCAPE = 15
 
@@ -16,7 +16,7 @@ _ESCAPE = 15
 def frame_infos(
     data: bytes, start: int, end: int, kinds: Mapping[int, FrameInfo]
 ) -> tuple[list[FieldValue], list[Problem]]:
-    """It tiles ``data[start:end]`` with the fields of its frame infos, and says what does not fit."""
+    """Tile ``data[start:end]`` with the fields of its frame infos, and say what does not fit."""
     fields: list[FieldValue] = []
     problems: list[Problem] = []
     at, number = start, 0
@@ -26,23 +26,22 @@ def frame_infos(
         if body > end or body + length > end:
             has = max(0, end - body)
             fields.append(FieldValue(_REST, at, end, data[at:end], Section.FRAMING))
-            problems.append(
-                Problem(f"frame info {identity} needs {length} bytes, {has} are left", at, end, length, has)
-            )
+            text = f"frame info {identity} needs {length} bytes, {has} are left"
+            problems.append(Problem(Fault.WRONG_LENGTH, text, at, end, length, has))
             break
         kind = kinds.get(identity)
         name = kind.name if kind else "unknown"
         fields.append(_tag_value(data, at, body, name, number))
         if kind is None:
-            problems.append(Problem(f"frame info id {identity} is not known", at, body + length))
+            text = f"frame info id {identity} is not known"
+            problems.append(Problem(Fault.UNKNOWN_FRAME_INFO, text, at, body + length))
         elif kind.lengths and length not in kind.lengths:
             needs = " or ".join(map(str, kind.lengths))
-            problems.append(
-                Problem(f"{name} has {length} bytes, needs {needs}", at, body + length, kind.lengths[0], length)
-            )
+            text = f"{name} has {length} bytes, needs {needs}"
+            problems.append(Problem(Fault.WRONG_LENGTH, text, at, body + length, kind.lengths[0], length))
         elif length < kind.least:
             text = f"{name} has {length} bytes, needs {kind.least} or more"
-            problems.append(Problem(text, at, body + length, kind.least, length))
+            problems.append(Problem(Fault.WRONG_LENGTH, text, at, body + length, kind.least, length))
         fields.extend(_parts(data, body, body + length, kind, number))
         at, number = body + length, number + 1
     return fields, problems

@@ -1,9 +1,14 @@
 """JSON text: whether bytes are JSON as the standard has it, and what they say."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
+#: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
+#: through it, or writes it again, could run out of stack.
+MOST_NESTED = 100
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _NO_VALUE = "Expecting value"
 #: What the parser's complaints begin with, and what they mean.
 _COMPLAINTS = {
@@ -18,6 +23,10 @@ _COMPLAINTS = {
     "Illegal trailing comma": "there is a comma, and nothing follows it",
     "Unexpected UTF-8 BOM": "there is a byte order mark",
 }
+
+
+class TooDeep(ValueError):
+    """A text nests too deep to be parsed."""
 
 
 def json_fault(body: bytes) -> str:
@@ -50,8 +59,21 @@ def json_complaint(error: ValueError | StopIteration, body: bytes) -> str:
 
 
 def parse_json(text: bytes) -> Any:
-    """It parses JSON as the standard has it: no NaN; numbers of any length. Raises ValueError, RecursionError."""
+    """Parse JSON as the standard has it: no NaN; numbers of any length. Raises ValueError, and of it TooDeep."""
+    if _nests_too_deep(text):
+        raise TooDeep(f"it nests deeper than {MOST_NESTED}")
     return json.loads(text.decode("utf-8"), parse_int=_number, parse_float=_real, parse_constant=_no_constant)
+
+
+def _nests_too_deep(text: bytes) -> bool:
+    if text.count(b"[") + text.count(b"{") <= MOST_NESTED:
+        return False
+    depth = 0
+    for bracket in re.finditer(rb"[\[\]{}]", _STRING.sub(b"", text)):
+        depth += 1 if bracket[0] in b"[{" else -1
+        if depth > MOST_NESTED:
+            return True
+    return False
 
 
 def _number(digits: str) -> int | str:

@@ -5,7 +5,7 @@ Whether a key has either, the key does not tell: the caller knows it of the conn
 
 from dataclasses import dataclass
 
-from dcpdump.wire.frame import Problem
+from dcpdump.wire.frame import Fault, Problem
 
 RESERVED_IDS = range(1, 8)  #: collection ids that no data key has
 SEPARATOR = b"::"  #: between collection and key in the 5.x preview
@@ -46,25 +46,26 @@ def encode_prefix(collection: int) -> bytes:
 
 
 def split_key(key: bytes, start: int, problems: list[Problem]) -> tuple[bytes, int | None]:
-    """It gives a key without its collection id, and the id. ``start`` is where the key stands in the frame."""
+    """Return a key without its collection id, and the id. ``start`` is where the key stands in the frame."""
     prefix = read_prefix(key)
     if prefix is None:
-        problems.append(Problem("the key ends inside its collection id", start, start + len(key)))
+        problems.append(Problem(Fault.COLLECTION_ID, "the key ends inside its collection id", start, start + len(key)))
         return key, None
     end = start + prefix.size
     if prefix.fault:
-        problems.append(Problem(prefix.fault, start, end))
+        problems.append(Problem(Fault.COLLECTION_ID, prefix.fault, start, end))
     elif prefix.collection in RESERVED_IDS:
-        problems.append(Problem(f"collection id {prefix.collection} is reserved", start, end))
+        problems.append(Problem(Fault.COLLECTION_ID, f"collection id {prefix.collection} is reserved", start, end))
     if prefix.size == len(key):
-        problems.append(Problem("the key has a collection id and nothing else", start, end))
+        problems.append(Problem(Fault.COLLECTION_ID, "the key has a collection id and nothing else", start, end))
     return key[prefix.size :], prefix.collection
 
 
 def preview_collection(key: bytes, clen: int, start: int, problems: list[Problem], hints: list[str]) -> bytes | None:
-    """It gives the name of the collection in the first ``clen`` bytes of a key, as the 5.x preview had it."""
+    """Return the name of the collection in the first ``clen`` bytes of a key, as the 5.x preview had it."""
     if clen > len(key):
-        problems.append(Problem(f"clen says {clen} but the key has {len(key)} bytes", start - 1, start, clen, len(key)))
+        text = f"clen says {clen} but the key has {len(key)} bytes"
+        problems.append(Problem(Fault.WRONG_LENGTH, text, start - 1, start, clen, len(key)))
         return None
     found = key.find(SEPARATOR)
     if found >= 0 and found != clen:

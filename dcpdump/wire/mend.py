@@ -12,12 +12,11 @@ from dcpdump.spec import ERROR
 from dcpdump.spec.field import MUST, NEVER, Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH, header_fields
 from dcpdump.spec.names import CONTROL_KEYS, NOT_ERRORS
+from dcpdump.spec.opcodes import DCP_CONTROL
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
 from dcpdump.wire.key import SEPARATOR
 from dcpdump.wire.session import Session
-
-_CONTROL = 0x5E
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ def _layouts(frame: Frame) -> tuple[Layout, ...]:
 
 
 def _key_lengths(frame: Frame, layout: Layout, rest: int, data: bytes) -> set[int]:
-    """It gives the key lengths worth trying: the header's, and those that leave a value of a likely length."""
+    """Return the key lengths worth trying: the header's, and those that leave a value of a likely length."""
     if layout.key is NEVER:
         return {0}
     header = frame.header
@@ -111,7 +110,7 @@ def _key_lengths(frame: Frame, layout: Layout, rest: int, data: bytes) -> set[in
         lengths.add(rest - header.value_length)
     if layout.value_length is not None:
         lengths.add(rest - layout.value_length)
-    if header.opcode == _CONTROL:
+    if header.opcode == DCP_CONTROL:
         body = data[len(data) - rest :]
         lengths |= {len(name) for name in CONTROL_KEYS if body.startswith(name.encode())}
     least = 1 if layout.key is MUST else 0

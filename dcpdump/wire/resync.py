@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from dcpdump.spec import MESSAGES, PUSHES, find
+from dcpdump.spec import MESSAGES, PUSHES, find, opcodes
 from dcpdump.spec.field import MUST, NEVER, Layout, Presence
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.spec.names import STATUS
@@ -35,7 +35,18 @@ _CANDIDATE = re.compile(
     b"[\x80\x81\x08][" + re.escape(bytes((_DCP_OPCODES[0],))) + b"-" + re.escape(bytes((_DCP_OPCODES[-1],))) + b"]"
 )
 #: Messages that carry an opaque of their own, not a stream's.
-_OWN_OPAQUE = frozenset({0x50, 0x51, 0x52, 0x53, 0x54, 0x5C, 0x5D, 0x5E})
+_OWN_OPAQUE = frozenset(
+    {
+        opcodes.DCP_OPEN,
+        opcodes.DCP_ADD_STREAM,
+        opcodes.DCP_CLOSE_STREAM,
+        opcodes.DCP_STREAM_REQ,
+        opcodes.DCP_GET_FAILOVER_LOG,
+        opcodes.DCP_NOOP,
+        opcodes.DCP_BUFFER_ACKNOWLEDGEMENT,
+        opcodes.DCP_CONTROL,
+    }
+)
 
 
 class Streams(Protocol):

@@ -1,17 +1,13 @@
 """Sections: a frame's header, and where framing extras, extras and key end, as far as its lengths can be true."""
 
 from dcpdump.spec.field import Message
-from dcpdump.spec.header import HEADER_LENGTH, MAX_FRAME, Magic, header_fields
-from dcpdump.wire.frame import FieldValue, Header, Problem, Section, magic_of
+from dcpdump.spec.header import HEADER_LENGTH, MAX_FRAME, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG, Magic, header_fields
+from dcpdump.wire.frame import Fault, FieldValue, Header, Problem, Section, magic_of
 from dcpdump.wire.tiles import Tiles
-
-#: Servers write the stream id of these two but leave the framing length 0: (opcode, extras length).
-_STREAM_ID_BUG = frozenset({(0x58, 21), (0x59, 20)})
-_STREAM_ID_TAG = 0x22
 
 
 def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
-    """It tiles the header, and notes what in it is not known or not possible."""
+    """Tile the header, and note what in it is not known or not possible."""
     raw, data, problems = tiles.raw, tiles.data, tiles.problems
     header, size, at = raw.header, len(data), 0
     for field in header_fields(magic):
@@ -25,20 +21,20 @@ def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
     if not data:
         return
     if not magic.name:
-        problems.append(Problem(f"0x{header.magic:02x} is no magic of the protocol", 0, 1))
+        problems.append(Problem(Fault.UNKNOWN_MAGIC, f"0x{header.magic:02x} is no magic of the protocol", 0, 1))
     if size < HEADER_LENGTH:
         return
     if magic.name and message.name == "UNKNOWN":
-        problems.append(Problem(f"opcode 0x{header.opcode:02x} is not known", 1, 2))
+        problems.append(Problem(Fault.UNKNOWN_OPCODE, f"opcode 0x{header.opcode:02x} is not known", 1, 2))
     if header.datatype > 7:
-        problems.append(Problem(f"datatype 0x{header.datatype:02x} has unknown bits", 5, 6))
+        problems.append(Problem(Fault.UNKNOWN_DATATYPE, f"datatype 0x{header.datatype:02x} has unknown bits", 5, 6))
     if header.frame_length > MAX_FRAME:
         text = f"total body {header.body_length} (bytes 8-11) is more than a server accepts ({MAX_FRAME})"
-        problems.append(Problem(text, 8, 12, has=header.body_length))
+        problems.append(Problem(Fault.TOO_LARGE, text, 8, 12, has=header.body_length))
 
 
 def section_ends(tiles: Tiles) -> tuple[int, int, int]:
-    """It gives the ends of framing extras, extras and key, none beyond what total body allows."""
+    """Return the ends of framing extras, extras and key, none beyond what total body allows."""
     header = tiles.raw.header
     length, left = header.framing_length, header.body_length
     if _has_stream_id_bug(header, tiles.data):
@@ -46,7 +42,7 @@ def section_ends(tiles: Tiles) -> tuple[int, int, int]:
         text = (
             "framing extras length says 0 (byte 2) but a stream id stands there: a known bug of the server; read as 3"
         )
-        tiles.problems.append(Problem(text, 2, 3, 3, 0))
+        tiles.problems.append(Problem(Fault.STREAM_ID_NOT_COUNTED, text, 2, 3, 3, 0))
     ends: list[int] = []
     at = HEADER_LENGTH
     flexible = magic_of(header.magic).flexible
@@ -58,7 +54,7 @@ def section_ends(tiles: Tiles) -> tuple[int, int, int]:
         if size > left:
             if len(tiles.data) >= HEADER_LENGTH:  # of a header that is cut, total body may not be there
                 text = f"{name} says {size} ({place}) but total body leaves {left}"
-                tiles.problems.append(Problem(text, *span, size, left))
+                tiles.problems.append(Problem(Fault.LENGTHS_CONTRADICT, text, *span, size, left))
             size = left
         at += size
         left -= size
@@ -70,7 +66,7 @@ def _has_stream_id_bug(header: Header, data: bytes) -> bool:
     return (
         header.magic == 0x08
         and header.framing_length == 0
-        and (header.opcode, header.extras_length) in _STREAM_ID_BUG
-        and data[24:25] == bytes((_STREAM_ID_TAG,))
+        and (header.opcode, header.extras_length) in STREAM_ID_NOT_COUNTED
+        and data[24:25] == bytes((STREAM_ID_TAG,))
         and header.body_length >= 3 + header.extras_length + header.key_length
     )

@@ -8,16 +8,26 @@ and says that this is a guess.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dcpdump.spec.names import COLLECTIONS
+from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS
+from dcpdump.spec.opcodes import (
+    DCP_CACHE_TRANSFER,
+    DCP_CONTROL,
+    DCP_OPEN,
+    DCP_OSO_SNAPSHOT,
+    DCP_SEQNO_ADVANCED,
+    DCP_SNAPSHOT_MARKER,
+    DCP_STREAM_REQ,
+    DCP_SYSTEM_EVENT,
+    HELLO,
+    STAT,
+)
 from dcpdump.wire.frame import Frame
 from dcpdump.wire.key import RESERVED_IDS, read_prefix
 from dcpdump.wire.value import Meaning, interpret
 
-_HELLO, _STAT, _OPEN, _STREAM_REQ, _CONTROL, _MARKER = 0x1F, 0x10, 0x50, 0x53, 0x5E, 0x56
 _UNDERLYING_DATATYPE = 0x40
-_ACKNOWLEDGE = 0x08
 #: Messages that only a connection with collections carries.
-_COLLECTION_MESSAGES = frozenset({0x5F, 0x64, 0x65, 0x66})
+COLLECTION_MESSAGES = (DCP_SYSTEM_EVENT, DCP_SEQNO_ADVANCED, DCP_OSO_SNAPSHOT, DCP_CACHE_TRANSFER)
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 MAX_OUTSTANDING = 4096
 MAX_STREAMS = 65_536
@@ -110,7 +120,7 @@ class Session:
     def _ask(self, frame: Frame, number: int, direction: int) -> None:
         header = frame.header
         # A frame found on weak evidence may be a document's; what it says of streams would hide the true ones.
-        if (frame.message.streamed or header.opcode == _STREAM_REQ) and not frame.raw.confidence:
+        if (frame.message.streamed or header.opcode == DCP_STREAM_REQ) and not frame.raw.confidence:
             if header.opaque not in self.streams and len(self.streams) >= MAX_STREAMS:
                 oldest = next(iter(self.streams))
                 del self.streams[oldest]
@@ -120,9 +130,9 @@ class Session:
             seqno = frame.get("by_seqno")
             if seqno is not None:
                 self._seqnos[header.opaque] = seqno
-            elif header.opcode == _STREAM_REQ:
+            elif header.opcode == DCP_STREAM_REQ:
                 self._seqnos.pop(header.opaque, None)
-        acknowledged = header.opcode == _MARKER and (frame.get("snapshot_type") or 0) & _ACKNOWLEDGE
+        acknowledged = header.opcode == DCP_SNAPSHOT_MARKER and (frame.get("snapshot_type") or 0) & ACKNOWLEDGE
         if frame.message.replies or acknowledged:
             self._await(direction, header.opcode, header.opaque, Asked(number, frame.raw.where.ts_ns, header.word))
 
@@ -135,7 +145,7 @@ class Session:
         header = frame.header
         asker = -1 if direction < 0 else 1 - direction
         place = (asker, header.opcode, header.opaque)
-        more = header.opcode == _STAT and frame.key  # a STAT is answered until an empty key
+        more = header.opcode == STAT and frame.key  # a STAT is answered until an empty key
         asked = self._waiting.get(place) if more else self._waiting.pop(place, None)
         vbucket = asked.vbucket if asked else None
         if asked is None and frame.message.streamed:
@@ -147,14 +157,14 @@ class Session:
     def _learn(self, frame: Frame) -> None:
         opcode, response = frame.header.opcode, frame.magic.response
         whole = not frame.raw.lost(0, frame.raw.length)
-        if opcode == _HELLO and response and not frame.header.word and not frame.magic.server and whole:
+        if opcode == HELLO and response and not frame.header.word and not frame.magic.server and whole:
             granted = [field.value for field in frame.fields if field.group == "features"]
             self.features = frozenset(value for value in granted if isinstance(value, int))
-        elif opcode == _OPEN and not response:
+        elif opcode == DCP_OPEN and not response:
             self.open_flags = frame.get("flags")
-        elif opcode == _CONTROL and not response and frame.key == b"max_marker_version":
+        elif opcode == DCP_CONTROL and not response and frame.key == b"max_marker_version":
             self._marker_asked = frame.header.opaque
-        elif opcode == _CONTROL and response and not frame.header.word:
+        elif opcode == DCP_CONTROL and response and not frame.header.word:
             self._certain |= frame.header.opaque == self._marker_asked
         if self.features is None and not response:
             self._infer(frame)
@@ -162,9 +172,9 @@ class Session:
     def _infer(self, frame: Frame) -> None:
         opcode = frame.header.opcode
         if (
-            opcode in _COLLECTION_MESSAGES
+            opcode in COLLECTION_MESSAGES
             or frame.stream_id is not None
-            or (opcode == _STREAM_REQ and frame.value)
+            or (opcode == DCP_STREAM_REQ and frame.value)
             or frame.layout.version.startswith("2.2")
         ):
             self._certain = True

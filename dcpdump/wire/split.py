@@ -6,28 +6,12 @@ back: a hole inside a body needs no search, since the frame's end is known; a lo
 """
 
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.wire.cut import Cut, Skipped, Why
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
 from dcpdump.wire.resync import SEARCH_WINDOW, Streams, Verdict, begins, find_frame, framed, known, nearly
 
-
-class Skipped(NamedTuple):
-    """Bytes that belong to no frame, and why."""
-
-    offset: int
-    length: int
-    why: str
-    where: Where = NOWHERE
-
-
-Cut = RawFrame | Skipped
-
-NO_BOUNDARY = "no frame begins there"
-NOT_MEMCACHED = "not the memcached binary protocol"
-TORN_HEADER = "the rest of the header was lost"
-PASSED_BY = "the rest of a frame of which too much was lost or too much waits"
 PATIENCE = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see
 HOLE = 256 * 1024  #: lost bytes in a frame, beyond as many as are there, that may stand as zeros
 DOUBT = 64 * 1024  #: bytes without a frame after a damaged first header, that make it another protocol after all
@@ -161,14 +145,14 @@ class FrameSplitter:
             self._state = self._search
         elif not final:
             self.foreign = True
-            return [self._skip(len(self._data), NOT_MEMCACHED)]
+            return [self._skip(len(self._data), Why.NOT_MEMCACHED)]
         return []
 
     def _search(self, final: bool) -> list[Cut]:
         found = find_frame(self._data, 0, self._streams, final=final, segment=self._segment)
         out: list[Cut] = []
         if found.at and (found.verdict is not Verdict.NO or not final):
-            out.append(self._skip(found.at, NO_BOUNDARY))
+            out.append(self._skip(found.at, Why.NO_BOUNDARY))
         if found.verdict in (Verdict.FRAME, Verdict.WEAK):
             self._state = self._cut
             self._confidence = "low" if found.verdict is Verdict.WEAK else ""
@@ -176,7 +160,7 @@ class FrameSplitter:
             return out
         if self._doubtful and self._lost > DOUBT:
             self.foreign = True
-            return [*out, self._skip(len(self._data), NOT_MEMCACHED)]
+            return [*out, self._skip(len(self._data), Why.NOT_MEMCACHED)]
         # What was searched is searched again only after it grew by a part of itself, so that time stays linear.
         have = len(self._data)
         self._need = have + max(1, have // (16 if have < PATIENCE else 4))
@@ -212,7 +196,7 @@ class FrameSplitter:
 
     def _pass(self, final: bool) -> list[Cut]:
         count = min(self._passing, len(self._data))
-        out: list[Cut] = [self._skip(count, PASSED_BY)] if count else []
+        out: list[Cut] = [self._skip(count, Why.PASSED_BY)] if count else []
         self._passing -= count
         self._need = 1
         if not self._passing:
@@ -248,11 +232,11 @@ class FrameSplitter:
         return Verdict.WAIT
 
     def _out_of_step(self, out: list[Cut], at: int) -> list[Cut]:
-        """It gives the byte at ``at`` up; the next frame is to be searched for behind it."""
+        """Skip the byte at ``at``; the next frame is to be searched for behind it."""
         self._drop(at)
         self._state = self._search
         self._confidence = ""
-        out.append(self._skip(1, NO_BOUNDARY))
+        out.append(self._skip(1, Why.NO_BOUNDARY))
         self._segment = False
         return out
 
@@ -297,17 +281,17 @@ class FrameSplitter:
             self._drop(len(self._data))
             return frame
         if self._state == self._start:
-            return self._skip(len(self._data), NOT_MEMCACHED)
-        return self._skip(len(self._data), TORN_HEADER if self.in_step else NO_BOUNDARY)
+            return self._skip(len(self._data), Why.NOT_MEMCACHED)
+        return self._skip(len(self._data), Why.TORN_HEADER if self.in_step else Why.NO_BOUNDARY)
 
-    def _skip(self, length: int, why: str) -> Skipped:
+    def _skip(self, length: int, why: Why) -> Skipped:
         skipped = Skipped(self._offset, length, why, self._where(self._offset + length))
         self._lost += length
         self._drop(length)
         return skipped
 
     def _pass_by(self, data: bytes, where: Where) -> list[Cut]:
-        skipped = Skipped(self._offset, len(data), NOT_MEMCACHED, where)
+        skipped = Skipped(self._offset, len(data), Why.NOT_MEMCACHED, where)
         self._offset += len(data)
         return [skipped]
 
@@ -336,14 +320,14 @@ def _end(mark: tuple[int, Where]) -> int:
 
 
 def _merged(cuts: list[Cut]) -> list[Cut]:
-    """It joins neighbouring skips of one reason into one."""
+    """Join neighbouring skips of one reason into one."""
     out: list[Cut] = []
     for cut in cuts:
         last = out[-1] if out else None
         if (
             isinstance(cut, Skipped)
             and isinstance(last, Skipped)
-            and last.why == cut.why
+            and last.why is cut.why
             and last.offset + last.length == cut.offset
         ):
             out[-1] = Skipped(last.offset, last.length + cut.length, cut.why, cut.where)

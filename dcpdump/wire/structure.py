@@ -2,14 +2,14 @@
 
 from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Part, Repeat
 from dcpdump.wire.flat import FlatError, place_slots
-from dcpdump.wire.frame import FieldValue, Problem, Section
+from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
 from dcpdump.wire.tiles import REST, VALUE, Tiles
 
 TABLE = Blob("flatbuffers", "(FlatBuffers)", holds=Holds.NOTHING)
 
 
 def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, promised: int) -> None:
-    """It tiles a structured value of which ``promised`` bytes should be there."""
+    """Tile a structured value of which ``promised`` bytes should be there."""
     at = start
     for part in parts:
         if isinstance(part, Repeat):
@@ -20,24 +20,26 @@ def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, prom
             at = tiles.fixed((part,), at, end, Section.VALUE)
         if isinstance(part, Repeat) and part.least and not promised:
             text = f"{part.name}: there are none, at least {part.least} must be there"
-            tiles.problems.append(Problem(text, start, start, part.least * part.width, 0))
+            tiles.problems.append(Problem(Fault.MUST_BE_PRESENT, text, start, start, part.least * part.width, 0))
     fixed = sum(part.width for part in parts if isinstance(part, Field))
     if all(isinstance(part, Field) for part in parts) and promised < fixed:
-        tiles.problems.append(Problem(f"value has {promised} bytes, needs {fixed}", start, end, fixed, promised))
+        text = f"value has {promised} bytes, needs {fixed}"
+        tiles.problems.append(Problem(Fault.WRONG_LENGTH, text, start, end, fixed, promised))
     if at < end:
         tiles.blob(REST, at, end, Section.REST)
-        tiles.problems.append(Problem(f"{end - at} bytes of value are left over", at, end, 0, end - at))
+        text = f"{end - at} bytes of value are left over"
+        tiles.problems.append(Problem(Fault.LEFT_OVER, text, at, end, 0, end - at))
 
 
 def _repeat(tiles: Tiles, repeat: Repeat, at: int, end: int) -> int:
-    """It tiles items to the end of the value; less than the fixed part of one is left unexplained."""
+    """Tile items to the end of the value; less than the fixed part of one is left unexplained."""
     raw, needs, number = tiles.raw, repeat.width, 0
     while at < end:
         if end - at < needs or raw.lost(at, at + needs):
             tiles.blob(REST, at, end, Section.REST)
             if raw.length <= len(tiles.data):
                 text = f"{repeat.name}: {end - at} bytes are left, an item needs {needs}"
-                tiles.problems.append(Problem(text, at, end, needs, end - at))
+                tiles.problems.append(Problem(Fault.WRONG_LENGTH, text, at, end, needs, end - at))
             return end
         at = _item(tiles, repeat, number, at, end)
         number += 1
@@ -57,7 +59,7 @@ def _item(tiles: Tiles, repeat: Repeat, number: int, at: int, end: int) -> int:
             stop = at + needs
             if stop > end:
                 text = f"{repeat.name}[{number}]: {part.label} needs {needs} bytes, {end - at} are left"
-                tiles.problems.append(Problem(text, at, end, needs, end - at))
+                tiles.problems.append(Problem(Fault.WRONG_LENGTH, text, at, end, needs, end - at))
                 stop = end
             value = tiles.data[at:stop]
         tiles.fields.append(FieldValue(part, at, stop, value, Section.VALUE, repeat.name, number))
@@ -66,12 +68,12 @@ def _item(tiles: Tiles, repeat: Repeat, number: int, at: int, end: int) -> int:
 
 
 def _flat(tiles: Tiles, table: FlatTable, start: int, end: int) -> int:
-    """It tiles a FlatBuffers table: the slots that are present, and the bytes between them."""
+    """Tile a FlatBuffers table: the slots that are present, and the bytes between them."""
     try:
         slots = place_slots(tiles.data[start:end], table)
     except FlatError as error:
         tiles.blob(VALUE, start, end, Section.VALUE)
-        tiles.problems.append(Problem(f"no FlatBuffers table: {error}", start, end))
+        tiles.problems.append(Problem(Fault.NOT_FLATBUFFERS, f"no FlatBuffers table: {error}", start, end))
         return end
     for slot in table.slots:
         if isinstance(slot.field, Field):

@@ -2,7 +2,7 @@
 
 from dcpdump.spec.field import Blob, Field
 from dcpdump.spec.names import APPLICATION_STATUS, STATUS
-from dcpdump.wire.frame import FieldValue, Problem, RawFrame, Section
+from dcpdump.wire.frame import Fault, FieldValue, Problem, RawFrame, Section
 
 VALUE = Blob("value", "Value")
 REST = Blob("unexplained", "Unexplained")
@@ -45,12 +45,11 @@ class Tiles:
         return at
 
     def check_name(self, field: Field, number: int, at: int) -> None:
-        """It notes a number, or bits of it, for which the field's names have no word."""
+        """Note a number, or bits of it, for which the field's names have no word."""
         if field.names is None:
             return
         odd = field.names.unknown(number)
         free = field.names is STATUS and number >= APPLICATION_STATUS
         if odd >= 0 and not free:
-            self.problems.append(
-                Problem(f"{field.label} 0x{odd:0{2 * field.width}x} has no name", at, at + field.width)
-            )
+            text = f"{field.label} 0x{odd:0{2 * field.width}x} has no name"
+            self.problems.append(Problem(Fault.UNKNOWN_VALUE, text, at, at + field.width))

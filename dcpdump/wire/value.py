@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_CACHE_TRANSFER, GET_CLUSTER_CONFIG
 from dcpdump.wire.body import Body, open_value, split_xattrs
-from dcpdump.wire.frame import Frame, Problem, Section
-from dcpdump.wire.json_text import json_complaint, json_fault, parse_json
+from dcpdump.wire.frame import Fault, Frame, Problem, Section
+from dcpdump.wire.json_text import TooDeep, json_complaint, json_fault, parse_json
 from dcpdump.wire.key import RESERVED_IDS, SEPARATOR, Prefix, encode_prefix, preview_collection, read_prefix, split_key
 from dcpdump.wire.snappy import MAX_RATIO, MAX_VALUE, decompress
 
@@ -111,23 +112,22 @@ def _document(frame: Frame, datatype: int, underlying: bool, problems: list[Prob
         hints.append("the connection keeps the datatype of values that it leaves out: shown as it is")
         return Body(frame.value)
     start = _start(frame, Section.VALUE)
-    problems += [Problem(fault, start, start + len(frame.value)) for fault in body.faults]
+    problems += [Problem(code, text, start, start + len(frame.value)) for code, text in body.faults]
     return body
 
 
 def _answered(frame: Frame, value: bytes, problems: list[Problem]) -> Body:
-    """It opens a compressed value of a response or of a server's push: cluster maps are sent so."""
+    """Open a compressed value of a response or of a server's push: cluster maps are sent so."""
     body = open_value(value, SNAPPY)
     if not _is_control_json(frame):  # there it is found wrong below
-        problems += [Problem(fault, *_span(frame, Section.VALUE)) for fault in body.faults]
+        problems += [Problem(code, text, *_span(frame, Section.VALUE)) for code, text in body.faults]
     return body
 
 
 def _is_control_json(frame: Frame) -> bool:
     """Whether the value is JSON of the control plane: by its message, or an error's context by its datatype."""
-    if frame.layout.version == "error" or frame.message.name in (
-        "GET_CLUSTER_CONFIG",
-        "COLLECTIONS_GET_MANIFEST",
+    if frame.layout.version == "error" or (
+        not frame.magic.server and frame.message.opcode in (GET_CLUSTER_CONFIG, COLLECTIONS_GET_MANIFEST)
     ):
         return bool(frame.header.datatype & JSON)
     return frame.message.json and not frame.magic.response
@@ -138,16 +138,16 @@ def _control_json(frame: Frame, body: Body | None, problems: list[Problem]) -> A
     if frame.header.datatype & SNAPPY:
         plain, fault = decompress(value)
         if plain is None:
-            problems.append(Problem(fault, *_span(frame, Section.VALUE)))
+            problems.append(Problem(Fault.NOT_SNAPPY, fault, *_span(frame, Section.VALUE)))
             return None
         value = plain
     try:
         return parse_json(value)
-    except RecursionError:
+    except TooDeep:
         fault = "the value nests too deep to tell whether it is JSON"
     except ValueError as error:
         fault = f"the value is not JSON: {json_complaint(error, value)}"
-    problems.append(Problem(fault, *_span(frame, Section.VALUE)))
+    problems.append(Problem(Fault.NOT_JSON, fault, *_span(frame, Section.VALUE)))
     return None
 
 
@@ -155,7 +155,7 @@ def _control_json(frame: Frame, body: Body | None, problems: list[Problem]) -> A
 
 
 def _cached_items(frame: Frame, problems: list[Problem]) -> tuple[Item, ...]:
-    """It reads the records of a cache transfer; their keys always have a collection prefix."""
+    """Read the records of a cache transfer; their keys always have a collection prefix."""
     items: list[Item] = []
     datatype, key, start = 0, b"", 0
     for field in frame.fields:
@@ -166,11 +166,13 @@ def _cached_items(frame: Frame, problems: list[Problem]) -> tuple[Item, ...]:
         elif field.field.name == "key" and isinstance(field.value, bytes):
             key, start = field.value, field.start
             if not 2 <= len(key) <= 251:
-                problems.append(Problem(f"items[{field.item}]: key_len {len(key)} is not 2 to 251", start, field.end))
+                text = f"items[{field.item}]: key_len {len(key)} is not 2 to 251"
+                problems.append(Problem(Fault.WRONG_LENGTH, text, start, field.end))
         elif field.field.name == "value" and isinstance(field.value, bytes):
             logical, collection = split_key(key, start, problems)
             body = open_value(field.value, datatype) if field.value else Body(b"")
-            problems += [Problem(f"items[{field.item}]: {text}", field.start, field.end) for text in body.faults]
+            for code, text in body.faults:
+                problems.append(Problem(code, f"items[{field.item}]: {text}", field.start, field.end))
             items.append(Item(collection, logical, body))
     return tuple(items)
 
@@ -182,7 +184,9 @@ def _swapped_ids(frame: Frame, hints: list[str]) -> None:
 
 
 def _groups(frame: Frame) -> set[str]:
-    return {field.group for field in frame.fields if field.group} if frame.message.opcode == 0x66 else set()
+    return (
+        {field.group for field in frame.fields if field.group} if frame.message.opcode == DCP_CACHE_TRANSFER else set()
+    )
 
 
 def _start(frame: Frame, section: Section) -> int:

@@ -1,33 +1,18 @@
 """DCP201-214: how a connection is set up, and who may say what on it."""
 
-from dcpdump.check.course import Course
-from dcpdump.check.dialogue import (
-    ADVANCED,
-    COLLECTIONS,
-    CONTROL,
-    HELLO,
-    NOOP,
-    OPEN,
-    OSO,
-    SASL_AUTH,
-    SASL_STEP,
-    STREAM_REQ,
-    UNORDERED,
-    WANTED,
-    XATTRS,
-    Dialogue,
-)
 from dcpdump.check.rule import ASKED, ASTRAY, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
+from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import REPLICATION
+from dcpdump.streams.opcodes import ADVANCED, CONTROL, HELLO, NOOP, OPEN, OSO, SASL_AUTH, SASL_STEP, STREAM_REQ, WANTED
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import XATTRS, Connection, Stream
 
 _BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
 #: Controls that are read when a stream is created.
 _AT_CREATION = frozenset(
-    key.encode()
-    for key in (
+    (
         "enable_expiry_opcode",
         "force_value_compression",
         "enable_sync_writes",
@@ -38,6 +23,13 @@ _AT_CREATION = frozenset(
         "enable_out_of_order_snapshots",
     )
 )
+_UNORDERED = 0x0E
+
+
+def control_asked(sight: Sight, connection: Connection) -> tuple[str, str]:
+    """Return the key and the value of the control that an answer is for; empty where it was not captured."""
+    waiting = connection.exchanges.asked(sight)
+    return ("", "") if waiting is None else (waiting.key, waiting.value)
 
 
 @rule(
@@ -51,7 +43,7 @@ _AT_CREATION = frozenset(
     scope=Scope.CONNECTION,
     status="Eaccess",
 )
-def unauthenticated(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def unauthenticated(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees commands other than HELLO, SASL and GET_ERROR_MAP on a connection that begins with HELLO and on which
     no authentication succeeded.
 
@@ -59,7 +51,7 @@ def unauthenticated(sight: Sight, dialogue: Dialogue, course: Course) -> str | N
 
     Usual causes: a client that does not wait for the answer to its authentication.
     """
-    if dialogue.authenticated or sight.opcode in _BEFORE_LOGIN or not dialogue.authenticating:
+    if connection.authenticated or sight.opcode in _BEFORE_LOGIN or connection.mechanism is None:
         return None
     return f"{name(sight.opcode)} before authentication succeeded"
 
@@ -75,7 +67,7 @@ def unauthenticated(sight: Sight, dialogue: Dialogue, course: Course) -> str | N
     scope=Scope.STREAM,
     status="Einval",
 )
-def opened(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def opened(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a second DCP_OPEN, and DCP commands on a connection that began with HELLO and was not opened.
 
     Either is refused with Einval: a connection has one role for all its life.
@@ -83,12 +75,12 @@ def opened(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     Usual causes: a connection from a pool, used again.
     """
     if sight.opcode == OPEN:
-        if dialogue.accepted is None or dialogue.opened is None:
+        if connection.accepted_frame is None or connection.open_sight is None:
             return None
-        return f"DCP_OPEN, though frame {dialogue.accepted.number} opened the connection"
-    if not MESSAGES[sight.opcode].dcp or dialogue.opened is not None or not dialogue.witnessed:
+        return f"DCP_OPEN, though frame {connection.accepted_frame} opened the connection"
+    if not MESSAGES[sight.opcode].dcp or connection.open_sight is not None or not connection.complete:
         return None
-    if sight.direction != dialogue.client:  # it may answer to an OPEN that was captured later
+    if sight.direction != connection.began:  # it may answer to an OPEN that was captured later
         return None
     return f"{name(sight.opcode)} before DCP_OPEN"
 
@@ -104,14 +96,14 @@ def opened(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     scope=Scope.STREAM,
     status="NoBucket",
 )
-def bucket(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def bucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees DCP_OPEN after an authentication but without SELECT_BUCKET.
 
     Unless the user's name is that of a bucket, the server answers NoBucket.
 
     Usual causes: SELECT_BUCKET sent, and refused.
     """
-    if dialogue.selected or not dialogue.authenticated:
+    if connection.bucket is not None or not connection.authenticated:
         return None
     return "DCP_OPEN, and no bucket was selected"
 
@@ -127,14 +119,14 @@ def bucket(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def unordered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def unordered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees DCP_OPEN succeed although HELLO granted UnorderedExecution.
 
     The order of messages is all that DCP stands on; a server refuses with NotSupported.
 
     Usual causes: a feature list shared with clients that do not use DCP.
     """
-    if sight.word or dialogue.features is None or UNORDERED not in dialogue.features:
+    if sight.word or connection.features is None or _UNORDERED not in connection.features:
         return None
     return "DCP_OPEN succeeded although HELLO granted UnorderedExecution"
 
@@ -149,14 +141,14 @@ def unordered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(SASL_AUTH, SASL_STEP),
     scope=Scope.CONNECTION,
 )
-def late_login(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def late_login(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees SASL commands on a connection that is open for DCP.
 
     They are refused: what streams were granted rests on who the user was.
 
     Usual causes: a client that renews its token on every connection.
     """
-    if not dialogue.is_open:
+    if not connection.is_open:
         return None
     return f"{name(sight.opcode)} after DCP_OPEN"
 
@@ -169,7 +161,7 @@ def late_login(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="dcp/dcpconnmap.cc",
     on=(OPEN,),
 )
-def same_name(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def same_name(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees DCP_OPEN with the name of another connection of the capture that is still used.
 
     The server closes the older one, without a DCP message.
@@ -177,8 +169,9 @@ def same_name(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     Usual causes: two instances of an application with one configuration; a client that reconnects before its
     old connection is gone.
     """
-    other = dialogue.names.get(sight.key)
-    if other is None or other is dialogue:
+    server = connection.dst if sight.direction == 0 else connection.src
+    other = connection.names.get((server, safe(sight.key)))
+    if other is None or other is connection or not other.is_used(sight.ts_ns):
         return None
     return f"the name is that of connection {other.number}, which the server closes now"
 
@@ -193,14 +186,14 @@ def same_name(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(ASTRAY,),
     scope=Scope.CONNECTION,
 )
-def to_producer(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def to_producer(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a client send what only the producing side sends: documents, markers, states, ADD_STREAM.
 
     The server closes the connection.
 
     Usual causes: DCP_OPEN with the producer flag where a consumer was meant.
     """
-    if dialogue.produces is not True or sight.direction == dialogue.source or sight.opcode == NOOP:
+    if connection.produces is not True or sight.direction == connection.feeder or sight.opcode == NOOP:
         return None
     return f"{name(sight.opcode)} sent to a producer"
 
@@ -215,13 +208,13 @@ def to_producer(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(ASTRAY, ADVANCED, OSO),
     scope=Scope.CONNECTION,
 )
-def to_consumer(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def to_consumer(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees what a server's consumer does not take from those who send to it: requests that only it may send
     (it closes the connection), SEQNO_ADVANCED and OSO_SNAPSHOT (it answers UnknownCommand).
 
     Usual causes: DCP_OPEN without the producer flag where a producer was meant.
     """
-    if dialogue.produces is not False or sight.direction != dialogue.source:
+    if connection.produces is not False or sight.direction != connection.feeder:
         return None
     if sight.opcode in (ADVANCED, OSO):
         return Remark(f"{name(sight.opcode)} sent to a consumer", status="UnknownCommand")
@@ -239,18 +232,18 @@ def to_consumer(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remar
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def noop_first(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def noop_first(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a stream granted on a connection with xattrs or collections before enable_noop was accepted.
 
     A conforming server refuses the request with NotSupported: such connections have to be kept alive.
 
     Usual causes: controls sent after the first stream request.
     """
-    if sight.word or not dialogue.controls_known or dialogue.on(b"enable_noop"):
+    if sight.word or not connection.controls_known or connection.on("enable_noop"):
         return None
-    if (dialogue.open_flags or 0) & XATTRS:
+    if (connection.open_flags or 0) & XATTRS:
         return "stream granted on a connection with xattrs and without enable_noop"
-    if COLLECTIONS in (dialogue.features or ()):
+    if connection.has_collections:
         return "stream granted on a connection with collections and without enable_noop"
     return None
 
@@ -265,17 +258,17 @@ def noop_first(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(CONTROL,),
     scope=Scope.CONNECTION,
 )
-def late_control(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees controls that are read when a stream is created, sent while streams are open.
 
     They change later streams only; those that are open go on as they were.
 
     Usual causes: controls sent in parallel with stream requests.
     """
-    key = sight.key
-    if key not in _AT_CREATION or not any(course.live and not course.closed for course in dialogue.courses.values()):
+    key = safe(sight.key)
+    if key not in _AT_CREATION or not any(each.live and not each.closed for each in connection.current.values()):
         return None
-    return f"{key.decode()} changes nothing for the streams that are open"
+    return f"{key} changes nothing for the streams that are open"
 
 
 @rule(
@@ -289,20 +282,21 @@ def late_control(sight: Sight, dialogue: Dialogue, course: Course) -> str | None
     scope=Scope.CONNECTION,
     status="DcpStreamIdInvalid",
 )
-def sid_enabled(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def sid_enabled(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a stream granted whose request had a sid without enable_stream_id, or none with it.
 
     A conforming server refuses with DcpStreamIdInvalid.
 
     Usual causes: a client that does not look at the answer to enable_stream_id.
     """
-    request = dialogue.awaited(sight.opaque)
-    if sight.word or request is None or request.sid is None or not dialogue.controls_known:
+    waiting = connection.exchanges.asked(sight)
+    request = None if waiting is None else waiting.request
+    if sight.word or request is None or not request.readable or not connection.controls_known:
         return None
-    if dialogue.on(b"enable_stream_id") is bool(request.sid):
+    if connection.on("enable_stream_id") is bool(request.stream_id):
         return None
-    if request.sid:
-        return f"stream granted with sid {request.sid}, and enable_stream_id was not accepted"
+    if request.stream_id:
+        return f"stream granted with sid {request.stream_id}, and enable_stream_id was not accepted"
     return "stream granted without a sid, and enable_stream_id was accepted"
 
 
@@ -317,18 +311,18 @@ def sid_enabled(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def exclusive(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def exclusive(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees both enable_stream_id and enable_sync_writes accepted.
 
     They exclude each other; the second is to be refused with NotSupported.
 
     Usual causes: a proxy that answers controls itself.
     """
-    key, value = dialogue.controls_asked.get(sight.opaque, (b"", b""))
-    other = {b"enable_stream_id": b"enable_sync_writes", b"enable_sync_writes": b"enable_stream_id"}.get(key)
-    if sight.word or other is None or value != b"true" or not dialogue.on(other):
+    key, value = control_asked(sight, connection)
+    other = {"enable_stream_id": "enable_sync_writes", "enable_sync_writes": "enable_stream_id"}.get(key)
+    if sight.word or other is None or value != "true" or not connection.on(other):
         return None
-    return f"{key.decode()} accepted after {other.decode()}"
+    return f"{key} accepted after {other}"
 
 
 @rule(
@@ -339,18 +333,18 @@ def exclusive(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="dcp/producer.cc",
     on=(CONTROL | RESPONSE,),
 )
-def pretender(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees consumer_name and enable_sync_writes accepted on a connection whose name is not one of replication.
 
     The server waits for this client's acknowledgements when it decides about durable writes.
 
     Usual causes: controls copied from a capture of replication.
     """
-    key, value = dialogue.controls_asked.get(sight.opaque, (b"", b""))
-    if sight.word or not dialogue.name or dialogue.name.startswith(REPLICATION):
+    key, value = control_asked(sight, connection)
+    if sight.word or not connection.name or connection.name.startswith(REPLICATION):
         return None
-    both = (key == b"consumer_name" and dialogue.on(b"enable_sync_writes")) or (
-        key == b"enable_sync_writes" and value == b"true" and b"consumer_name" in dialogue.controls
+    both = (key == "consumer_name" and connection.on("enable_sync_writes")) or (
+        key == "enable_sync_writes" and value == "true" and "consumer_name" in connection.agreed
     )
     return "consumer_name and enable_sync_writes make this connection count for durable writes" if both else None
 
@@ -363,7 +357,7 @@ def pretender(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="daemon/protocol/mcbp",
     on=(HELLO,),
 )
-def second_hello(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def second_hello(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees HELLO on a connection that is open for DCP.
 
     It replaces the features: from its answer on keys may have collection ids, or lose them, in the middle of
@@ -371,7 +365,7 @@ def second_hello(sight: Sight, dialogue: Dialogue, course: Course) -> str | None
 
     Usual causes: a client library that renews its features; a connection from a pool.
     """
-    return None if not dialogue.is_open else "HELLO changes how messages of open streams are read"
+    return None if not connection.is_open else "HELLO changes how messages of open streams are read"
 
 
 RULES = (

@@ -1,26 +1,28 @@
 """DCP3xx, second half: what may stand inside a snapshot: keys, out-of-order snapshots, acknowledgements."""
 
-from dcpdump.check.course import ACTIVE, DISK, DUPLICATES, MANY, Course
-from dcpdump.check.dialogue import (
-    ABORT,
-    COMMIT,
-    DOCUMENTS,
-    MARKER,
-    OSO,
-    PREPARE,
-    SECOND,
-    Dialogue,
+from dcpdump.check.rule import (
+    ACK_UNASKED,
+    DISORDERED,
+    INFO,
+    SUSPICIOUS,
+    UNACKNOWLEDGED,
+    VIOLATION,
+    Delayed,
+    Remark,
+    Scope,
+    rule,
 )
-from dcpdump.check.rule import DISORDERED, INFO, SUSPICIOUS, TICK, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.burst import Burst, Close
+from dcpdump.streams.opcodes import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import ACTIVE, DISK, DUPLICATES, MANY, Connection, Stream
 
-_GRACE = 64  #: frames in which the two directions may be captured out of order
+_SECOND = 1_000_000_000
 
 
-def _all_once(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
-    marker, seen, keys = course.marker, course.keys, close.keys
+def _all_once(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+    marker, seen, keys = stream.marker, stream.keys, close.keys
     if marker is None or marker.flags & DUPLICATES:
         return True
     return len(seen) + len(keys) <= MANY and len(set(keys)) == len(keys) and seen.keys().isdisjoint(keys)
@@ -37,7 +39,7 @@ def _all_once(burst: Burst, close: Close, dialogue: Dialogue, course: Course) ->
     scope=Scope.SNAPSHOT,
     spares=_all_once,
 )
-def twice(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a key for the second time in a snapshot: among documents and commits, or among prepares and aborts.
 
     A snapshot holds only the latest state of each key, unless its marker says that it may contain duplicates.
@@ -45,16 +47,12 @@ def twice(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: two snapshots under one marker; an item sent again.
     """
-    marker = course.marker
+    marker = stream.marker
     if marker is None or marker.flags & DUPLICATES:
         return None
-    opcode = sight.opcode
-    keys = course.pending_keys if opcode in (PREPARE, ABORT) else course.keys
-    key = sight.data[sight.key_at : sight.value_at]
-    seqno = keys.get(key)
+    keys = stream.pending_keys if sight.opcode in (PREPARE, ABORT) else stream.keys
+    seqno = keys.get(sight.data[sight.key_at : sight.value_at])
     if seqno is None:
-        if len(keys) < MANY:
-            keys[key] = sight.seqno or 0
         return None
     return f"the key of seqno {sight.seqno} is that of seqno {seqno} in snapshot {marker.start}..{marker.end}"
 
@@ -68,7 +66,7 @@ def twice(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="mg",
     on=(OSO, MARKER, DISORDERED),
 )
-def oso(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees OSO_SNAPSHOT without enable_out_of_order_snapshots, on a stream that does not start at 0 or has no
     collection filter, starts without an end and ends without a start, markers in between, and keys twice.
 
@@ -77,26 +75,22 @@ def oso(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     Usual causes: a client that asked for it and does not know its rules; a producer that nests backfills.
     """
     if sight.opcode == MARKER:
-        return "snapshot marker inside an out-of-order snapshot" if course.oso else None
+        return "snapshot marker inside an out-of-order snapshot" if stream.oso else None
     if sight.opcode != OSO:
         if sight.opcode not in DOCUMENTS:
             return None
-        key = sight.key
-        if key in course.oso_keys:
-            return f"the key of seqno {sight.seqno} came before in this out-of-order snapshot"
-        if len(course.oso_keys) < MANY:
-            course.oso_keys.add(key)
-        return None
-    request, begins = course.request, bool((sight.get("flags") or 0) & 1)
-    if begins is course.oso:
+        again = sight.key in stream.oso_keys
+        return f"the key of seqno {sight.seqno} came before in this out-of-order snapshot" if again else None
+    request, begins = stream.request, bool((sight.get("flags") or 0) & 1)
+    if begins is stream.oso:
         return "out-of-order snapshot starts inside another" if begins else "out-of-order snapshot ends, none began"
     if not begins:
         return None
-    if dialogue.controls_known and not dialogue.on(b"enable_out_of_order_snapshots"):
+    if connection.controls_known and not connection.on("enable_out_of_order_snapshots"):
         return "out-of-order snapshot, and enable_out_of_order_snapshots is not on"
     if request is not None and request.start:
         return f"out-of-order snapshot on a stream that starts at {request.start}"
-    if course.filtered is False:
+    if stream.filtered is False:
         return "out-of-order snapshot on a stream without a collection filter"
     return None
 
@@ -109,17 +103,17 @@ def oso(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="dcp/active_stream.cc",
     on=(MARKER,),
 )
-def after_oso(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def after_oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees the marker after an out-of-order snapshot end below the highest seqno of that.
 
     Until its end an out-of-order snapshot has no resume point; after it the stream goes on above all of it.
 
     Usual causes: the highest seqno taken from the last item.
     """
-    marker = dialogue.marker
-    if marker is None or not course.after_oso or marker.end > course.oso_high:
+    marker = connection.incoming
+    if marker is None or not stream.oso_ended or marker.end > stream.oso_high:
         return None
-    return f"snapshot {marker.start}..{marker.end} after an out-of-order one that went up to {course.oso_high}"
+    return f"snapshot {marker.start}..{marker.end} after an out-of-order one that went up to {stream.oso_high}"
 
 
 @rule(
@@ -129,10 +123,10 @@ def after_oso(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     severity=VIOLATION,
     source="dcp/consumer.cc, dcp/active_stream.cc",
     off="mg",
-    on=(TICK,),
+    on=(UNACKNOWLEDGED, ACK_UNASKED),
     scope=Scope.CONNECTION,
 )
-def acknowledged(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
+def acknowledged(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees snapshots with the acknowledge flag whose last item came and that the consumer did not acknowledge,
     and (suspicious) acknowledgements of others.
 
@@ -140,20 +134,13 @@ def acknowledged(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remar
 
     Usual causes: a consumer that does not know the flag; a deletion as last item that was not counted.
     """
-    found: list[Remark] = []
-    while dialogue.over and (dialogue.ended or sight.number - dialogue.over[0].last_number >= _GRACE):
-        stream = dialogue.over.popleft()
-        for due in stream.acks_due:
-            waited = (dialogue.ts_ns or 0) - (due.ts_ns or 0)
-            text = f"the snapshot that ended with seqno {due.seqno} was not acknowledged"
-            if waited >= SECOND:
-                cut = dialogue.ended and not stream.ended and waited < 30 * SECOND
-                found.append(Remark(text, INFO if cut else None, sight=due))
-            elif stream.ended and stream.state == ACTIVE:
-                found.append(Remark(text, sight=due))
-        for extra in stream.acks_early:
-            found.append(Remark("acknowledgement of a snapshot that did not ask for one", SUSPICIOUS, sight=extra))
-    return found
+    if delayed.sight.response:
+        return Remark("acknowledgement of a snapshot that did not ask for one", SUSPICIOUS)
+    text = f"the snapshot that ended with seqno {delayed.sight.seqno} was not acknowledged"
+    if delayed.waited_ns >= _SECOND:
+        cut = connection.over and stream.end_frame is None and delayed.waited_ns < 30 * _SECOND
+        return Remark(text, INFO) if cut else text
+    return text if stream.end_frame is not None and stream.state == ACTIVE else None
 
 
 @rule(
@@ -165,15 +152,15 @@ def acknowledged(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remar
     off="r",
     on=(COMMIT,),
 )
-def disk_commit(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def disk_commit(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees COMMIT in a disk snapshot.
 
     On disk a committed durable write is a mutation or a deletion; only aborts appear as such.
 
     Usual causes: a snapshot from memory whose marker says disk.
     """
-    marker = course.marker
-    if marker is None or course.stale or not marker.flags & DISK:
+    marker = stream.marker
+    if marker is None or stream.stale or not marker.flags & DISK:
         return None
     return f"{name(sight.opcode)} in disk snapshot {marker.start}..{marker.end}"
 

@@ -1,26 +1,29 @@
 """DCP501-516: flow control and keep-alive."""
 
-from dcpdump.check.course import Course, kept
-from dcpdump.check.dialogue import BUFFER_ACK, CONTROL, NOOP, SECOND, Dialogue
+from dcpdump.check.evidence import SECOND, noop_interval_ns
 from dcpdump.check.rule import (
     ASTRAY,
     COUNTED,
     INFO,
+    NOOPS_MISSING,
+    OVERDRAWN,
+    OVERDUE,
     RESPONSE,
     SILENCE,
+    STALLED,
     SUSPICIOUS,
-    TICK,
     VIOLATION,
-    Remark,
+    Delayed,
     Scope,
     rule,
 )
+from dcpdump.check.rules.connection import control_asked
 from dcpdump.streams.burst import Burst, Close
+from dcpdump.streams.opcodes import BUFFER_ACK, CONTROL, NOOP
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import Connection, Stream
 
-_GRACE = 64  #: frames of a connection in which the two directions may be captured out of order
-_STALL = 60 * SECOND
-_NOOP_INTERVAL = 20 * SECOND  #: where no set_noop_interval was accepted
+_BEYOND = 32  #: messages into a full window that are no matter of the order in which they were captured
 
 
 @rule(
@@ -34,15 +37,15 @@ _NOOP_INTERVAL = 20 * SECOND  #: where no set_noop_interval was accepted
     scope=Scope.CONNECTION,
     status="Einval",
 )
-def window(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def window(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees connection_buffer_size accepted with a value that is not a decimal number of 32 bits.
 
     Flow control is on from the success of that control with a number above 0; 0 turns it off.
 
     Usual causes: a unit in the value ("20MB").
     """
-    key, value = dialogue.controls_asked.get(sight.opaque, (b"", b""))
-    if sight.word or key != b"connection_buffer_size" or (value.isdigit() and len(value) < 20 and int(value) < 1 << 32):
+    key, value = control_asked(sight, connection)
+    if sight.word or key != "connection_buffer_size" or (value.isdigit() and len(value) < 20 and int(value) < 1 << 32):
         return None
     return f"connection_buffer_size accepted with {len(value)} bytes that are no number below 2^32"
 
@@ -57,7 +60,7 @@ def window(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(BUFFER_ACK,),
     scope=Scope.CONNECTION,
 )
-def measure(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def measure(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees acknowledgements that add up to the bytes on the wire where prepares were sent, which producers count
     as 2 bytes more than they are.
 
@@ -65,16 +68,17 @@ def measure(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a client that counts what it reads.
     """
-    if not dialogue.prepared or dialogue.window is None or dialogue.wire == dialogue.counted:
+    window = connection.window
+    if not window.prepared or window.size is None or not window.complete or window.wire == window.sent:
         return None
-    if dialogue.acked + (sight.get("buffer_bytes") or 0) != dialogue.wire:
+    if window.acked + (sight.get("buffer_bytes") or 0) != window.wire:
         return None
-    return f"acknowledges wire bytes: {dialogue.counted - dialogue.wire} bytes of {dialogue.prepared} prepares stay"
+    return f"acknowledges wire bytes: {window.sent - window.wire} bytes of {window.prepared} prepares stay"
 
 
-def _all_in_window(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
-    room = dialogue.window is not None and dialogue.counted + burst.size - dialogue.acked < dialogue.window
-    return room and not dialogue.overrun
+def _all_in_window(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+    window = connection.window
+    return not window.complete or not (window.is_blocked or window.would_fill(burst.size))
 
 
 @rule(
@@ -88,7 +92,7 @@ def _all_in_window(burst: Burst, close: Close, dialogue: Dialogue, course: Cours
     scope=Scope.CONNECTION,
     spares=_all_in_window,
 )
-def overrun(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def overrun(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees stream messages although as many bytes as the window holds wait for their acknowledgement. (One
     message may go over it.)
 
@@ -96,17 +100,11 @@ def overrun(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a producer that counts documents only; an acknowledgement captured after what it allowed.
     """
-    size = dialogue.window
-    if size is None:
+    window = connection.window
+    if window.size is None or not window.complete or window.beyond + 1 != _BEYOND:
         return None
-    waiting = dialogue.counted - dialogue.acked
-    if waiting < size:
-        dialogue.overrun = 0
-        return None
-    dialogue.overrun += 1
-    if dialogue.overrun != _GRACE // 2:
-        return None
-    return f"{waiting:,} bytes wait for acknowledgement, the window has {size:,}: {dialogue.overrun} messages more"
+    waiting = f"{window.outstanding:,} bytes wait for acknowledgement, the window has {window.size:,}"
+    return f"{waiting}: {_BEYOND} messages more"
 
 
 @rule(
@@ -116,35 +114,17 @@ def overrun(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     severity=VIOLATION,
     source="dcp/producer.cc",
     off="mg",
-    on=(BUFFER_ACK, TICK),
+    on=(OVERDRAWN,),
     scope=Scope.CONNECTION,
 )
-def overdrawn(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
+def overdrawn(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     """It sees acknowledgements that add up to more than the bytes that count.
 
     The producer logs it, and takes the window for empty: what is acknowledged from there on counts from there.
 
     Usual causes: counting messages that do not count (NOOP, responses); acknowledging twice.
     """
-    found: list[Remark] = []
-    if dialogue.window is None or dialogue.late:
-        return found
-    spoken = sum(dialogue.spoken)
-    if sight.opcode == BUFFER_ACK and not sight.response and not dialogue.ended and sight.number > dialogue.acked_frame:
-        total = dialogue.acked + (sight.get("buffer_bytes") or 0)
-        if total > dialogue.counted and len(dialogue.overdrawn) < 1024:
-            dialogue.overdrawn.append((kept(sight), total, dialogue.counted, spoken + _GRACE))
-        dialogue.acked_frame = sight.number
-    while dialogue.overdrawn and (dialogue.ended or spoken >= dialogue.overdrawn[0][3]):
-        ack, total, counted, _ = dialogue.overdrawn.pop(0)
-        if total > dialogue.counted:
-            found.append(Remark(f"{total:,} bytes acknowledged, {dialogue.counted:,} were sent", sight=ack))
-            excess = total - counted
-            dialogue.acked -= excess
-            dialogue.overdrawn = [
-                (each, to - excess, of, due) for each, to, of, due in dialogue.overdrawn if to - excess > of
-            ]
-    return found
+    return f"{delayed.amount:,} bytes acknowledged, {delayed.limit:,} were sent"
 
 
 @rule(
@@ -154,24 +134,19 @@ def overdrawn(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
     severity=SUSPICIOUS,
     source="dcp/flow-control.cc",
     off="mg",
-    on=(TICK,),
+    on=(STALLED,),
     scope=Scope.CONNECTION,
 )
-def stall(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def stall(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     """It sees a window that has been full for more than a minute without an acknowledgement.
 
     Every stream of the connection stands still.
 
     Usual causes: a consumer that is stuck, or forgot to acknowledge messages that count.
     """
-    if dialogue.window is None or dialogue.ts_ns is None or dialogue.counted - dialogue.acked < dialogue.window:
-        return None
-    since = max(dialogue.acked_at or 0, dialogue.counted_at or 0)
-    if not since or dialogue.ts_ns - since <= _STALL or dialogue.stalled == since:
-        return None
-    dialogue.stalled = since
-    waited = (dialogue.ts_ns - since) / SECOND
-    return f"{dialogue.counted - dialogue.acked:,} of {dialogue.window:,} bytes not acknowledged for {waited:,.0f} s"
+    window = connection.window
+    waited = delayed.waited_ns / SECOND
+    return f"{window.outstanding:,} of {window.size or 0:,} bytes not acknowledged for {waited:,.0f} s"
 
 
 @rule(
@@ -182,7 +157,7 @@ def stall(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="daemon/protocol/mcbp",
     on=(BUFFER_ACK | RESPONSE,),
 )
-def ack_answered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a success in answer to BUFFER_ACKNOWLEDGEMENT, which is answered only where it is refused.
 
     Usual causes: a producer written after the specification's page, which describes one ("unused").
@@ -200,14 +175,14 @@ def ack_answered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None
     on=(BUFFER_ACK,),
     scope=Scope.CONNECTION,
 )
-def pointless(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def pointless(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees BUFFER_ACKNOWLEDGEMENT on a connection on which no connection_buffer_size was accepted.
 
     The producer ignores it, and sends as fast as it can.
 
     Usual causes: a control that was refused or never sent.
     """
-    if dialogue.window is not None or not dialogue.controls_known or dialogue.produces is False:
+    if connection.window.size is not None or not connection.controls_known or connection.produces is False:
         return None
     return "acknowledges bytes, and flow control is off"
 
@@ -222,31 +197,20 @@ def pointless(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     severity=VIOLATION,
     source="dcp/producer.cc",
     off="g",
-    on=(TICK, NOOP, NOOP | RESPONSE),
+    on=(OVERDUE,),
     scope=Scope.CONNECTION,
 )
-def unanswered_noop(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
+def unanswered_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str | None:
     """It sees NOOPs whose opaque does not come back, though the consumer answers later ones, or for half a minute.
 
     The producer closes the connection when nothing was heard for its idle timeout.
 
     Usual causes: a consumer whose reader is busy; an opaque byte-swapped in the answer.
     """
-    found: list[Remark] = []
-    if not dialogue.noops or dialogue.ts_ns is None or dialogue.source is None:
-        return found
-    heard = dialogue.spoken[1 - dialogue.source]
-    for opaque, (asked, before) in list(dialogue.noops.items()):
-        if sight.response and sight.opcode == NOOP and sight.opaque == opaque:
-            continue
-        waited = dialogue.ts_ns - (asked.ts_ns or dialogue.ts_ns)
-        later = dialogue.noop_answered > asked.number and waited >= SECOND
-        spoke = dialogue.ended or heard - before >= _GRACE // 8
-        if later or (waited >= 30 * SECOND and spoke):
-            del dialogue.noops[opaque]
-            found.append(Remark(f"NOOP with opaque 0x{opaque:08x} was not answered in {waited / SECOND:,.0f} s",
-                                sight=asked))  # fmt: skip
-    return found
+    noop = delayed.sight
+    if noop.opcode != NOOP or not delayed.late:
+        return None
+    return f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
 
 
 @rule(
@@ -259,17 +223,20 @@ def unanswered_noop(sight: Sight, dialogue: Dialogue, course: Course) -> list[Re
     on=(NOOP,),
     scope=Scope.CONNECTION,
 )
-def two_noops(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def two_noops(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a NOOP while another, sent a second or more before, waits for its answer.
 
     A producer has at most one under way.
 
     Usual causes: a producer of another make; two connections taken for one.
     """
-    for asked, _ in dialogue.noops.values():
-        if sight.ts_ns is not None and sight.ts_ns - (asked.ts_ns or sight.ts_ns) >= SECOND:
-            return f"NOOP, though that of frame {asked.number} is not answered"
-    return None
+    oldest = next(connection.exchanges.waiting((sight.direction, NOOP)), None)
+    if oldest is None or sight.ts_ns is None:
+        return None
+    asked = oldest.sight
+    if asked.number <= connection.lost_frame or sight.ts_ns - (asked.ts_ns or sight.ts_ns) < SECOND:
+        return None
+    return f"NOOP, though that of frame {asked.number} is not answered"
 
 
 @rule(
@@ -279,29 +246,18 @@ def two_noops(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     severity=SUSPICIOUS,
     source="dcp/producer.cc",
     off="mg",
-    on=(TICK,),
+    on=(NOOPS_MISSING,),
     scope=Scope.CONNECTION,
 )
-def no_noop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def no_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     """It sees no NOOP for more than two intervals although enable_noop was accepted and traffic flows.
 
     Producers send them whether or not there is other traffic; a client that waits for them disconnects.
 
     Usual causes: a producer whose thread is busy; an interval that was refused.
     """
-    heard_ns = dialogue.heard_ns
-    if not dialogue.on(b"enable_noop") or heard_ns is None or dialogue.enabled_noop_at is None:
-        return None
-    text = dialogue.controls.get(b"set_noop_interval", b"")
-    try:
-        interval = int(float(text) * SECOND) if text else _NOOP_INTERVAL
-    except (ValueError, OverflowError):
-        return None
-    since = max(dialogue.noop_at or 0, dialogue.enabled_noop_at, dialogue.missed_noop_at)
-    if heard_ns - since <= 2 * interval + SECOND:
-        return None
-    dialogue.missed_noop_at = heard_ns
-    return f"no NOOP for {(heard_ns - since) / SECOND:,.0f} s, the interval is {interval / SECOND:,.0f} s"
+    interval = noop_interval_ns(connection) or 0
+    return f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s, the interval is {interval / SECOND:,.0f} s"
 
 
 @rule(
@@ -314,14 +270,14 @@ def no_noop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(NOOP,),
     scope=Scope.CONNECTION,
 )
-def unasked_noop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def unasked_noop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees NOOPs from a producer before enable_noop was accepted.
 
     A client that does not know them leaves them unanswered, and is disconnected.
 
     Usual causes: a control that was refused.
     """
-    if not dialogue.controls_known or dialogue.on(b"enable_noop") or dialogue.produces is not True:
+    if not connection.controls_known or connection.on("enable_noop") or connection.produces is not True:
         return None
     return "NOOP, and enable_noop is not on"
 
@@ -334,15 +290,15 @@ def unasked_noop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None
     source="dcp/producer.cc, dcp/consumer.cc",
     on=(SILENCE,),
 )
-def silence(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def silence(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees one end of a DCP connection say nothing for more than six minutes, and then go on.
 
     Both ends disconnect after that long without a message, unless the timeout was changed.
 
     Usual causes: a capture that was paused; keep-alive turned off.
     """
-    before = dialogue.last_ts[sight.direction]
-    if before is None or sight.ts_ns is None or dialogue.opened is None:
+    before = connection.heard_ns[sight.direction]
+    if before is None or sight.ts_ns is None or connection.open_sight is None:
         return None
     return f"silent for {(sight.ts_ns - before) / SECOND:,.0f} s"
 
@@ -355,14 +311,14 @@ def silence(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="dcp/producer.cc",
     on=(ASTRAY,),
 )
-def client_noop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def client_noop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a client send DCP_NOOP to a producer, which then closes the connection.
 
     Only producers ask; the NOOP of other connections is opcode 0x0a.
 
     Usual causes: a keep-alive written for both ends.
     """
-    if sight.opcode != NOOP or dialogue.produces is not True or sight.direction == dialogue.source:
+    if sight.opcode != NOOP or connection.produces is not True or sight.direction == connection.feeder:
         return None
     return "DCP_NOOP sent to a producer"
 

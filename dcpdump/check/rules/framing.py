@@ -1,35 +1,28 @@
 """DCP1xx, first half: frames as such, requests and their answers, and which stream a message belongs to."""
 
-from dcpdump.check.course import Course
-from dcpdump.check.dialogue import (
-    CONTROL,
-    DUPLEX,
-    HELLO,
-    NOOP,
-    OPEN,
-    SECOND,
-    STREAM_REQ,
-    Dialogue,
-)
 from dcpdump.check.rule import (
     DECODED,
     INFO,
+    OVERDUE,
     PUSH,
     SKIPPED,
     STRAY,
     SUSPICIOUS,
-    TICK,
+    UNASKED,
     VIOLATION,
+    Delayed,
     Remark,
     Scope,
     rule,
 )
 from dcpdump.spec import find
+from dcpdump.streams.opcodes import NOOP
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import Connection, Stream
+from dcpdump.wire.frame import Fault
 
-_GRACE = 64  #: frames of a connection in which the two directions may be captured out of order
-_SLOW = 30 * SECOND
-_SOON = SECOND
+_SECOND = 1_000_000_000
+_DUPLEX = 0x0C
 
 
 def name(opcode: int) -> str:
@@ -47,7 +40,7 @@ def name(opcode: int) -> str:
     on=(PUSH, DECODED, SKIPPED),
     scope=Scope.CONNECTION,
 )
-def magic(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def magic(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees first bytes that are no magic, and messages of magic 0x82 or 0x83 from the wrong side, or on a
     connection on which HELLO did not grant Duplex.
 
@@ -61,10 +54,10 @@ def magic(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
         if sight.magic in (0x80, 0x81, 0x08, 0x18):
             return None
         return f"0x{sight.magic:02x} is no magic of the protocol"
-    if dialogue.features is not None and DUPLEX not in dialogue.features:
+    if connection.features is not None and _DUPLEX not in connection.features:
         return f"magic 0x{sight.magic:02x}, but HELLO did not grant Duplex"
-    if dialogue.opened is not None and (sight.direction == dialogue.opened.direction) is not sight.response:
-        side = "client" if sight.direction == dialogue.opened.direction else "server"
+    if connection.open_sight is not None and (sight.direction == connection.open_sight.direction) is not sight.response:
+        side = "client" if sight.direction == connection.open_sight.direction else "server"
         return f"magic 0x{sight.magic:02x} from the {side}"
     return None
 
@@ -78,7 +71,7 @@ def magic(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(DECODED,),
     status="Einval",
 )
-def lengths(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees headers whose framing extras, extras and key are longer than the body, and frames beyond 30 MiB.
 
     The receiver cannot tell where the next frame begins; a server closes the connection.
@@ -88,7 +81,7 @@ def lengths(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     if sight.record is None:
         return None
     for problem in sight.record.frame.problems:
-        if "total body" in problem.text:
+        if problem.code in (Fault.LENGTHS_CONTRADICT, Fault.TOO_LARGE):
             return problem.text
     return None
 
@@ -100,10 +93,10 @@ def lengths(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     severity=SUSPICIOUS,
     source="daemon/connection.cc",
     off="mg",
-    on=(TICK,),
+    on=(UNASKED,),
     scope=Scope.CONNECTION,
 )
-def unasked(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
+def unasked(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     """It sees responses without a request of the same opcode and opaque from the other side.
 
     An opaque is bytes: it comes back as it was sent. A client that looks its request up by opaque will not
@@ -111,14 +104,8 @@ def unasked(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
 
     Usual causes: an opaque that was byte-swapped on the way back; a request answered twice.
     """
-    spoken = sum(dialogue.spoken)
-    found: list[Remark] = []
-    for place, (answer, at) in list(dialogue.unasked.items()):
-        if dialogue.ended or spoken - at >= _GRACE:  # the request may be captured a little later
-            del dialogue.unasked[place]
-            text = f"{name(answer.opcode)} response with opaque 0x{answer.opaque:08x} answers no request"
-            found.append(Remark(text, sight=answer))
-    return found
+    answer = delayed.sight
+    return f"{name(answer.opcode)} response with opaque 0x{answer.opaque:08x} answers no request"
 
 
 @rule(
@@ -128,37 +115,21 @@ def unasked(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
     severity=SUSPICIOUS,
     source="daemon/protocol/mcbp",
     off="g",
-    on=(TICK,),
+    on=(OVERDUE,),
     scope=Scope.CONNECTION,
 )
-def unanswered(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark] | None:
-    """It sees requests that are always answered and were not: a later one of the same kind was answered, or half
+def unanswered(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when a request that is always answered was not: a later one of the same kind was answered, or half
     a minute passed. Where the capture or the connection ended sooner than that, it says so as information. An answer
     that comes even later is one all the same.
 
     Usual causes: a server that is stuck or overloaded; a client that stopped reading.
     """
-    if not dialogue.waiting or dialogue.ts_ns is None:
-        return None
-    found: list[Remark] = []
-    for place, asked in dialogue.waiting.items():
-        if place in dialogue.overdue:
-            continue
-        waited = dialogue.ts_ns - (asked.ts_ns or dialogue.ts_ns)
-        later = dialogue.answered_after.get((asked.direction, asked.opcode), 0) > asked.number
-        text = f"{name(asked.opcode)} was not answered in {waited / SECOND:,.1f} s"
-        if waited >= _SLOW or (later and waited >= _SOON and asked.opcode in _SAME_ORDER):
-            found.append(Remark(text, sight=asked))
-        elif dialogue.ended and waited >= _SOON:
-            what = "connection" if dialogue.gone else "capture"
-            found.append(Remark(f"{text}; then the {what} ends", INFO, sight=asked))
-        else:
-            continue
-        dialogue.overdue.add(place)
-    return found
-
-
-_SAME_ORDER = frozenset({STREAM_REQ, CONTROL, NOOP, OPEN, HELLO})
+    opcode = delayed.sight.opcode
+    text = f"{name(opcode)} was not answered in {delayed.waited_ns / _SECOND:,.1f} s"
+    if not delayed.late:
+        return Remark(f"{text}; then the {'connection' if connection.gone else 'capture'} ends", INFO)
+    return text if opcode != NOOP else None  # of those DCP511 says so
 
 
 @rule(
@@ -170,7 +141,7 @@ _SAME_ORDER = frozenset({STREAM_REQ, CONTROL, NOOP, OPEN, HELLO})
     off="m",
     on=(STRAY,),
 )
-def stream_id(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def stream_id(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees messages whose stream id is missing, is another than the stream request's, or is there though the
     request had none. (Deletions whose header counts no framing extras, a bug of servers, are read as meant.)
 
@@ -179,10 +150,10 @@ def stream_id(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a producer that forgets the frame on one kind of message.
     """
-    if course.vbucket < 0 or course.vbucket != sight.word or course.sid < 0 or course.sid == sight.stream_id:
+    if not stream.known or stream.vbucket != sight.word or stream.stream_id < 0 or stream.stream_id == sight.stream_id:
         return None
     has = f"stream id {sight.stream_id}" if sight.stream_id else "no stream id"
-    wants = f"stream id {course.sid}" if course.sid else "none"
+    wants = f"stream id {stream.stream_id}" if stream.stream_id else "none"
     return f"{name(sight.opcode)} has {has}, the stream request had {wants}"
 
 
@@ -196,16 +167,16 @@ def stream_id(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(STRAY,),
     status="KeyEnoent",
 )
-def vbucket(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def vbucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees messages whose opaque belongs to the stream of another vbucket.
 
     The consumer files the document under the wrong vbucket, or refuses it.
 
     Usual causes: an opaque used for two streams; a vbucket taken from the wrong place by a proxy.
     """
-    if course.vbucket < 0 or course.vbucket == sight.word:
+    if not stream.known or stream.vbucket == sight.word:
         return None
-    return f"{name(sight.opcode)} of vbucket {sight.word} has the opaque of the stream of vbucket {course.vbucket}"
+    return f"{name(sight.opcode)} of vbucket {sight.word} has the opaque of the stream of vbucket {stream.vbucket}"
 
 
 RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket)

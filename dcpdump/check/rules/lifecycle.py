@@ -1,7 +1,18 @@
 """DCP223-236: the life of a stream that was granted: what belongs to it, how it begins and ends."""
 
-from dcpdump.check.course import ACTIVE, CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST, Course
-from dcpdump.check.dialogue import (
+from dcpdump.check.rule import (
+    CLOSING,
+    INFO,
+    OUTSIDE,
+    STRAY,
+    SUSPICIOUS,
+    VIOLATION,
+    Remark,
+    rule,
+)
+from dcpdump.check.rules.framing import name
+from dcpdump.spec.names import STREAM_END_STATUS
+from dcpdump.streams.opcodes import (
     ABORT,
     ADVANCED,
     CACHED,
@@ -12,22 +23,17 @@ from dcpdump.check.dialogue import (
     PREPARE,
     SEQNO_ACK,
     STREAM_END,
+    STREAM_REQ,
     SYSTEM_EVENT,
-    Dialogue,
 )
-from dcpdump.check.rule import (
-    INFO,
-    OUTSIDE,
-    STRAY,
-    SUSPICIOUS,
-    TICK,
-    VIOLATION,
-    Remark,
-    rule,
-)
-from dcpdump.check.rules.framing import name
-from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import ACTIVE, CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST, Connection, Stream
+
+
+def _no_stream(connection: Connection) -> str:
+    """Return what a consumer answers to messages of a stream that it does not have."""
+    return "DcpStreamNotFound" if connection.on("v7_dcp_status_codes") else "KeyEnoent"
+
 
 _DATA = frozenset({*DOCUMENTS, 0x5A, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED})
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
@@ -43,7 +49,7 @@ _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVI
     on=(OUTSIDE, STRAY),
     status="KeyEnoent",
 )
-def not_open(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
+def not_open(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
     """It sees stream messages without a granted stream, and after STREAM_END. (After CLOSE_STREAM messages that
     were queued may trail in, but not behind the STREAM_END that may follow.)
 
@@ -51,14 +57,16 @@ def not_open(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
 
     Usual causes: a stream request that was refused; a producer that sends on after it ended the stream.
     """
-    if course.ended and course.vbucket == sight.word:
-        at = course.end_sight.number if course.end_sight else 0
-        return Remark(f"{name(sight.opcode)} after the stream ended in frame {at}", status=dialogue.no_stream)
-    if course.vbucket >= 0 or course.late or (dialogue.awaited(sight.opaque) is not None and dialogue.doubtful):
+    if stream.end_frame is not None and stream.vbucket == sight.word:
+        return Remark(
+            f"{name(sight.opcode)} after the stream ended in frame {stream.end_frame}", status=_no_stream(connection)
+        )
+    if stream.known or (connection.doubtful and any(connection.asked_for(STREAM_REQ))):
         return None
-    if (sight.word, sight.stream_id) in dialogue.places:
+    known = connection.current.get(sight.word << 16 | sight.stream_id)
+    if known is not None and (known.granted or not known.requests):
         return None
-    return Remark(f"{name(sight.opcode)} of a stream that was not granted", status=dialogue.no_stream)
+    return Remark(f"{name(sight.opcode)} of a stream that was not granted", status=_no_stream(connection))
 
 
 @rule(
@@ -71,7 +79,7 @@ def not_open(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
     on=(STRAY, SEQNO_ACK),
     status="KeyEexists",
 )
-def opaque(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
+def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
     """It sees messages of a stream that do not carry the opaque of its stream request.
 
     The opaque tells a stream from the one before it on the same vbucket. A conforming consumer answers
@@ -80,17 +88,17 @@ def opaque(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
     Usual causes: messages of an earlier stream that were still queued; an opaque counted up for each message.
     """
     if sight.opcode == SEQNO_ACK:
-        wrong = course.vbucket >= 0 and course.opaque != sight.opaque and course.live
-        known: Course | None = course if wrong else None
+        wrong = stream.known and stream.opaque != sight.opaque and stream.live
+        known: Stream | None = stream if wrong else None
     else:
-        if sight.opaque in dialogue.courses:
+        if sight.opaque in connection.by_opaque:
             return None
-        known = dialogue.places.get((sight.word, sight.stream_id))
+        known = connection.current.get(sight.word << 16 | sight.stream_id)
     if known is None or known.doubtful:
         return None
-    status = "OpaqueNoMatch" if dialogue.on(b"v7_dcp_status_codes") else ""
+    status = "OpaqueNoMatch" if connection.on("v7_dcp_status_codes") else ""
     return Remark(
-        f"{name(sight.opcode)} has opaque 0x{sight.opaque:08x}, its stream has 0x{known.opaque:08x}", status=status
+        f"{name(sight.opcode)} has opaque 0x{sight.opaque:08x}, its stream has 0x{known.opaque or 0:08x}", status=status
     )
 
 
@@ -103,7 +111,7 @@ def opaque(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
     off="mgf",
     on=(STREAM_END,),
 )
-def early_end(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def early_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees STREAM_END(Ok) although the requested end seqno was not reached, and nothing else explains it: the
     flags disk-only, to-latest, takeover, cache-transfer, or a start at or above the end.
 
@@ -111,15 +119,15 @@ def early_end(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: filtered-out collections reported as Ok where collections are off; a bug of the producer.
     """
-    request = course.request
+    request = stream.request
     if request is None or sight.get("status") != _OK:
         return None
-    if request.flags & (DISK_ONLY | TAKEOVER | TO_LATEST | CACHE_TRANSFER) or request.start >= request.end:
+    if request.bits & (DISK_ONLY | TAKEOVER | TO_LATEST | CACHE_TRANSFER) or request.start >= request.end:
         return None
-    reached = max(course.last or 0, course.marker.end if course.marker else 0)
+    reached = max(stream.last or 0, stream.marker.end if stream.marker else 0)
     if reached >= request.end:
         return None
-    return f"ended Ok at seqno {course.last or request.start}, requested up to {request.end}"
+    return f"ended Ok at seqno {stream.last or request.start}, requested up to {request.end}"
 
 
 @rule(
@@ -131,7 +139,7 @@ def early_end(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="m",
     on=(STREAM_END,),
 )
-def odd_end(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees STREAM_END(Closed) that nobody asked for, reasons 3 and 6, which servers do not send, and 7 and 8
     (collections dropped, access lost) on a connection without collections.
 
@@ -139,14 +147,14 @@ def odd_end(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     """
     reason = sight.get("status")
     if reason == _CLOSED:
-        if course.closed or dialogue.close_asked(sight.word, sight.stream_id):
-            if dialogue.controls_known and not dialogue.on(b"send_stream_end_on_client_close_stream"):
+        if stream.closed or stream.close_asked:
+            if connection.controls_known and not connection.on("send_stream_end_on_client_close_stream"):
                 return "ended as Closed, though send_stream_end_on_client_close_stream is not on"
             return None
         return "ended as Closed, and no CLOSE_STREAM was sent"
     if reason in (_DISCONNECTED, _ROLLBACK):
         return f"ended with reason {reason} ({STREAM_END_STATUS.names[reason]}), which servers do not send"
-    if reason in (_EMPTY, _PRIVILEGES) and dialogue.collections is False:
+    if reason in (_EMPTY, _PRIVILEGES) and connection.has_collections is False:
         return f"ended with reason {reason} ({STREAM_END_STATUS.names[reason]}) on a connection without collections"
     return None
 
@@ -157,9 +165,9 @@ def odd_end(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     "Ended stream that was not requested again",
     severity=INFO,
     source="dcp/active_stream.cc",
-    on=(TICK,),
+    on=(CLOSING,),
 )
-def abandoned(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark] | None:
+def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Remark]:
     """It sees streams that ended because the vbucket changed its state, the consumer was slow or a backfill failed,
     and that were not requested again although the connection went on for a minute.
 
@@ -167,18 +175,15 @@ def abandoned(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark] 
 
     Usual causes: a client that knows not all reasons, and takes the unknown ones for the end.
     """
-    heard_ns = dialogue.heard_ns
-    if not dialogue.ended or heard_ns is None:
-        return None
+    heard_ns = max((ns for ns in connection.heard_ns if ns is not None), default=0)
     found: list[Remark] = []
-    for stream in dialogue.courses.values():
-        end = stream.end_sight
-        again = dialogue.places.get((stream.vbucket, stream.sid)) is not stream
-        if end is None or end.ts_ns is None or again or stream.end_reason not in (_STATE, _SLOW, _BACKFILL):
+    for each in connection.current.values():
+        if each.end_status not in (_STATE, _SLOW, _BACKFILL) or each.ended_ns is None:
             continue
-        if heard_ns - end.ts_ns >= 60 * 10**9:
-            reason = STREAM_END_STATUS.names[stream.end_reason]
-            found.append(Remark(f"ended with {reason} and was not requested again here", sight=end))
+        if heard_ns - each.ended_ns >= 60 * 10**9:
+            reason = STREAM_END_STATUS.names[each.end_status]
+            at = each.last_sight._replace(number=each.end_frame or 0, ts_ns=each.ended_ns)
+            found.append(Remark(f"ended with {reason} and was not requested again here", sight=at))
     return found
 
 
@@ -192,14 +197,20 @@ def abandoned(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark] 
     on=(OUTSIDE,),
     status="Einval",
 )
-def beginning(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def beginning(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees streams whose first message is neither a snapshot marker, OSO start, cache transfer nor STREAM_END.
 
     Without a marker the consumer does not know which seqnos belong together, and refuses the document.
 
     Usual causes: a marker lost by a proxy; a producer that resumes in the middle.
     """
-    if sight.opcode not in _DATA or course.markers or course.items or course.ended or course.after_oso:
+    if (
+        sight.opcode not in _DATA
+        or stream.snapshots
+        or stream.items
+        or stream.end_frame is not None
+        or stream.oso_ended
+    ):
         return None
     return f"the stream begins with {name(sight.opcode)}"
 
@@ -214,7 +225,7 @@ def beginning(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(OUTSIDE,),
     status="Einval",
 )
-def outside(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def outside(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees documents, events and durable writes of a stream that has had no marker, or after the end of an
     out-of-order snapshot.
 
@@ -222,11 +233,11 @@ def outside(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: as for a stream that does not begin with a marker.
     """
-    if sight.opcode not in _DATA or course.ended or course.oso or course.state == ACTIVE:
+    if sight.opcode not in _DATA or stream.end_frame is not None or stream.oso or stream.state == ACTIVE:
         return None
-    if course.after_oso:
+    if stream.oso_ended:
         return f"{name(sight.opcode)} after the end of an out-of-order snapshot, and before a marker"
-    if course.markers or not course.items:
+    if stream.snapshots or not stream.items:
         return None
     return f"{name(sight.opcode)} before any marker"
 
@@ -241,7 +252,7 @@ def outside(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(CACHED, CACHED_END, MARKER),
     status="Einval",
 )
-def cache(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def cache(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees cache transfer on a stream that was not requested with that flag, after the first marker or after its
     own end, documents of it with a seqno above the stream's start, and markers before its end.
 
@@ -249,15 +260,15 @@ def cache(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a producer that begins the stream before the transfer is done.
     """
-    request = course.request
+    request = stream.request
     if request is None:
         return None
     if sight.opcode == MARKER:
-        early = course.cache and not course.cache_ended and not course.markers and course.cached
+        early = request.bits & CACHE_TRANSFER and not stream.cache_ended and not stream.snapshots and stream.cached
         return "snapshot marker before the cache transfer ended" if early else None
-    if not request.flags & CACHE_TRANSFER:
+    if not request.bits & CACHE_TRANSFER:
         return f"{name(sight.opcode)} on a stream that was not requested with cache-transfer"
-    if course.markers or course.cache_ended:
+    if stream.snapshots or stream.cache_ended:
         return f"{name(sight.opcode)} after the cache transfer was over"
     if sight.opcode == CACHED_END and request.end <= request.start:
         return "CACHE_TRANSFER_END on a stream that does not go on"

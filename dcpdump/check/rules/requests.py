@@ -1,12 +1,5 @@
 """DCP221-230: stream requests, what is answered to them, and what is made of the answer."""
 
-from dcpdump.check.course import FROM_LATEST, Course
-from dcpdump.check.dialogue import (
-    ADD_STREAM,
-    STREAM_REQ,
-    Dialogue,
-    request_of,
-)
 from dcpdump.check.rule import (
     RESPONSE,
     SUSPICIOUS,
@@ -15,9 +8,18 @@ from dcpdump.check.rule import (
     Scope,
     rule,
 )
+from dcpdump.streams.opcodes import ADD_STREAM, STREAM_REQ
+from dcpdump.streams.requests import request_of
 from dcpdump.streams.sight import Sight, failover_log
+from dcpdump.streams.state import FROM_LATEST, Connection, Request, Stream
 
 _LOOP = 3
+
+
+def awaited(sight: Sight, connection: Connection) -> Request | None:
+    """Return the stream request that an answer is for; None where it was not captured."""
+    waiting = connection.exchanges.asked(sight)
+    return None if waiting is None else waiting.request
 
 
 @rule(
@@ -29,7 +31,7 @@ _LOOP = 3
     on=(STREAM_REQ,),
     status="Erange",
 )
-def request_range(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def request_range(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees requests without snapshot start <= start <= snapshot end, or with start > end.
 
     The server answers Erange. (With the flag from-latest it sets the numbers itself.)
@@ -56,20 +58,20 @@ def request_range(sight: Sight, dialogue: Dialogue, course: Course) -> str | Non
     on=(STREAM_REQ | RESPONSE,),
     status="KeyEexists",
 )
-def second_stream(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def second_stream(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a stream granted for a vbucket (and stream id) whose stream is open on the same connection.
 
     A conforming server answers KeyEexists. With two streams every change arrives twice.
 
     Usual causes: a client that lost track of a stream; a server that forgot one.
     """
-    request = dialogue.awaited(sight.opaque)
+    request = awaited(sight, connection)
     if sight.word or request is None:
         return None
-    other = dialogue.places.get((request.vbucket, request.sid or 0))
+    other = request.still_open
     if other is None or not other.live or other.closed or other.doubtful:
         return None
-    return f"granted, though the stream with opaque 0x{other.opaque:08x} is open"
+    return f"granted, though the stream with opaque 0x{other.opaque or 0:08x} is open"
 
 
 @rule(
@@ -80,7 +82,7 @@ def second_stream(sight: Sight, dialogue: Dialogue, course: Course) -> str | Non
     source="failover-table.cc, dcp/consumer.cc",
     on=(STREAM_REQ | RESPONSE, 0x54 | RESPONSE, 0x96 | RESPONSE),
 )
-def history(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def history(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees failover logs without an entry, with entries that are not 16 bytes, with uuid 0, or (suspicious) not
     newest first with seqnos that never rise.
 
@@ -110,7 +112,7 @@ def history(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | 
     source="failover-table.cc, dcp/consumer.cc",
     on=(STREAM_REQ | RESPONSE,),
 )
-def rollback_value(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees Rollback answers without a seqno of 8 bytes, or with one above what was requested.
 
     A server's consumer closes the connection. An application that obeys would skip changes.
@@ -121,8 +123,8 @@ def rollback_value(sight: Sight, dialogue: Dialogue, course: Course) -> str | No
         return None
     if sight.value_length != 8:
         return f"the rollback's value has {sight.value_length} bytes, not 8"
-    request, seqno = dialogue.awaited(sight.opaque), sight.get("rollback_seqno")
-    if request is None or seqno is None or seqno <= request.start or request.flags & FROM_LATEST:
+    request, seqno = awaited(sight, connection), sight.get("rollback_seqno")
+    if request is None or seqno is None or seqno <= request.start or request.bits & FROM_LATEST:
         return None
     return f"rollback to {seqno}, above the requested start {request.start}"
 
@@ -137,19 +139,19 @@ def rollback_value(sight: Sight, dialogue: Dialogue, course: Course) -> str | No
     on=(STREAM_REQ,),
     scope=Scope.CONNECTION,
 )
-def disobeyed(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def disobeyed(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a stream request, after Rollback to r, that starts above r again with the same vbucket uuid.
 
     The server will say Rollback again. (Servers themselves try an older uuid first.)
 
     Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
     """
-    before = dialogue.rollbacks.get((sight.word, request_of(sight).sid or 0))
+    before, _ = connection.rolled_back.get(sight.word << 16 | request_of(sight).stream_id, (None, 0))
     if before is None:
         return None
-    request, seqno, _ = before
+    seqno = -1 if before.rollback_seqno is None else before.rollback_seqno
     start, uuid = sight.get("start_seqno"), sight.get("vbucket_uuid")
-    if start is None or start <= seqno or (uuid != request.uuid):
+    if start is None or start <= seqno or uuid != before.vbucket_uuid:
         return None
     return f"requests from {start} again after Rollback to {seqno}"
 
@@ -162,21 +164,23 @@ def disobeyed(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="",
     on=(STREAM_REQ | RESPONSE,),
 )
-def loop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def loop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees the same Rollback answer for the same request more than three times in a row.
 
     Client and server will go on like this until somebody looks.
 
     Usual causes: a uuid that is not in the failover log, kept in a checkpoint; a snapshot end of 2^64-1.
     """
-    request = dialogue.awaited(sight.opaque)
+    request = awaited(sight, connection)
     if sight.word != 0x23 or request is None:
         return None
-    before = dialogue.rollbacks.get((request.vbucket, request.sid or 0))
-    if before is None or before[1] != sight.get("rollback_seqno") or before[0].start != request.start:
+    waiting = connection.exchanges.asked(sight)
+    vbucket = waiting.sight.word if waiting is not None else 0
+    before, times = connection.rolled_back.get(vbucket << 16 | request.stream_id, (None, 0))
+    seqno = sight.get("rollback_seqno")
+    if before is None or before.rollback_seqno != seqno or before.start_seqno != request.start_seqno:
         return None
-    times = before[2] + 1
-    return f"rolled back to {before[1]} for the {times}th time in a row" if times == _LOOP + 1 else None
+    return f"rolled back to {seqno} for the {times + 1}th time in a row" if times == _LOOP else None
 
 
 @rule(
@@ -189,7 +193,7 @@ def loop(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(ADD_STREAM | RESPONSE,),
     scope=Scope.CONNECTION,
 )
-def added(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees ADD_STREAM answers whose opaque (in network order) is that of no stream request on the connection,
     in either byte order.
 
@@ -199,10 +203,10 @@ def added(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     Usual causes: an opaque swapped twice.
     """
     opaque = sight.get("stream_opaque")
-    if sight.word or not opaque or not dialogue.courses or dialogue.produces is not False:
+    if sight.word or not opaque or not connection.by_opaque or connection.produces is not False:
         return None
     swapped = int.from_bytes(opaque.to_bytes(4, "big"), "little")
-    if {opaque, swapped} & dialogue.courses.keys():
+    if {opaque, swapped} & connection.by_opaque.keys():
         return None
     return f"ADD_STREAM response names opaque 0x{opaque:08x}, which no stream has"
 
@@ -215,15 +219,15 @@ def added(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="dcp/consumer.cc",
     on=(STREAM_REQ,),
 )
-def shared_opaque(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees stream requests with an opaque that a live stream of another vbucket has.
 
     Answers and messages of the two can then only be told apart by vbucket, and answers have none.
 
     Usual causes: a constant opaque; a counter of 8 or 16 bits that wrapped.
     """
-    other = dialogue.courses.get(sight.opaque)
-    if other is None or not other.live or other.closed or other.vbucket in (sight.word, -1) or other.late:
+    other = connection.by_opaque.get(sight.opaque)
+    if other is None or not other.live or other.closed or other.vbucket == sight.word or not other.witnessed:
         return None
     return f"opaque 0x{sight.opaque:08x} is that of the stream of vbucket {other.vbucket}"
 

@@ -1,26 +1,27 @@
 """DCP4xx: the order of seqnos, and durable writes."""
 
-from dcpdump.check.course import DISK, FROM_LATEST, Course
-from dcpdump.check.dialogue import (
-    ABORT,
-    ADVANCED,
-    COMMIT,
-    PREPARE,
-    SECOND,
-    SEQNO_ACK,
-    SEQUENCED,
-    Dialogue,
+from dcpdump.check.rule import (
+    AHEAD,
+    INFO,
+    LAGGING,
+    RESPONSE,
+    STREAM_DONE,
+    SUSPICIOUS,
+    VIOLATION,
+    Delayed,
+    Remark,
+    Scope,
+    rule,
 )
-from dcpdump.check.rule import INFO, RESPONSE, STREAM_DONE, SUSPICIOUS, TICK, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.burst import Burst, Close
+from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, PREPARE, SEQNO_ACK, SEQUENCED
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import DISK, FROM_LATEST, Connection, Stream
 
-_GRACE = 64  #: frames of a connection in which the two directions may be captured out of order
 
-
-def _all_in_snapshot(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
-    marker = course.marker
+def _all_in_snapshot(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+    marker = stream.marker
     return marker is None or (close.rising and marker.start <= burst.first_seqno and burst.last_seqno <= marker.end)
 
 
@@ -36,21 +37,21 @@ def _all_in_snapshot(burst: Burst, close: Close, dialogue: Dialogue, course: Cou
     status="Erange",
     spares=_all_in_snapshot,
 )
-def in_snapshot(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def in_snapshot(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees items whose seqno is not in the range of the marker before them.
 
     The consumer answers Erange: it cannot place the document in any snapshot.
 
     Usual causes: a marker with a wrong end; an item of the next snapshot sent too early.
     """
-    marker, seqno = course.marker, sight.seqno
+    marker, seqno = stream.marker, sight.seqno
     if marker is None or seqno is None or marker.start <= seqno <= marker.end or marker.end < marker.start:
         return None  # of a marker that runs backwards S1 tells
     return f"{name(sight.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
 
 
-def _all_rising(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
-    return close.rising and not course.stale and course.last is not None and burst.first_seqno > course.last
+def _all_rising(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+    return close.rising and not stream.stale and stream.last is not None and burst.first_seqno > stream.last
 
 
 @rule(
@@ -65,27 +66,27 @@ def _all_rising(burst: Burst, close: Close, dialogue: Dialogue, course: Course) 
     status="Erange",
     spares=_all_rising,
 )
-def rising(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def rising(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees seqnos that are not above the last one of the stream, or not above the requested start.
 
     The order of seqnos is what consumers resume by. They answer Erange, or drop the change as a repeat.
 
     Usual causes: an item sent twice; SEQNO_ADVANCED to a seqno that an item then has; two streams mixed.
     """
-    seqno, last = sight.seqno, course.last
+    seqno, last = sight.seqno, stream.last
     if seqno is None:
         return None
     if last is not None:
         if seqno > last:
-            # What lies between was lost: the referee makes "unknown" of it, as the course is stale.
+            # What lies between was lost: the referee makes "unknown" of it, as the stream is stale.
             return (
                 f"the order between seqno {last} and {seqno} was not seen"
-                if course.stale and seqno > last + 1
+                if stream.stale and seqno > last + 1
                 else None
             )
         return f"{name(sight.opcode)} seqno {seqno} after {last}"
-    request = course.request
-    if request is None or course.late or seqno > request.start or course.items or request.flags & FROM_LATEST:
+    request = stream.request
+    if request is None or not stream.witnessed or seqno > request.start or stream.items or request.bits & FROM_LATEST:
         return None
     return f"{name(sight.opcode)} seqno {seqno}, requested were those above {request.start}"
 
@@ -99,22 +100,22 @@ def rising(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="m",
     on=(ADVANCED,),
 )
-def advanced(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees SEQNO_ADVANCED without collections, on a connection that gets everything there is anyway, with a seqno
     other than the snapshot's end, and in an out-of-order snapshot without true_with_seqno_advanced.
 
     Usual causes: a producer of another make. After 8.0 long backfills send one every 10,000 filtered items.
     """
-    if dialogue.collections is False:
+    if connection.has_collections is False:
         return "SEQNO_ADVANCED on a connection without collections"
-    if dialogue.controls_known and dialogue.collections and not dialogue.advances:
+    if connection.controls_known and connection.has_collections and not connection.advances:
         return "SEQNO_ADVANCED on a connection with durable writes and all system events"
-    if course.oso:
-        if dialogue.controls.get(b"enable_out_of_order_snapshots") == b"true":
+    if stream.oso:
+        if connection.agreed.get("enable_out_of_order_snapshots") == "true":
             return "SEQNO_ADVANCED in an out-of-order snapshot, which was not asked for"
         return None
-    marker = course.marker
-    if marker is None or course.stale or sight.seqno == marker.end or marker.flags & DISK:
+    marker = stream.marker
+    if marker is None or stream.stale or sight.seqno == marker.end or marker.flags & DISK:
         return None
     return f"SEQNO_ADVANCED to {sight.seqno} in snapshot {marker.start}..{marker.end}"
 
@@ -132,14 +133,14 @@ def advanced(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(PREPARE, COMMIT, ABORT),
     scope=Scope.CONNECTION,
 )
-def uninvited(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def uninvited(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees PREPARE, COMMIT and ABORT on a connection on which enable_sync_writes was not accepted.
 
     A client that does not know them takes a prepare for a document that is there.
 
     Usual causes: a control that was refused, and whose refusal was overlooked.
     """
-    if not dialogue.controls_known or dialogue.on(b"enable_sync_writes") or dialogue.produces is False:
+    if not connection.controls_known or connection.on("enable_sync_writes") or connection.produces is False:
         return None
     return f"{name(sight.opcode)}, and enable_sync_writes is not on"
 
@@ -153,7 +154,7 @@ def uninvited(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(COMMIT, ABORT),
     status="Einval",
 )
-def prepared_first(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def prepared_first(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees COMMIT and ABORT whose prepared seqno is not below their own (0: suspicious).
 
     Usual causes: the two fields swapped.
@@ -176,7 +177,7 @@ def prepared_first(sight: Sight, dialogue: Dialogue, course: Course) -> str | Re
     on=(COMMIT, ABORT),
     status="KeyEnoent",
 )
-def orphan(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees COMMIT and ABORT whose key has no open PREPARE with that seqno on this stream. (In disk snapshots
     prepares are de-duplicated, and a stream that resumed has those before its start.)
 
@@ -185,14 +186,14 @@ def orphan(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     Usual causes: a prepare that was lost; a decision sent twice.
     """
     prepared = sight.get("prepared_seqno")
-    if prepared is None or course.request is None or prepared <= course.request.start:
+    if prepared is None or stream.request is None or prepared <= stream.request.start:
         return None
-    if course.marker is not None and course.marker.flags & DISK:
+    if stream.marker is not None and stream.marker.flags & DISK:
         return None
-    there = course.prepares.get(sight.key)
-    if there is not None and there[0] == prepared:
+    there = stream.prepared.get(sight.key)
+    if there is not None and there.seqno == prepared:
         return None
-    has = "none is open" if there is None else f"open is that of seqno {there[0]}"
+    has = "none is open" if there is None else f"open is that of seqno {there.seqno}"
     return f"{name(sight.opcode)} of prepared seqno {prepared}: {has} for this key"
 
 
@@ -205,16 +206,16 @@ def orphan(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="mgf",
     on=(STREAM_DONE,),
 )
-def undecided(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def undecided(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees streams that end while prepares are neither committed nor aborted.
 
     Their outcome comes with the next stream of the vbucket, or on its new owner.
 
     Usual causes: a hand-over in the middle of a durable write; a replica that does not answer.
     """
-    if not course.prepares or not course.ended:
+    if not stream.prepared or stream.end_frame is None:
         return None
-    seqnos = sorted(seqno for seqno, _ in course.prepares.values())
+    seqnos = sorted(seqno for seqno, _ in stream.prepared.values())
     shown = ", ".join(map(str, seqnos[:3])) + (" …" if len(seqnos) > 3 else "")
     return f"{len(seqnos)} open prepare{'s' if len(seqnos) > 1 else ''} (seqno {shown}) when the stream ended"
 
@@ -228,17 +229,17 @@ def undecided(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="h",
     on=(PREPARE,),
 )
-def prepared_twice(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def prepared_twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a PREPARE for a key whose last one is not decided. (Disk snapshots may leave the decision out.)
 
     A key has one durable write under way; the next waits with SyncWriteInProgress.
 
     Usual causes: a commit that was lost.
     """
-    there = course.prepares.get(sight.key)
-    if there is None or (course.marker is not None and course.marker.flags & DISK):
+    there = stream.prepared.get(sight.key)
+    if there is None or (stream.marker is not None and stream.marker.flags & DISK):
         return None
-    return f"PREPARE seqno {sight.seqno}, though that of seqno {there[0]} is not decided"
+    return f"PREPARE seqno {sight.seqno}, though that of seqno {there.seqno} is not decided"
 
 
 @rule(
@@ -248,34 +249,26 @@ def prepared_twice(sight: Sight, dialogue: Dialogue, course: Course) -> str | No
     severity=VIOLATION,
     source="dcp/producer.cc, dcp/active_stream.cc",
     off="mg",
-    on=(SEQNO_ACK, TICK),
+    on=(SEQNO_ACK, AHEAD),
     scope=Scope.CONNECTION,
     status="Einval",
 )
-def too_far(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
+def too_far(event: Sight | Delayed, connection: Connection, stream: Stream) -> str | None:
     """It sees SEQNO_ACKNOWLEDGED on a connection without consumer_name and enable_sync_writes, below the one before,
     or above everything that was sent on the stream: on that the producer closes the connection.
 
     Usual causes: acknowledging a snapshot's end before it came; the seqno of another vbucket.
     """
-    found: list[Remark] = []
-    spoken = sum(dialogue.spoken)
-    if sight.opcode == SEQNO_ACK and not sight.response and not dialogue.ended and sight.number > dialogue.acked_frame:
-        dialogue.acked_frame = sight.number
-        seqno = sight.get("prepared_seqno")
-        if course.acked is not None and seqno is not None and seqno < course.acked:
-            found.append(Remark(f"acknowledges seqno {seqno} after {course.acked}"))
-        beyond = seqno is not None and course.vbucket >= 0 and not course.doubtful and seqno > course.high
-        if (beyond or not dialogue.sync_replication) and len(dialogue.ahead) < 1024:
-            dialogue.ahead.append((sight._replace(data=b"", record=None), course, spoken + _GRACE))
-    while dialogue.ahead and (dialogue.ended or spoken >= dialogue.ahead[0][2]):
-        ack, stream, _ = dialogue.ahead.pop(0)
-        seqno = ack.fields[0]
-        if dialogue.controls_known and not dialogue.sync_replication and dialogue.produces:
-            found.append(Remark("SEQNO_ACKNOWLEDGED without consumer_name and enable_sync_writes", sight=ack))
-        elif seqno is not None and stream.vbucket >= 0 and not stream.doubtful and seqno > stream.high:
-            found.append(Remark(f"acknowledges seqno {seqno}, sent were those up to {stream.high}", sight=ack))
-    return found
+    if isinstance(event, Delayed):
+        if connection.controls_known and not connection.sync_replication and connection.produces:
+            return "SEQNO_ACKNOWLEDGED without consumer_name and enable_sync_writes"
+        if stream.known and not stream.doubtful and event.amount > event.limit:
+            return f"acknowledges seqno {event.amount}, sent were those up to {event.limit}"
+        return None
+    seqno = event.get("prepared_seqno")
+    if stream.acked_seqno is None or seqno is None or seqno >= stream.acked_seqno:
+        return None
+    return f"acknowledges seqno {seqno} after {stream.acked_seqno}"
 
 
 @rule(
@@ -286,7 +279,7 @@ def too_far(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
     source="dcp/passive_stream.cc",
     on=(SEQNO_ACK | RESPONSE,),
 )
-def ack_answered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a success in answer to SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
 
     (One right after a stream was granted is normal: it tells what the replica has already.)
@@ -302,9 +295,9 @@ def ack_answered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None
     "Durable write not acknowledged for long",
     severity=INFO,
     source="dcp/passive_stream.cc",
-    on=(TICK,),
+    on=(LAGGING,),
 )
-def lagging(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
+def lagging(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     """It sees prepares that the replica has not acknowledged after ten seconds.
 
     Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;
@@ -312,16 +305,7 @@ def lagging(sight: Sight, dialogue: Dialogue, course: Course) -> list[Remark]:
 
     Usual causes: a slow disk of the replica.
     """
-    found: list[Remark] = []
-    if not dialogue.controls_known or not dialogue.sync_replication or dialogue.ts_ns is None:
-        return found
-    for stream in dialogue.courses.values():
-        for seqno, prepare in stream.unacked.items():
-            if dialogue.ts_ns - (prepare.ts_ns or dialogue.ts_ns) >= 10 * SECOND:
-                found.append(Remark(f"PREPARE seqno {seqno} is not acknowledged after 10 s", sight=prepare))
-                stream.unacked = {}
-            break
-    return found
+    return f"PREPARE seqno {delayed.amount} is not acknowledged after 10 s"
 
 
 RULES = (

@@ -1,7 +1,11 @@
 """DCP1xx, second half: what a single message holds: lengths, datatypes, values, keys, reserved fields."""
 
-from dcpdump.check.course import Course
-from dcpdump.check.dialogue import (
+from dcpdump.check.meaning import expiration_not_agreed, form_not_agreed, not_together, without_meaning
+from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, Severity, rule
+from dcpdump.check.rules.framing import name
+from dcpdump.spec import MESSAGES
+from dcpdump.streams.burst import Burst, Close
+from dcpdump.streams.opcodes import (
     ABORT,
     ADD_STREAM,
     ADVANCED,
@@ -22,19 +26,13 @@ from dcpdump.check.dialogue import (
     PREPARE,
     SEQNO_ACK,
     SET_STATE,
-    SNAPPY,
     STREAM_END,
     STREAM_REQ,
     SYSTEM_EVENT,
-    XATTRS,
-    Dialogue,
 )
-from dcpdump.check.meaning import expiration_not_agreed, form_not_agreed, not_together, without_meaning
-from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, Severity, rule
-from dcpdump.check.rules.framing import name
-from dcpdump.spec import MESSAGES
-from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import XATTRS, Connection, Stream
+from dcpdump.wire.frame import Fault
 from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
 
 _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
@@ -46,19 +44,33 @@ _PLAIN = frozenset(
     | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, 0x54}
 )
 _UNDERLYING = 0x40
+_SNAPPY = 0x0A  #: of the features of HELLO
 _SYSTEM_XATTRS = 1024 * 1024
 #: What is looked at elsewhere: by other rules, or below.
-_ELSEWHERE = ("total body", "no magic", "is not known", "has unknown bits", "stream id", "has no name", "lost", "cut")
+_ELSEWHERE = frozenset(
+    {
+        Fault.LENGTHS_CONTRADICT,
+        Fault.TOO_LARGE,
+        Fault.UNKNOWN_MAGIC,
+        Fault.UNKNOWN_OPCODE,
+        Fault.UNKNOWN_FRAME_INFO,
+        Fault.UNKNOWN_DATATYPE,
+        Fault.UNKNOWN_VALUE,
+        Fault.STREAM_ID_NOT_COUNTED,
+        Fault.CUT,
+        Fault.LOST,
+    }
+)
 
 
-def _was_asked(sight: Sight, course: Course) -> bool:
+def _was_asked(sight: Sight, stream: Stream) -> bool:
     """It says whether a rule for decoded frames was asked of one before it was asked of the same in its stream."""
-    return sight.record is not None and course.vbucket >= 0
+    return sight.record is not None and stream.known
 
 
-def _leaves_out(dialogue: Dialogue) -> bool:
+def _leaves_out(connection: Connection) -> bool:
     """It says whether a datatype may describe a body that was left out: so it may where DCP_OPEN was not witnessed."""
-    return dialogue.open_flags is None or bool(dialogue.open_flags & _UNDERLYING)
+    return connection.open_flags is None or bool(connection.open_flags & _UNDERLYING)
 
 
 @rule(
@@ -69,7 +81,7 @@ def _leaves_out(dialogue: Dialogue) -> bool:
     source="daemon/mcbp_validators.cc",
     on=(DECODED, DELETION, EXPIRATION, PREPARE, OSO),
 )
-def sections(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
+def sections(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
     """It sees extras of a length that the message does not have, keys and values that must or must not be there,
     values of other lengths than their fields need, a PREPARE without CAS, datatypes on messages without documents,
     flags, states and levels that mean nothing or exclude each other, and forms of STREAM_REQ, DELETION and EXPIRATION
@@ -82,11 +94,11 @@ def sections(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
     """
     if sight.response:
         return None
-    if expiration_not_agreed(sight, dialogue, course):
+    if expiration_not_agreed(sight, connection, stream):
         return Remark("EXPIRATION, and enable_expiry_opcode is not on")
-    if _was_asked(sight, course):
+    if _was_asked(sight, stream):
         return None
-    text, severity = _refused(sight, dialogue)
+    text, severity = _refused(sight, connection)
     if text:
         status = "" if sight.opcode == STREAM_END and severity else "Einval"  # of a reason nobody says so
         return Remark(f"{name(sight.opcode)}{text}", severity, status)
@@ -95,26 +107,26 @@ def sections(sight: Sight, dialogue: Dialogue, course: Course) -> Remark | None:
     return None
 
 
-def _refused(sight: Sight, dialogue: Dialogue) -> tuple[str, Severity | None]:
+def _refused(sight: Sight, connection: Connection) -> tuple[str, Severity | None]:
     """It says what a receiver refuses, and how bad that is where it is no violation."""
     record, opcode = sight.record, sight.opcode
     if record is not None and record.frame.message.dcp:
         for problem in record.frame.problems:
-            if not any(words in problem.text for words in _ELSEWHERE):
+            if problem.code not in _ELSEWHERE:
                 return f": {problem.text}", None
         if record.frame.layout.old:
             return f" in a layout of old releases ({sight.shape.version})", SUSPICIOUS
         text, severity = without_meaning(sight, record.frame.layout)
         if text:
             return f": {text}", severity
-    text = not_together(sight) or form_not_agreed(sight, dialogue)
+    text = not_together(sight) or form_not_agreed(sight, connection)
     if text:
         return f": {text}", None
     if sight.datatype and opcode in _PLAIN:
         return f" has datatype 0x{sight.datatype:02x}", None
     if opcode == PREPARE and not sight.cas:
         return " has CAS 0", None
-    if opcode == DELETION and sight.datatype in (1, 3) and not _leaves_out(dialogue):
+    if opcode == DELETION and sight.datatype in (1, 3) and not _leaves_out(connection):
         return f" has datatype 0x{sight.datatype:02x}: JSON without XATTR", None
     return "", None
 
@@ -130,7 +142,7 @@ def _refused(sight: Sight, dialogue: Dialogue) -> tuple[str, Severity | None]:
     scope=Scope.CONNECTION,
     status="Einval",
 )
-def datatype(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def datatype(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees datatypes with unknown bits, with Snappy where HELLO did not grant it, or with XATTR where DCP_OPEN
     did not ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
 
@@ -139,23 +151,23 @@ def datatype(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark |
     Usual causes: a HELLO repeated on the open connection; a proxy that negotiates on its own behalf.
     """
     bits = sight.datatype
-    if not bits or sight.response or _was_asked(sight, course):
+    if not bits or sight.response or _was_asked(sight, stream):
         return None
     if bits > 7:
         return f"datatype 0x{bits:02x} has unknown bits"
     if sight.opcode not in _WITH_VALUES:
         return None
-    flags, features = dialogue.open_flags, dialogue.features
+    flags, features = connection.open_flags, connection.features
     severity = SUSPICIOUS if flags is not None and flags & _UNDERLYING else None
-    if bits & _SNAPPY_BIT and features is not None and SNAPPY not in features:
+    if bits & _SNAPPY_BIT and features is not None and _SNAPPY not in features:
         return Remark("the value is marked Snappy, which HELLO did not grant", severity)
     if bits & _XATTR_BIT and flags is not None and not flags & XATTRS:
         return Remark("the value is marked XATTR, which DCP_OPEN did not ask for", severity)
     return None
 
 
-def _all_json(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
-    return _leaves_out(dialogue) or not any(map(json_fault, close.texts))
+def _all_json(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+    return _leaves_out(connection) or not any(map(json_fault, close.texts))
 
 
 @rule(
@@ -168,7 +180,7 @@ def _all_json(burst: Burst, close: Close, dialogue: Dialogue, course: Course) ->
     status="Einval",
     spares=_all_json,
 )
-def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def value(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees values marked Snappy that do not decompress, xattr blocks whose lengths do not add up (a server
     answers XattrEinval), system xattrs beyond 1 MiB (E2big), and bodies marked JSON that are none (suspicious).
     Snappy and JSON only where DCP_OPEN was captured: its flag 0x40 leaves bodies out and keeps their datatype.
@@ -182,7 +194,7 @@ def value(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | No
     if size <= 0:
         return None
     body = sight.data[at : at + size]
-    left_out = _leaves_out(dialogue)
+    left_out = _leaves_out(connection)
     if bits & _SNAPPY_BIT:
         plain, fault = decompress(body)
         if plain is None:
@@ -215,7 +227,7 @@ _RESERVED: dict[int, dict[str, tuple[tuple[int, str], ...]]] = {
 _WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, CACHED_END)
 
 
-def _all_clear(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
+def _all_clear(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
     return True  # what has something in a reserved field is in no burst that is looked at closely
 
 
@@ -228,7 +240,7 @@ def _all_clear(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -
     on=(*_RESERVED, *_WITHOUT_CAS),
     spares=_all_clear,
 )
-def reserved(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def reserved(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees values in fields that are reserved: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
     nmeta, the last byte of a deletion's extras, and the CAS of messages that have none.
 
@@ -248,8 +260,8 @@ def reserved(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     return None
 
 
-def _all_sound(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -> bool:
-    return close.sound or not dialogue.collections
+def _all_sound(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+    return close.sound or not connection.has_collections
 
 
 @rule(
@@ -262,7 +274,7 @@ def _all_sound(burst: Burst, close: Close, dialogue: Dialogue, course: Course) -
     status="Einval",
     spares=_all_sound,
 )
-def collection_key(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def collection_key(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees keys, on connections with collections, whose LEB128 prefix does not end, is not in its shortest form,
     names one of the reserved ids 1-7, or is followed by nothing.
 
@@ -270,7 +282,7 @@ def collection_key(sight: Sight, dialogue: Dialogue, course: Course) -> str | No
 
     Usual causes: a key sent without its prefix, so that its first letters are taken for one.
     """
-    if not dialogue.collections:
+    if not connection.has_collections:
         return None
     data, at = sight.data, sight.key_at
     length = sight.value_at - at
@@ -301,7 +313,7 @@ def collection_key(sight: Sight, dialogue: Dialogue, course: Course) -> str | No
     on=(ZERO,),
     status="Einval",
 )
-def zero(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def zero(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees items with by seqno (or commit or abort seqno) 0.
 
     0 is the state before the first change; nothing has it. A consumer that stored it would stream from the

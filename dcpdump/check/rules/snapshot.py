@@ -1,6 +1,9 @@
 """DCP3xx, first half: snapshot markers, and how they follow one another."""
 
-from dcpdump.check.course import (
+from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.streams.opcodes import ADVANCED, MARKER
+from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import (
     ACKNOWLEDGE,
     CHECKPOINT,
     DISK,
@@ -8,11 +11,9 @@ from dcpdump.check.course import (
     FROM_LATEST,
     HISTORY,
     MEMORY,
-    Course,
+    Connection,
+    Stream,
 )
-from dcpdump.check.dialogue import ADVANCED, MARKER, Dialogue
-from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
-from dcpdump.streams.sight import Sight
 
 _KNOWN_BITS = 0x3F
 
@@ -26,14 +27,14 @@ _KNOWN_BITS = 0x3F
     on=(MARKER,),
     status="Einval",
 )
-def backwards(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def backwards(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees markers with start seqno > end seqno.
 
     No seqno lies in such a range; the consumer refuses it with Einval.
 
     Usual causes: start and end swapped; a start computed after the end was fixed.
     """
-    marker = dialogue.marker
+    marker = connection.incoming
     if marker is None or marker.start <= marker.end:
         return None
     return f"snapshot {marker.start}..{marker.end}"
@@ -49,7 +50,7 @@ def backwards(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(MARKER,),
     scope=Scope.CONNECTION,
 )
-def flags(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def flags(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees markers that are both memory and disk, or neither. Suspicious: unknown bits, history or
     may-contain-duplicates without change_streams, duplicates in memory, acknowledge on a stream that is no
     takeover.
@@ -65,11 +66,11 @@ def flags(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | No
         return f"snapshot type 0x{bits:x} is {'both memory and disk' if bits & DISK else 'neither memory nor disk'}"
     if bits & ~_KNOWN_BITS:
         return Remark(f"snapshot type 0x{bits:x} has unknown bits", SUSPICIOUS)
-    if bits & (HISTORY | DUPLICATES) and dialogue.controls_known and not dialogue.on(b"change_streams"):
+    if bits & (HISTORY | DUPLICATES) and connection.controls_known and not connection.on("change_streams"):
         return Remark(f"snapshot type 0x{bits:x}, and change_streams is not on", SUSPICIOUS)
     if bits & DUPLICATES and bits & MEMORY:
         return Remark(f"snapshot type 0x{bits:x}: duplicates in a memory snapshot", SUSPICIOUS)
-    if bits & ACKNOWLEDGE and course.request is not None and not course.takeover:
+    if bits & ACKNOWLEDGE and stream.request is not None and not stream.asked_takeover:
         return Remark("acknowledge is set on a stream that is no takeover", SUSPICIOUS)
     return None
 
@@ -85,7 +86,7 @@ def flags(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | No
     scope=Scope.CONNECTION,
     status="Einval",
 )
-def version(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees markers V2.0 without enable_sync_writes, V2.2 without max_marker_version, and (suspicious) the
     layouts that no released server sends: V2.1, and V2.2 of 44 bytes.
 
@@ -96,18 +97,18 @@ def version(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | 
     found = sight.shape.version
     if found in ("2.1", "2.2-pre"):
         return Remark(f"marker in version {found}, which no released server sends", SUSPICIOUS)
-    if not dialogue.controls_known:
+    if not connection.controls_known:
         return None
-    if found == "2.0" and not dialogue.on(b"enable_sync_writes"):
-        return None if b"max_marker_version" in dialogue.controls else "marker V2.0, and enable_sync_writes is not on"
-    if found == "2.2" and dialogue.controls.get(b"max_marker_version") != b"2.2":
+    if found == "2.0" and not connection.on("enable_sync_writes"):
+        return None if "max_marker_version" in connection.agreed else "marker V2.0, and enable_sync_writes is not on"
+    if found == "2.2" and connection.agreed.get("max_marker_version") != "2.2":
         return "marker V2.2, and max_marker_version=2.2 was not accepted"
     return None
 
 
-def _first(course: Course) -> bool:
+def _first(stream: Stream) -> bool:
     """Whether the marker at hand is the first of a stream that was seen to begin."""
-    return course.request is not None and not course.markers and not course.request.flags & FROM_LATEST
+    return stream.request is not None and not stream.snapshots and not stream.request.bits & FROM_LATEST
 
 
 @rule(
@@ -119,7 +120,7 @@ def _first(course: Course) -> bool:
     off="mr",
     on=(MARKER, FIRST),
 )
-def first_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees first markers that start above the requested snapshot start and the requested start: of disk
     snapshots always, of memory snapshots (without the checkpoint flag) where no item with that seqno follows.
 
@@ -128,20 +129,20 @@ def first_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a source that joined a later checkpoint; start taken from the first item of a backfill.
     """
-    request = course.request
+    request = stream.request
     if request is None:
         return None
     if sight.opcode == MARKER:
-        marker = dialogue.marker
-        if marker is None or not marker.flags & DISK or not _first(course) or course.oso_high:
+        marker = connection.incoming
+        if marker is None or not marker.flags & DISK or not _first(stream) or stream.oso_high:
             return None
         if marker.start <= max(request.start, request.snap_start) + 1:
             return None
         return f"the first snapshot starts at {marker.start}, requested were {request.snap_start} and {request.start}"
-    marker = course.marker
-    if marker is None or course.markers != 1 or course.data_since_marker or marker.flags & (DISK | CHECKPOINT):
+    marker = stream.marker
+    if marker is None or stream.snapshots != 1 or stream.items_since_marker or marker.flags & (DISK | CHECKPOINT):
         return None
-    if course.oso_high or request.flags & FROM_LATEST or marker.start <= max(request.start, request.snap_start) + 1:
+    if stream.oso_high or request.bits & FROM_LATEST or marker.start <= max(request.start, request.snap_start) + 1:
         return None
     if sight.seqno is None or marker.start >= sight.seqno:
         return None
@@ -156,15 +157,15 @@ def first_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="snapshot-marker.md",
     on=(MARKER,),
 )
-def seed_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def seed_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees first markers that start at the requested start seqno where the requested snapshot starts lower.
 
     That is what the specification says, and not what servers do: they take the lower one. Both are accepted.
 
     Usual causes: a producer that was written after the specification.
     """
-    request, marker = course.request, dialogue.marker
-    if request is None or marker is None or not _first(course):
+    request, marker = stream.request, connection.incoming
+    if request is None or marker is None or not _first(stream):
         return None
     if marker.start != request.start or request.start == request.snap_start:
         return None
@@ -180,14 +181,20 @@ def seed_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="frmgho",
     on=(FIRST,),
 )
-def memory_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def memory_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees later memory snapshots whose start is not the seqno of the first item (without the checkpoint flag),
     or lies above it (with that flag).
 
     Usual causes: items that were dropped between the marker and the wire.
     """
-    marker, seqno = course.marker, sight.seqno
-    if course.data_since_marker or marker is None or course.markers < 2 or not marker.flags & MEMORY or seqno is None:
+    marker, seqno = stream.marker, sight.seqno
+    if (
+        stream.items_since_marker
+        or marker is None
+        or stream.snapshots < 2
+        or not marker.flags & MEMORY
+        or seqno is None
+    ):
         return None
     if marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT):
         return f"snapshot {marker.start}..{marker.end} begins with seqno {seqno}"
@@ -202,7 +209,7 @@ def memory_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None
     source="dcp/active_stream.cc (sendSnapshotAndSeqnoAdvanced)",
     on=(ADVANCED,),
 )
-def filtered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def filtered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees snapshots of which everything was filtered out, so that SEQNO_ADVANCED follows the marker at once,
     but with a seqno below the snapshot's end.
 
@@ -210,8 +217,8 @@ def filtered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a long backfill of a small collection (after 8.0 every 10,000 items); a lost update of the end.
     """
-    marker = course.marker
-    if marker is None or course.data_since_marker or course.oso or sight.seqno is None or sight.seqno >= marker.end:
+    marker = stream.marker
+    if marker is None or stream.items_since_marker or stream.oso or sight.seqno is None or sight.seqno >= marker.end:
         return None
     return f"snapshot {marker.start}..{marker.end} has only filtered items, and advances to {sight.seqno}"
 
@@ -225,12 +232,12 @@ def filtered(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="rhfmg",
     on=(MARKER,),
 )
-def disk_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def disk_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees later disk snapshots that start more than one above the end of the snapshot before.
 
     Usual causes: items between the two that were purged, or that the stream's filter leaves out.
     """
-    marker, before = dialogue.marker, course.marker
+    marker, before = connection.incoming, stream.marker
     if marker is None or before is None or not marker.flags & DISK or marker.start <= before.end + 1:
         return None
     return f"disk snapshot starts at {marker.start}, the one before ended at {before.end}"
@@ -245,7 +252,7 @@ def disk_start(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="rmg",
     on=(MARKER,),
 )
-def overlap(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def overlap(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees markers that start at or below the end of the snapshot before. (The second marker of a pair with
     history may repeat the range.)
 
@@ -253,8 +260,8 @@ def overlap(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a stream from a replica; an end that was extended after it was sent.
     """
-    marker, before = dialogue.marker, course.marker
-    if marker is None or before is None or course.oso_high or marker.start > before.end or marker.end < before.end:
+    marker, before = connection.incoming, stream.marker
+    if marker is None or before is None or stream.oso_high or marker.start > before.end or marker.end < before.end:
         return None
     if marker.flags & HISTORY and (marker.start, marker.end) == (before.start, before.end):
         return None
@@ -272,14 +279,14 @@ def overlap(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     scope=Scope.SNAPSHOT,
     status="Erange",
 )
-def snapshot_back(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def snapshot_back(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees markers that end below the end of the snapshot before.
 
     A stream never goes back; a server's consumer answers Erange where all of it lies below what it has.
 
     Usual causes: a rollback that was not told to the client; two streams mixed into one.
     """
-    marker, before = dialogue.marker, course.marker
+    marker, before = connection.incoming, stream.marker
     if marker is None or before is None or marker.end >= before.end:
         return None
     return f"snapshot {marker.start}..{marker.end} ends below {before.start}..{before.end}"
@@ -294,7 +301,7 @@ def snapshot_back(sight: Sight, dialogue: Dialogue, course: Course) -> str | Non
     off="mg",
     on=(MARKER,),
 )
-def unfinished(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def unfinished(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a new marker before a message with the seqno of the snapshot's end came. (Streams with a filter and
     without SEQNO_ADVANCED may end so, and the first of a pair of markers with history.)
 
@@ -302,14 +309,14 @@ def unfinished(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: the last item of a snapshot lost or filtered without SEQNO_ADVANCED.
     """
-    marker, before = dialogue.marker, course.marker
-    if marker is None or before is None or course.oso_high or (course.last or 0) >= before.end:
+    marker, before = connection.incoming, stream.marker
+    if marker is None or before is None or stream.oso_high or (stream.last or 0) >= before.end:
         return None
-    if course.filtered is not False and not dialogue.advances:
+    if stream.filtered is not False and not connection.advances:
         return None
     if marker.flags & HISTORY and not before.flags & HISTORY and marker.end == before.end:
         return None
-    return f"snapshot {before.start}..{before.end} came to {course.last or 'nothing'}, and the next begins"
+    return f"snapshot {before.start}..{before.end} came to {stream.last or 'nothing'}, and the next begins"
 
 
 @rule(
@@ -320,7 +327,7 @@ def unfinished(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     source="dcp/passive_stream.cc",
     on=(MARKER,),
 )
-def beyond(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees markers whose max visible, high prepared or purge seqno lies above their end; suspicious: a high
     completed seqno above the end, or above the high prepared seqno.
 
@@ -353,7 +360,7 @@ def beyond(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | N
     source="dcp/passive_stream.cc, dcp_snapshot_marker_codec.cc",
     on=(MARKER,),
 )
-def completed(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark | None:
+def completed(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
     """It sees disk markers in version 1 on a connection that replicates durable writes: they have no high completed
     seqno, and the replica closes the connection. As information: high completed or prepared seqnos on a memory
     snapshot, where they mean nothing.
@@ -362,7 +369,7 @@ def completed(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark 
     """
     bits = sight.get("snapshot_type") or 0
     if sight.shape.version == "1":
-        if bits & DISK and dialogue.controls_known and dialogue.sync_replication:
+        if bits & DISK and connection.controls_known and connection.sync_replication:
             return "disk marker V1 on a connection that replicates durable writes"
         return None
     if bits & DISK:
@@ -381,18 +388,18 @@ def completed(sight: Sight, dialogue: Dialogue, course: Course) -> str | Remark 
     source="snapshot-marker.md",
     on=(MARKER,),
 )
-def switched(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def switched(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a change between memory and disk before the snapshot at hand was finished.
 
     At the border of two snapshots such a change is normal: a client that is slow is moved to disk.
 
     Usual causes: as for an unfinished snapshot.
     """
-    marker, before = dialogue.marker, course.marker
-    if marker is None or before is None or course.doubtful or course.filtered is not False or course.oso_high:
+    marker, before = connection.incoming, stream.marker
+    if marker is None or before is None or stream.doubtful or stream.filtered is not False or stream.oso_high:
         return None
-    if (marker.flags ^ before.flags) & DISK and (course.last or 0) < before.end:
-        return f"{'disk' if marker.flags & DISK else 'memory'} snapshot at seqno {course.last} of ..{before.end}"
+    if (marker.flags ^ before.flags) & DISK and (stream.last or 0) < before.end:
+        return f"{'disk' if marker.flags & DISK else 'memory'} snapshot at seqno {stream.last} of ..{before.end}"
     return None
 
 

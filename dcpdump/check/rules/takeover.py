@@ -1,21 +1,11 @@
 """DCP52x: how a vbucket is handed over."""
 
-from dcpdump.check.course import ACTIVE, PENDING, Course
-from dcpdump.check.dialogue import (
-    ABORT,
-    ADVANCED,
-    COMMIT,
-    DOCUMENTS,
-    PREPARE,
-    SET_STATE,
-    STREAM_END,
-    SYSTEM_EVENT,
-    Dialogue,
-)
 from dcpdump.check.rule import OUTSIDE, SUSPICIOUS, VIOLATION, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import VBUCKET_STATE
+from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SET_STATE, STREAM_END, SYSTEM_EVENT
 from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import ACTIVE, PENDING, Connection, Stream
 
 _DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, 0x56})
 
@@ -33,7 +23,7 @@ def _spoken(state: int | None) -> str:
     off="mg",
     on=(SET_STATE, STREAM_END),
 )
-def order(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def order(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees a takeover in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending) and its
     reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok).
 
@@ -41,17 +31,17 @@ def order(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
 
     Usual causes: a producer that does not wait for replies; a hand-over that was given up.
     """
-    if not course.takeover:
+    if not stream.asked_takeover:
         return None
     if sight.opcode == STREAM_END:
-        if sight.get("status") == 0 and course.state != ACTIVE:
-            return f"the takeover ended Ok in state {_spoken(course.state)}"
+        if sight.get("status") == 0 and stream.state != ACTIVE:
+            return f"the takeover ended Ok in state {_spoken(stream.state)}"
         return None
     state = sight.get("state")
-    if state == ACTIVE and course.state != PENDING:
+    if state == ACTIVE and stream.state != PENDING:
         return "SET_VBUCKET_STATE(active) before pending"
-    if state == PENDING and course.state is not None:
-        return f"SET_VBUCKET_STATE(pending) after state {_spoken(course.state)}"
+    if state == PENDING and stream.state is not None:
+        return f"SET_VBUCKET_STATE(pending) after state {_spoken(stream.state)}"
     return None
 
 
@@ -64,14 +54,14 @@ def order(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="m",
     on=(SET_STATE,),
 )
-def no_takeover(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def no_takeover(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees SET_VBUCKET_STATE on a stream that was requested without the takeover flag.
 
     The consumer would become the owner of a vbucket that has one.
 
     Usual causes: flags of another stream.
     """
-    if course.request is None or course.takeover:
+    if stream.request is None or stream.asked_takeover:
         return None
     return "SET_VBUCKET_STATE on a stream that was not requested with takeover"
 
@@ -85,7 +75,7 @@ def no_takeover(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     on=(SET_STATE,),
     status="Einval",
 )
-def odd_state(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def odd_state(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees SET_VBUCKET_STATE with another state than pending (3) and active (1).
 
     Usual causes: the numbers of an old prototype, where replica and pending were swapped.
@@ -105,14 +95,14 @@ def odd_state(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
     off="g",
     on=(OUTSIDE,),
 )
-def after(sight: Sight, dialogue: Dialogue, course: Course) -> str | None:
+def after(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     """It sees markers and documents after SET_VBUCKET_STATE(active).
 
     The consumer owns the vbucket by then and makes seqnos itself: the two histories part.
 
     Usual causes: a source that went on taking writes.
     """
-    if course.state != ACTIVE or sight.opcode not in _DATA or course.ended:
+    if stream.state != ACTIVE or sight.opcode not in _DATA or stream.end_frame is not None:
         return None
     return f"{name(sight.opcode)} after SET_VBUCKET_STATE(active)"
 

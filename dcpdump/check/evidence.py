@@ -1,0 +1,210 @@
+"""Evidence: what becomes clear only some time after a frame: that its answer is late, that nothing explains it.
+
+The two directions of a connection may be captured out of order, so a frame that seems wrong is looked at again a
+little later. Whatever turns out is an event of its own, for the rules to judge, and comes once.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dcpdump.check.rule import (
+    ACK_UNASKED,
+    AHEAD,
+    LAGGING,
+    NOOPS_MISSING,
+    OVERDRAWN,
+    OVERDUE,
+    STALLED,
+    UNACKNOWLEDGED,
+    UNASKED,
+    Delayed,
+)
+from dcpdump.streams.exchanges import Kind
+from dcpdump.streams.opcodes import CONTROL, HELLO, NOOP, OPEN, STREAM_REQ
+from dcpdump.streams.sight import Sight, kept
+from dcpdump.streams.state import Connection, Stream
+
+SECOND = 1_000_000_000
+#: Frames of a connection in which the two directions may be captured out of order.
+GRACE = 64
+_SLOW, _SOON = 30 * SECOND, SECOND
+_STALL, _LAG = 60 * SECOND, 10 * SECOND
+_NOOP_INTERVAL = 20 * SECOND  #: where no set_noop_interval was accepted
+#: Frames that a consumer sends without answering a NOOP: then it is not merely silent.
+_SPOKE = 8
+#: Frames that are looked at again, at most, of one kind and connection.
+_MOST = 1024
+#: Requests of these kinds are answered in the order in which they were sent.
+_SAME_ORDER = frozenset({STREAM_REQ, CONTROL, NOOP, OPEN, HELLO})
+
+Found = tuple[int, Delayed]  #: an event, and what it is about
+
+
+class _Overdrawn(NamedTuple):
+    """An acknowledgement of more than was captured so far."""
+
+    sight: Sight
+    total: int
+    sent: int
+    due: int  #: when to look again, in frames of the connection
+
+
+class Evidence:
+    """What is still to become clear of one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._reported: dict[Kind, int] = {}  # the number of the last request that was found overdue
+        self._overdrawn: deque[_Overdrawn] = deque()
+        self._excess = 0  # bytes acknowledged that were never sent, so far
+        self._ahead: deque[tuple[Sight, Stream, int]] = deque()
+        self._done: deque[Stream] = deque()
+        self._lagging: dict[Stream, int] = {}
+        self._stalled_ns = 0
+        self._noop_missed_ns = 0
+
+    def lose(self) -> None:
+        """Take it that bytes were lost: what was to become clear may be among them."""
+        self._overdrawn.clear()
+        self._ahead.clear()
+        self._done.clear()
+
+    def acknowledge_bytes(self, sight: Sight) -> None:
+        """Take a BUFFER_ACKNOWLEDGEMENT, before it is learnt."""
+        connection, window = self._connection, self._connection.window
+        if window.size is None or connection.doubtful or len(self._overdrawn) >= _MOST:
+            return
+        total = window.acked + (sight.get("buffer_bytes") or 0) - self._excess
+        if total > window.sent:
+            self._overdrawn.append(_Overdrawn(kept(sight), total, window.sent, self._frames + GRACE))
+
+    def acknowledge_seqno(self, sight: Sight, stream: Stream) -> None:
+        """Take a SEQNO_ACKNOWLEDGED, before it is learnt."""
+        seqno = sight.get("prepared_seqno")
+        beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.reached
+        if (beyond or not self._connection.sync_replication) and len(self._ahead) < _MOST:
+            self._ahead.append((kept(sight), stream, self._frames + GRACE))
+
+    def finish(self, stream: Stream) -> None:
+        """Take a stream that is over."""
+        if stream.acks_due or stream.acks_early:
+            self._done.append(stream)
+
+    def look(self, sight: Sight) -> Iterator[Found]:
+        """Yield what became clear by now. ``sight``: the frame at hand."""
+        connection = self._connection
+        yield from self._unasked()
+        if connection.now_ns is not None:
+            yield from self._overdue(connection.now_ns)
+            yield from self._stalls(sight, connection.now_ns)
+            yield from self._noops_missing(sight)
+            if connection.controls_known and connection.sync_replication:
+                yield from self._lags(connection.now_ns)
+        yield from self._beyond()
+        yield from self._acknowledgements(sight)
+
+    @property
+    def _frames(self) -> int:
+        return sum(self._connection.frames)
+
+    def _unasked(self) -> Iterator[Found]:
+        connection = self._connection
+        frames = self._frames + GRACE if connection.over else self._frames
+        for answer in connection.exchanges.take_unasked(frames):
+            if not connection.late and answer.opaque not in connection.shared:
+                yield UNASKED, Delayed(answer, connection.no_stream)
+
+    def _overdue(self, now_ns: int) -> Iterator[Found]:
+        """Yield requests that should have been answered by now. Each comes once; its answer may still come."""
+        connection, exchanges = self._connection, self._connection.exchanges
+        for kind in exchanges.kinds():
+            reported = max(self._reported.get(kind, 0), connection.lost_frame)
+            answered = exchanges.answered.get(kind, 0)
+            heard = connection.frames[1 - kind[0]]
+            for waiting in exchanges.waiting(kind):
+                asked = waiting.sight
+                if asked.number <= reported:
+                    continue
+                waited = now_ns - (asked.ts_ns or now_ns)
+                if waited < _SOON:
+                    break
+                later = asked.opcode in _SAME_ORDER and answered > asked.number
+                slow = waited >= _SLOW and (asked.opcode != NOOP or connection.over or heard - waiting.frames >= _SPOKE)
+                if not (later or slow or connection.over):
+                    continue
+                self._reported[kind] = asked.number
+                yield OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
+
+    def _stalls(self, sight: Sight, now_ns: int) -> Iterator[Found]:
+        window = self._connection.window
+        if window.size is None or window.outstanding < window.size or self._connection.doubtful:
+            return
+        since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
+        if since and now_ns - since > _STALL and self._stalled_ns != since:
+            self._stalled_ns = since
+            yield STALLED, Delayed(sight, self._connection.no_stream, now_ns - since)
+
+    def _noops_missing(self, sight: Sight) -> Iterator[Found]:
+        """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer."""
+        connection = self._connection
+        noops = connection.noops
+        heard_ns = max((ns for ns in connection.heard_ns if ns is not None), default=None)
+        if not connection.on("enable_noop") or heard_ns is None or connection.noops_enabled_ns is None:
+            return
+        interval = noop_interval_ns(connection)
+        if interval is None or noops.open_ns is not None:
+            return
+        since = max(noops.last_ns or 0, noops.answered_ns or 0, connection.noops_enabled_ns, self._noop_missed_ns)
+        if heard_ns - since > 2 * interval + SECOND:
+            self._noop_missed_ns = heard_ns
+            yield NOOPS_MISSING, Delayed(sight, connection.no_stream, heard_ns - since)
+
+    def _lags(self, now_ns: int) -> Iterator[Found]:
+        for stream in self._connection.current.values():
+            reported = self._lagging.get(stream, -1)
+            for seqno, prepare in stream.unacked.items():
+                if seqno <= reported:
+                    continue
+                if now_ns - (prepare.ts_ns or now_ns) >= _LAG:
+                    self._lagging[stream] = max(stream.unacked)
+                    yield LAGGING, Delayed(prepare, stream, now_ns - (prepare.ts_ns or now_ns), seqno)
+                break
+
+    def _beyond(self) -> Iterator[Found]:
+        """Yield acknowledgements, of bytes and of seqnos, of what was not sent even by now."""
+        connection, frames = self._connection, self._frames
+        while self._overdrawn and (connection.over or frames >= self._overdrawn[0].due):
+            ack = self._overdrawn.popleft()
+            sent = connection.window.sent
+            if ack.total > sent:
+                yield OVERDRAWN, Delayed(ack.sight, connection.no_stream, 0, ack.total, sent)
+                excess = ack.total - ack.sent
+                self._excess += excess
+                left = [each._replace(total=each.total - excess) for each in self._overdrawn]
+                self._overdrawn = deque(each for each in left if each.total > each.sent)
+        while self._ahead and (connection.over or frames >= self._ahead[0][2]):
+            sight, stream, _ = self._ahead.popleft()
+            yield AHEAD, Delayed(sight, stream, 0, sight.fields[0] or 0, stream.reached)
+
+    def _acknowledgements(self, sight: Sight) -> Iterator[Found]:
+        """Yield snapshots that were not acknowledged, and acknowledgements that nobody asked for."""
+        connection = self._connection
+        while self._done and (connection.over or sight.number - self._done[0].last_frame >= GRACE):
+            stream = self._done.popleft()
+            if stream.lost or stream.opaque in connection.shared:
+                continue
+            for due in stream.acks_due:
+                waited = (connection.now_ns or 0) - (due.ts_ns or 0)
+                yield UNACKNOWLEDGED, Delayed(due, stream, waited)
+            for extra in stream.acks_early:
+                yield ACK_UNASKED, Delayed(extra, stream)
+
+
+def noop_interval_ns(connection: Connection) -> int | None:
+    """Return the interval of NOOPs that was agreed on; None where it is not a number."""
+    text = connection.agreed.get("set_noop_interval", "")
+    try:
+        return int(float(text) * SECOND) if text else _NOOP_INTERVAL
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,95 @@
+"""Kinds and causes of verdicts, as codes: what decides reads these, texts are for people."""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """What became of a stream, in a word or two."""
+
+    FLOWING = "open and flowing"
+    QUIET = "quiet"
+    STUCK = "stuck"
+    BLOCKED = "blocked by flow control"
+    ASKED = "asked for"
+    ROLLED_BACK = "rolled back"
+    REFUSED = "refused"
+    ENDED = "ended"
+    TAKEN_OVER = "taken over"
+    UNKNOWN = "unknown"
+
+
+class Cause(Enum):
+    """Why a stream is what it is; of one that ended, what came of it, or who ended its connection."""
+
+    # open
+    FLOWING = "flowing"
+    NOTHING_SENT = "nothing-sent"
+    IDLE = "idle"
+    SNAPSHOT_INCOMPLETE = "snapshot-incomplete"
+    END_NOT_SENT = "end-not-sent"
+    STATE_NOT_ANSWERED = "state-not-answered"
+    SNAPSHOT_NOT_ACKNOWLEDGED = "snapshot-not-acknowledged"
+    BEHIND_SERVER = "behind-server"
+    WINDOW_FULL = "window-full"
+    # not granted
+    NOT_ANSWERED = "not-answered"
+    LOOP = "rollback-loop"
+    NOT_ASKED_AGAIN = "not-asked-again"
+    NOT_MY_VBUCKET = "not-my-vbucket"
+    OUT_OF_RANGE = "out-of-range"
+    STILL_OPEN = "still-open"
+    INVALID_REQUEST = "invalid-request"
+    NO_ACCESS = "no-access"
+    NOT_SUPPORTED = "not-supported"
+    TEMPORARY_FAILURE = "temporary-failure"
+    NO_MEMORY = "no-memory"
+    UNKNOWN_COLLECTION = "unknown-collection"
+    UNKNOWN_SCOPE = "unknown-scope"
+    STREAM_ID = "stream-id"
+    OTHER_STATUS = "other-status"
+    # ended
+    FINISHED = "finished"
+    CLOSED = "closed-by-consumer"
+    HANDED_OVER = "handed-over"
+    REPLACED = "replaced"
+    REOPENED = "reopened"
+    ASKED_AGAIN = "asked-again"
+    OPEN_ELSEWHERE = "open-elsewhere"
+    NOT_REOPENED_YET = "not-reopened-yet"
+    ABANDONED = "abandoned"
+    # ended with its connection, and not reopened
+    RESET_BY_SERVER = "reset-by-server"
+    RESET_BY_CLIENT = "reset-by-client"
+    CLOSED_BY_SERVER = "connection-closed-by-server"
+    CLOSED_BY_CLIENT = "connection-closed-by-client"
+    CONNECTION_ENDED = "connection-ended"  #: by a side that is not known, or by another of the same ports
+
+
+class Reason(Enum):
+    """Why something is unknown."""
+
+    STARTS_LATE = "starts-late"
+    BYTES_LOST = "bytes-lost"
+    ONE_DIRECTION = "one-direction"
+
+
+class Unknown(NamedTuple):
+    """Why something is unknown, and that in words."""
+
+    reason: Reason
+    text: str
+
+
+class Verdict(NamedTuple):
+    """What became of a stream, and why that is known. ``trouble``: somebody should look at it."""
+
+    kind: Kind
+    cause: Cause | Reason
+    why: str = ""
+    trouble: bool = False
+
+    @property
+    def text(self) -> str:
+        """Return the verdict as a phrase: ``ended (StateChanged (2); abandoned)``."""
+        return f"{self.kind.value} ({self.why})" if self.why else self.kind.value

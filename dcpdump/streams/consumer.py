@@ -1,0 +1,200 @@
+"""Consumers: which connections are of one consumer, and where it asked again for a stream that it lost.
+
+A consumer has one client id where its agent or its names carry one, else one host, and names of one family there. It
+has one bucket, and is on one side of a replication: the two legs of ns_server's proxy are not one consumer. Who had
+a stream of the vbucket open all along is another consumer of the same host.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from dcpdump.wire.json_text import parse_json
+
+if TYPE_CHECKING:
+    from dcpdump.streams.state import Connection, Stream
+
+#: So many streams before or after a moment are looked through for one of the same consumer.
+_FURTHER = 100
+#: What differs between the names of one client's connections: hexadecimal, with a digit, and not short.
+_COUNTER = re.compile(r"(?<![0-9A-Za-z])(?=[0-9A-Fa-f]*[0-9])[0-9A-Fa-f]{4,}(?![0-9A-Za-z])")
+#: In the JSON of agents and names, which may be cut short: the client's id, before that of the connection.
+_ID = re.compile(r'"i"\s*:\s*"([^"/]+)')
+#: Before everything that was captured.
+_BEFORE = -1
+
+
+class Identity(NamedTuple):
+    """What a connection says of who uses it. None: nothing."""
+
+    client_id: str | None = None
+    family: str | None = None  #: its name, without what its other connections would have otherwise
+    agent: str | None = None
+
+
+NAMELESS = Identity()
+
+
+def identify(connection: "Connection") -> Identity:
+    """Return what agent and name of a connection say."""
+    agent, name = connection.agent, connection.name
+    found = [_ID.search(text) for text in (agent, name) if text is not None]
+    client_id = next((each[1] for each in found if each), None)
+    return Identity(client_id, None if name is None else _COUNTER.sub("#", name), _product(agent))
+
+
+def same(one: "Connection", other: "Connection") -> bool:
+    """Return whether two connections are of one consumer, as far as they say."""
+    if one is other:
+        return True
+    if _differ(one.bucket, other.bucket) or _differ(one.role, other.role):
+        return False
+    mine, theirs = one.identity, other.identity
+    if mine.client_id is not None and theirs.client_id is not None:
+        return mine.client_id == theirs.client_id
+    if _differ(mine.agent, theirs.agent) or _differ(mine.family, theirs.family):
+        return False
+    return host(one) == host(other) is not None
+
+
+def host(connection: "Connection") -> str | None:
+    """Return the address of the consumer's end: that which the changes are sent to."""
+    end = connection.consumer_address
+    return None if end is None else end.rpartition(":")[0]
+
+
+class Consumers:
+    """The streams of a ledger that is closed, by consumer. Each question costs a few steps."""
+
+    def __init__(self, streams: Iterable["Stream"]) -> None:
+        self._owners: dict[int, tuple[_Owner, ...]] = {}  # by the number of a connection
+        self._streams: dict[tuple[_Owner, int], list[Stream]] = {}
+        self._lines: dict[tuple[_Owner, int], _Line] = {}
+        for stream in streams:
+            connection = stream.connection
+            owners = self._owners.get(connection.number)
+            if owners is None:
+                owners = self._owners[connection.number] = _owners(connection)
+            for owner in owners:
+                self._streams.setdefault((owner, stream.vbucket), []).append(stream)
+
+    def again(self, stream: "Stream", after_ns: int | None) -> "Stream | None":
+        """Return the stream that its consumer asked for in its place after a time; rather one that was granted."""
+        if stream.next is not None:
+            return stream.next
+        if after_ns is None:
+            return None
+        found: Stream | None = None
+        for mate in self._mates(stream, lambda line: line.after(after_ns)):
+            if self._was_open(mate.connection, stream, after_ns):
+                continue
+            if mate.reopened:
+                return mate
+            found = found or mate
+        return found
+
+    def elsewhere(self, stream: "Stream", at_ns: int | None) -> "Stream | None":
+        """Return the stream that its consumer, which names itself, had open in its place at a time."""
+        if at_ns is None:
+            return None
+        mates = self._mates(stream, lambda line: line.before(at_ns))
+        return next((mate for mate in mates if _names_itself(stream, mate) and _open_at(mate, at_ns)), None)
+
+    def _mates(self, stream: "Stream", chosen: "_Choice") -> Iterator["Stream"]:
+        """Yield streams of the same consumer in the same place on other connections, in the order of a choice."""
+        connection = stream.connection
+        for owner in self._owners[connection.number][1:]:
+            for mate in chosen(self._line(owner, stream.vbucket)):
+                if mate.connection is not connection and _fits(stream, mate) and same(connection, mate.connection):
+                    yield mate
+
+    def _was_open(self, connection: "Connection", stream: "Stream", at_ns: int) -> bool:
+        """Return whether a stream in the same place was open on a connection at a time."""
+        before = self._line(_owner_of(connection), stream.vbucket).before(at_ns)
+        latest = next((each for each in before if each.stream_id == stream.stream_id), None)
+        return latest is not None and _open_at(latest, at_ns)
+
+    def _line(self, owner: "_Owner", vbucket: int) -> "_Line":
+        line = self._lines.get((owner, vbucket))
+        if line is None:
+            line = self._lines[owner, vbucket] = _Line(self._streams[owner, vbucket])
+        return line
+
+
+class _Line:
+    """Streams in the order in which they began."""
+
+    def __init__(self, streams: "list[Stream]") -> None:
+        self._streams = sorted(streams, key=_began)
+        self._began = [_began(stream) for stream in self._streams]
+
+    def after(self, ts_ns: int) -> "list[Stream]":
+        """Return the first streams that began at a time or later."""
+        at = bisect_left(self._began, ts_ns)
+        return self._streams[at : at + _FURTHER]
+
+    def before(self, ts_ns: int) -> "list[Stream]":
+        """Return the last streams that began before a time, latest first."""
+        at = bisect_left(self._began, ts_ns)
+        return self._streams[max(0, at - _FURTHER) : at][::-1]
+
+
+#: Whose streams are kept together: a connection's, those of a client id, those of a host.
+_Owner = tuple[str, int | str | None]
+_Choice = Callable[[_Line], "list[Stream]"]
+
+
+def _owners(connection: "Connection") -> tuple[_Owner, ...]:
+    client_id = connection.identity.client_id
+    named: tuple[_Owner, ...] = () if client_id is None else (("id", client_id),)
+    return (_owner_of(connection), *named, ("host", host(connection)))
+
+
+def _owner_of(connection: "Connection") -> _Owner:
+    return "connection", connection.number
+
+
+def _began(stream: "Stream") -> int:
+    """Return when a stream began; of one that was open when the capture began, before everything."""
+    if not stream.requests and stream.number == 1 and not stream.connection.lossy:
+        return _BEFORE
+    return stream.first_ns or 0
+
+
+def _open_at(stream: "Stream", ts_ns: int) -> bool:
+    """Return whether a stream that began before a time was open then."""
+    if stream.requests and not stream.granted:
+        return False
+    ends = (stream.ended_ns, stream.closed_ns, stream.connection.ended_ns)
+    return all(end is None or end > ts_ns for end in ends)
+
+
+def _fits(stream: "Stream", mate: "Stream") -> bool:
+    """Return whether two streams of one vbucket have one purpose: the same id, or the same collections."""
+    if stream.stream_id == mate.stream_id:
+        return True
+    one, other = stream.request, mate.request
+    return one is not None and other is not None and one.purpose == other.purpose
+
+
+def _names_itself(stream: "Stream", mate: "Stream") -> bool:
+    """Return whether not the host alone says that both are of one consumer. A name is unique on its server only."""
+    one, other = stream.connection, mate.connection
+    if one.identity.client_id is not None and other.identity.client_id is not None:
+        return True
+    return one.name is not None and one.name == other.name and one.server_address != other.server_address
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def _product(agent: str | None) -> str | None:
+    """Return the agent of a HELLO, without what tells its connections apart."""
+    try:
+        parsed = parse_json((agent or "").encode())
+    except ValueError:
+        return agent
+    name = parsed.get("a") if isinstance(parsed, dict) else None
+    return name if isinstance(name, str) else None

@@ -1,0 +1,194 @@
+"""Exchanges: requests and answers of one connection, paired by direction, opcode and opaque.
+
+Several requests may have one opaque (some clients send all with the same): they are answered in the order in which
+they were sent. Where the two directions were captured out of order, an answer waits a little for its request.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dcpdump.streams.facts import Waiting
+from dcpdump.streams.opcodes import (
+    CLOSE_STREAM,
+    CONTROL,
+    HELLO,
+    NOOP,
+    OPEN,
+    SASL_AUTH,
+    SASL_STEP,
+    SELECT_BUCKET,
+    STAT,
+    STREAM_REQ,
+)
+from dcpdump.streams.sight import Sight, place_of
+
+#: Requests without an answer are forgotten, oldest first, beyond this many.
+MOST = 4096
+#: Frames of a connection in which its two directions may be captured out of order, and for how long.
+SLACK = 64
+_SLACK_NS = 1_000_000_000
+#: Requests whose answers are learnt from: those are kept whole while they wait.
+_TEACH = frozenset({HELLO, SASL_AUTH, SASL_STEP, SELECT_BUCKET, OPEN, CONTROL, NOOP, STREAM_REQ, CLOSE_STREAM})
+
+Place = tuple[int, int, int]  #: the direction of the request, its opcode and opaque
+Kind = tuple[int, int]  #: the direction of the request, and its opcode
+
+
+class Early(NamedTuple):
+    """An answer without a request, so far. ``frames``: how many of the connection were captured before it."""
+
+    answer: Sight
+    frames: int
+
+
+@dataclass(slots=True)
+class Exchanges:
+    """Requests of one connection that wait for their answers, and answers that were captured before their requests."""
+
+    closely: bool = False  #: answers for which no request came are kept, until they are taken
+    count: int = 0  #: requests that wait
+    answered: dict[Kind, int] = field(default_factory=dict)  #: the number of the latest request that was answered
+    unclaimed: dict[Kind, int] = field(default_factory=dict)  #: answers for which no request came, so far
+    by_place: dict[Place, deque[Waiting]] = field(default_factory=dict)
+    by_kind: dict[Kind, dict[int, Waiting]] = field(default_factory=dict)  #: by number of the request, oldest first
+    earlier: deque[Early] = field(default_factory=deque)  #: answers of the last few frames that wait for their requests
+    unasked: deque[Sight] = field(default_factory=lambda: deque(maxlen=MOST))  #: answers for which no request came
+
+    def ask(self, waiting: Waiting, frames: int, *, late: bool = False) -> Sight | None:
+        """Take a request, and return its answer where that was captured before it.
+
+        ``frames``: how many of the connection were captured before; ``late``: its beginning is missing, so an
+        answer may be that of a request which is not in the capture.
+        """
+        request = waiting.sight
+        kind = request.direction, request.opcode
+        before = self.by_place.get((*kind, request.opaque))
+        if before and (late or before[0].doubtful):
+            same = all((each.sight.word, each.key) == (request.word, waiting.key) for each in before)
+            self._forget_all(list(before))
+            if not same:
+                _forgo(waiting)
+                return None
+        if self.earlier and not late:
+            self._expire(frames)
+            early = self.early(*kind, request.opaque)
+            if early is not None and _near(early.answer, request):
+                self.earlier.remove(early)
+                self.unclaimed[kind] -= 1
+                return early.answer
+        if self.count >= MOST:
+            self._forget_oldest()
+        self.by_place.setdefault((*kind, request.opaque), deque()).append(waiting)
+        self.by_kind.setdefault(kind, {})[request.number] = waiting
+        self.count += 1
+        return None
+
+    def asked(self, answer: Sight) -> Waiting | None:
+        """Return the request that an answer is for; None where none waits."""
+        queue = self.by_place.get((1 - answer.direction, answer.opcode, answer.opaque))
+        return queue[0] if queue else None
+
+    def answer(self, answer: Sight, frames: int, *, late: bool = False) -> Waiting | None:
+        """Take an answer, and return the request that it is for. One without a request waits for it a little.
+
+        Of STAT there are many answers, until one has no key. ``late``: the beginning of the connection is missing, so
+        the request of an answer may be.
+        """
+        kind = 1 - answer.direction, answer.opcode
+        place = (*kind, answer.opaque)
+        queue = self.by_place.get(place)
+        if not queue:
+            if not late:
+                self._expire(frames)
+                self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames))
+            self.unclaimed[kind] = self.unclaimed.get(kind, 0) + 1
+            return None
+        if answer.opcode == STAT and answer.value_at > answer.key_at:
+            return queue[0]
+        waiting = queue.popleft()
+        if not queue:
+            del self.by_place[place]
+        del self.by_kind[kind][waiting.sight.number]
+        self.answered[kind] = max(self.answered.get(kind, 0), waiting.sight.number)
+        self.count -= 1
+        return waiting
+
+    def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
+        """Return the answer that waits for a request of that direction, opcode and opaque."""
+        for early in self.earlier:
+            answer = early.answer
+            if (1 - answer.direction, answer.opcode, answer.opaque) == (direction, opcode, opaque):
+                return early
+        return None
+
+    def take_unasked(self, frames: int) -> Iterator[Sight]:
+        """Take the answers for which no request came: requests that come now are not theirs.
+
+        ``frames``: how many of the connection were captured.
+        """
+        self._expire(frames)
+        while self.unasked:
+            yield self.unasked.popleft()
+
+    def waiting(self, kind: Kind) -> Iterator[Waiting]:
+        """Yield the requests of a kind that wait, oldest first."""
+        yield from self.by_kind.get(kind, {}).values()
+
+    def kinds(self) -> list[Kind]:
+        """Return the kinds of requests that wait."""
+        return [kind for kind, waiting in self.by_kind.items() if waiting]
+
+    def lose(self) -> None:
+        """Take it that bytes were lost: answers may have been among them.
+
+        Of several requests with one opaque nobody can know which of them the next answer is for.
+        """
+        self.earlier.clear()
+        self.unasked.clear()
+        for queue in list(self.by_place.values()):
+            if len(queue) > 1:
+                self._forget_all(list(queue))
+            else:
+                queue[0].doubtful = True
+
+    def _forget_all(self, forgotten: list[Waiting]) -> None:
+        for waiting in forgotten:
+            _forgo(waiting)
+            self._forget(waiting)
+
+    def _expire(self, frames: int) -> None:
+        while self.earlier and frames - self.earlier[0].frames >= SLACK:
+            expired = self.earlier.popleft().answer
+            if self.closely:
+                self.unasked.append(place_of(expired))
+
+    def _forget_oldest(self) -> None:
+        oldest = min((next(iter(self.by_kind[kind].values())) for kind in self.kinds()), key=_number)
+        self._forget(oldest)
+
+    def _forget(self, waiting: Waiting) -> None:
+        sight = waiting.sight
+        kind = sight.direction, sight.opcode
+        queue = self.by_place[sight.direction, sight.opcode, sight.opaque]
+        queue.popleft()  # those of one opaque are forgotten from the oldest on
+        if not queue:
+            del self.by_place[sight.direction, sight.opcode, sight.opaque]
+        del self.by_kind[kind][sight.number]
+        self.count -= 1
+
+
+def _forgo(waiting: Waiting) -> None:
+    """Note that the answer to a request cannot be told from others."""
+    if waiting.request is not None:
+        waiting.request.ambiguous = True
+
+
+def _number(waiting: Waiting) -> int:
+    return waiting.sight.number
+
+
+def _near(answer: Sight, request: Sight) -> bool:
+    """Return whether two frames are so near in time that they may have been captured out of order."""
+    return answer.ts_ns is None or request.ts_ns is None or request.ts_ns - answer.ts_ns <= _SLACK_NS

@@ -1,0 +1,70 @@
+"""Joins: whether a stream continues, after lost bytes of its direction, just where it was before them.
+
+The messages of a stream come in the order of their seqnos, and its snapshots follow one another without overlap. So
+nothing of it can have been among the lost bytes where the next message
+
+- has the seqno behind the last one, inside the same snapshot;
+- has the first seqno that the snapshot at hand can have, where none of that snapshot came before;
+- is a marker that starts behind the end of the snapshot before it, which was reached;
+- is the marker of its first snapshot, which starts at the seqno that was asked for, or below;
+- is STREAM_END behind the last seqno that was asked for.
+
+What has no seqno of its own may come between two snapshots: states of a takeover, and cached documents before the
+first; and with change streams, a disk snapshot may have a second marker, with the same range. Of seqnos that are
+missing inside a snapshot nothing can be known: a later version of the document replaced them, another collection has
+them, or they were lost.
+"""
+
+from dcpdump.streams.opcodes import MARKER, STREAM_END
+from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, Stream
+
+_HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
+
+
+def joins(stream: Stream, sight: Sight) -> bool:
+    """Return whether nothing of a stream can have been lost between its last message and this one."""
+    if sight.weak or stream.oso or stream.caching or _has_two_markers(stream, sight):
+        return False
+    if sight.opcode == MARKER:
+        return _marker_joins(stream, sight.get("start_seqno"))
+    if sight.opcode == STREAM_END:
+        return _end_joins(stream)
+    if sight.seqno is None or not stream.ordered or stream.snapshot is None:
+        return False
+    snapshot, last = stream.snapshot, stream.last_seqno
+    if not snapshot.items:
+        before = _asked(stream) if last is None else last
+        last = max(snapshot.start - 1, -1 if before is None else before)
+    return last is not None and sight.seqno == last + 1 and sight.seqno <= snapshot.end
+
+
+def _has_two_markers(stream: Stream, sight: Sight) -> bool:
+    """Return whether there may be another marker with the same range: for a part without history, or with it."""
+    if sight.opcode == MARKER:
+        flags = sight.get("snapshot_type") or 0
+        return bool(flags & DISK and flags & _HAS_HISTORY)
+    on_disk = stream.snapshot is not None and bool(stream.snapshot.flags & DISK)
+    return on_disk and stream.connection.accepted("change_streams") == "true"
+
+
+def _marker_joins(stream: Stream, start: int | None) -> bool:
+    if start is None or stream.takeover:
+        return False
+    if not stream.counts_any:
+        asked = _asked(stream)
+        return asked is not None and start <= asked + 1 and not stream.flags & CACHE_TRANSFER
+    snapshot = stream.snapshot
+    return snapshot is not None and stream.ordered and stream.last_seqno == snapshot.end and start == snapshot.end + 1
+
+
+def _end_joins(stream: Stream) -> bool:
+    end = stream.request.end_seqno if stream.request is not None else None
+    if end is None or stream.takeover or not stream.ordered or stream.last_seqno is None:
+        return False
+    return stream.last_seqno >= end
+
+
+def _asked(stream: Stream) -> int | None:
+    """Return the seqno from which a stream was asked for, where its beginning was captured."""
+    return stream.request.start_seqno if stream.witnessed and stream.request is not None else None
