@@ -18,7 +18,9 @@ from dcpdump.wire.frame import RawFrame, Span, unpack_header
 from dcpdump.wire.session import Session
 from tests import captures
 from tests.console import run
+from tests.conversation import opening, packets, said
 from tests.packets import TcpTalk
+from tests.secret_talk import saved
 from tests.traces import traces
 
 KEY, VALUE, NAME, TEXT = b"Kq7zPw9xLmT4", b"Vj3!nR8dYw@5uHc2", b"Xb6_tGe1", b"Ws0~fDo9Qk"
@@ -223,6 +225,30 @@ def talk(folder: Path) -> Path:
     path = folder / "a.pcap"
     path.write_bytes(captures.pcap([captures.Record(each.ts_ns or 0, each.data) for each in sent.packets]))
     return path
+
+
+CHOOSING = ("conns", "streams", "flow", "rollbacks", "check", "top --once", "key '*'", "read")
+
+
+@pytest.mark.parametrize("command", CHOOSING)
+def test_addresses_choose_the_same_whether_or_not_they_are_shown(command: str, tmp_path: Path) -> None:
+    twice = "\n".join(
+        f"CONNECT 10.0.0.{client}:40000 10.0.0.1:11210\n{opening()}"
+        f"TX stream-request{{vb=5, start-seqno={client + 5}}}\n"
+        "RX stream-request-response{rollback, rollback-seqno=3}\n"
+        "STREAM vb=6, end-seqno=9\nRX snapshot-marker{start=0, end=9, flags=1}\nRX mutation{seqno:12, key=hello}\n"
+        "FIN TX\n"
+        for client in (2, 3)
+    )
+    path = saved(packets(said(twice)), tmp_path / "a.pcap")
+    rows = {
+        (place, level): len(run(f"dcpdump {command} {path} -f ndjson {place} {level}").out.split('"connection"'))
+        for place in ("", "--host 10.0.0.3", "--port 40000")
+        for level in ("", "--redact", "--redact-level full")
+    }
+    every, one = rows["", ""], rows["--host 10.0.0.3", ""]
+    assert 1 < one < every
+    assert rows == {where: one if "host" in where[0] else every for where in rows}
 
 
 def test_a_salt_that_was_not_asked_for_is_said_nowhere(tmp_path: Path) -> None:

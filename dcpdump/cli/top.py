@@ -23,7 +23,8 @@ from dcpdump.render import ndjson
 from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
 from dcpdump.render.top import Look, Peer, Row
-from dcpdump.spec.field import Holds
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams.hide import hidden_end, hide_request
 from dcpdump.streams.pace import Pace, Paces
 from dcpdump.streams.state import Connection
@@ -219,7 +220,7 @@ def _peer(each: Connection, pace: Pace, redactor: Redactor | None) -> Peer:
     src, dst, name = each.src, each.dst, each.name
     if redactor is not None:
         src, dst = hidden_end(src, redactor), hidden_end(dst, redactor)
-        name = None if name is None else redactor.text(name, Holds.BUCKET)
+        name = None if name is None else redactor.key(MESSAGES[DCP_OPEN], name)
     shown = {each.src: src, each.dst: dst, None: ""}
     client = shown[each.client_address] or f"{src} ? {dst}"
     return Peer(each, pace, name or client, shown[each.server_address], src, dst, name)
