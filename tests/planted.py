@@ -100,6 +100,9 @@ def conversation() -> Iterator[Planted]:
     log: Values = {"failover_log": [{"vbucket_uuid": 5, "seqno": 0}]}
     yield Planted(1, encode("DCP_STREAM_REQ", log, response=True, opaque=30))
     yield from (Planted(1, data) for data in _stream())
+    # What is not answered waits to the end.
+    yield Planted(0, encode("DCP_CONTROL", key=token(), value=token(), opaque=40))
+    yield Planted(0, encode("SELECT_BUCKET", key=token(), opaque=41))
 
 
 def _stream() -> Iterator[bytes]:
@@ -109,6 +112,7 @@ def _stream() -> Iterator[bytes]:
     yield encode("DCP_SYSTEM_EVENT", event, layout="0", key=token(Holds.META), **where)
     for seqno in (2, 3, 3):
         yield encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"\x08" + token(), value=token(), datatype=5, **where)
+    yield encode("DCP_PREPARE", {"by_seqno": 4, "durability_level": 1}, key=b"\x08" + token(), value=token(), **where)
     yield encode("DCP_STREAM_REQ", response=True, status=0x23, value=token(), opaque=31)
 
 

@@ -2,13 +2,19 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcpdump.check.judging import Judging
+from dcpdump.columnar.block import blocks
+from dcpdump.redact import Redactor
+from dcpdump.streams.hide import hide
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.watching import Watching
 from tests.console import Printed, run
 from tests.packets import TcpTalk, flow
 from tests.planted import NAMED, PRIVATE, Planted, conversation, frames, token
@@ -115,6 +121,47 @@ def test_no_capture_holds_what_is_to_be_hidden(name: str, level: str, planted: P
     printed: Printed = run(f"dcpdump redact {planted / name} -w {tmp_path}/out --level {level}")
     assert printed.code in (0, 4), printed.err
     assert found((tmp_path / "out").read_bytes().decode("latin-1") + printed.err, LEVELS[level]) == []
+
+
+@pytest.mark.parametrize("rules", [True, False], ids=["with rules", "without"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_hidden_ledger_holds_what_is_to_be_hidden(level: str, rules: bool) -> None:
+    ledger = learned(rules=rules)
+    assert all(found("\n".join(texts(ledger)), (stem,)) for stem in (PRIVATE, NAMED))
+    hide(ledger, Redactor(b"salt", full=level == "full"))
+    assert found("\n".join(texts(ledger)), LEVELS[level]) == []
+
+
+def learned(*, rules: bool) -> Ledger:
+    """Return what is remembered of all of it, and of a connection without losses; ``rules``: as check needs it."""
+    dissection, packets = Watching(), talk().packets
+    whole = TcpTalk(flow("10.0.0.7:50002"), segment=1400, acks=False, number=len(packets) + 1)
+    for each in conversation():
+        whole.send(*each)
+    judging = Judging(dissection, rules=rules)
+    for block in blocks([*packets, *whole.packets]):
+        judging.feed(dissection.feed_block(block))
+    judging.feed(list(dissection.close_blocks()))
+    judging.close(None, alone=True)
+    return judging.ledger
+
+
+def texts(root: object) -> Iterator[str]:
+    """Yield every text and all bytes that can be reached from an object."""
+    seen, left = set[int](), [root]
+    while left:
+        each = left.pop()
+        if isinstance(each, str | bytes):
+            yield each if isinstance(each, str) else each.decode("latin-1")
+        if isinstance(each, str | bytes | type) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, Mapping):
+            left += [*each.keys(), *each.values()]
+        elif isinstance(each, Iterable):
+            left += each
+        names = [name for kind in type(each).__mro__ for name in getattr(kind, "__slots__", ())]
+        left += [getattr(each, name) for name in (*names, *getattr(each, "__dict__", ())) if hasattr(each, name)]
 
 
 def test_tokens_would_be_seen(planted: Path, tmp_path: Path) -> None:
