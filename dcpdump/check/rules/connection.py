@@ -4,6 +4,7 @@ from dcpdump.check.rule import ASKED, ASTRAY, INFO, RESPONSE, SUSPICIOUS, VIOLAT
 from dcpdump.check.rules.framing import name
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
+from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.opcodes import ADVANCED, CONTROL, HELLO, NOOP, OPEN, OSO, SASL_AUTH, SASL_STEP, STREAM_REQ, WANTED
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import XATTRS, Connection, Stream
@@ -22,7 +23,6 @@ _AT_CREATION = frozenset(
         "enable_out_of_order_snapshots",
     )
 )
-_REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
 _UNORDERED = 0x0E
 
 
@@ -341,7 +341,7 @@ def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     Usual causes: controls copied from a capture of replication.
     """
     key, value = control_asked(sight, connection)
-    if sight.word or not connection.name or connection.name.startswith(_REPLICATION):
+    if sight.word or not connection.name or connection.name.startswith(REPLICATION):
         return None
     both = (key == "consumer_name" and connection.on("enable_sync_writes")) or (
         key == "enable_sync_writes" and value == "true" and "consumer_name" in connection.agreed
