@@ -209,7 +209,7 @@ class TopReading(LedgerReading):
         if self._intake is None:
             super()._sum_up(summary)
         elif summary != "none":
-            sum_up(self._intake, self._dissector, self._shown, summary)
+            sum_up(self._intake, self._dissector, self._shown, summary, self._verb)
 
     def _status(self) -> int:
         return super()._status() if self._intake is None else status_after(self.stop)

@@ -15,12 +15,6 @@ from dcpdump.streams.state import Connection, Request, Stream
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
     """Hash what a ledger holds of names, addresses and texts."""
-
-    def place(server: str, bucket: str | None, vbucket: int) -> tuple[str, str | None, int]:
-        return redactor.text(server, Holds.SYSTEM), _key(redactor, SELECT_BUCKET, bucket), vbucket
-
-    ledger.high = {place(*where): told for where, told in ledger.high.items()}
-    ledger.logs = {place(*where): logs for where, logs in ledger.logs.items()}
     ledger.names.clear()  # asked only while connections are opened
     for connection in ledger.connections.values():
         _hide(connection, redactor)

@@ -9,8 +9,9 @@ from dcpdump.columnar.part import Ends
 from dcpdump.spec import find
 from dcpdump.streams.burst import Burst
 from dcpdump.streams.consumer import identify
-from dcpdump.streams.facts import Complaint, Entry, Waiting
+from dcpdump.streams.facts import Complaint, Waiting
 from dcpdump.streams.joins import joins
+from dcpdump.streams.logs import Logs
 from dcpdump.streams.messages import KEYED, LEARN, learn_keys, snapshot_of
 from dcpdump.streams.opcodes import (
     ADD_STREAM,
@@ -33,8 +34,8 @@ from dcpdump.streams.opcodes import (
 from dcpdump.streams.requests import answered, asked, closed, closing, request_of
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, failover_log, kept
-from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS, Connection, Stream
+from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
+from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, Connection, Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
 _COMPLAINTS = 16
@@ -44,13 +45,6 @@ _FIRST = frozenset({HELLO, 0x20, SASL_AUTH})
 #: What only the side with the changes sends, and what only the side that wants them sends.
 _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
 _BY_TAKER = WANTED
-
-
-class Log(NamedTuple):
-    """A failover log of a vbucket, newest entry first, and the frame that told it."""
-
-    frame: int
-    entries: tuple[Entry, ...]
 
 
 class Watched(NamedTuple):
@@ -75,10 +69,7 @@ class Ledger:
     def __init__(self, *, closely: bool = False) -> None:
         self.connections: dict[int, Connection] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
-        #: by server, bucket and vbucket: the high seqno that the server told, and when
-        self.high: dict[tuple[str, str | None, int], tuple[int, int | None]] = {}
-        #: by server, bucket and vbucket: failover logs, each time that they changed
-        self.logs: dict[tuple[str, str | None, int], list[Log]] = {}
+        self.logs = Logs()
         #: by server and name: the connection that was opened last
         self.names: dict[tuple[str, str], Connection] = {}
         self.frames = 0
@@ -250,6 +241,8 @@ class Ledger:
         learn = LEARN[opcode]
         if learn is not None:
             learn(stream, sight)
+            if opcode == MARKER:
+                self.logs.learn_purge(stream, sight)
         if seqno is not None:
             stream.item(sight, seqno)
         if not sight.whole:
@@ -344,6 +337,7 @@ class Ledger:
                     stream.lose(feeder)
             connection.identity = identify(connection)
         infer(self.connections.values())
+        self.logs.close(self.connections.values())
         return self.streams
 
     # -- what comes --------------------------------------------------------------------------------------
@@ -444,17 +438,17 @@ class Ledger:
             connection.window.answers += sight.length
             stream = answered(connection, sight, waiting)
             if stream is not None:
-                self._log(connection, stream.vbucket, sight)
+                self.logs.learn_log(connection, stream.vbucket, sight)
             return stream
         if opcode in _FAILOVER_LOGS and waiting is not None:
-            self._log(connection, waiting.sight.word, sight)
+            self.logs.learn_log(connection, waiting.sight.word, sight)
         if opcode == CLOSE_STREAM and waiting is not None:
             stream = connection.current.get(waiting.sight.word << 16 | waiting.sight.stream_id)
             if stream is not None:
                 closed(stream, sight)
             return stream
         if opcode in (ALL_SEQNOS, OBSERVE):
-            self._high_seqnos(connection, sight, waiting)
+            self.logs.learn_highs(connection, sight, waiting)
             return None
         if not COUNTED[opcode]:
             return None
@@ -474,44 +468,11 @@ class Ledger:
             return None
         if sight.opaque in connection.shared:
             return None  # of which of them it is cannot be told
-        if opcode == MARKER and sight.word == SUCCESS:
+        if opcode == MARKER:
             stream.acknowledge_marker(sight)
         if sight.word and len(stream.complaints) < _COMPLAINTS:
             stream.complaints.append(Complaint(opcode, sight.word, sight.number, sight.ts_ns))
         return stream
-
-    def _log(self, connection: Connection, vbucket: int, sight: Sight) -> None:
-        entries = () if sight.record is None else tuple(Entry(*each) for each in failover_log(sight.record.frame))
-        if entries:
-            logs = self.logs.setdefault((connection.server_host, connection.bucket, vbucket), [])
-            if not logs or logs[-1].entries != entries:
-                logs.append(Log(sight.number, entries))
-
-    def log_of(self, stream: Stream, frame: int) -> Log | None:
-        """It gives the failover log of a stream's vbucket as it was at a frame; else the first that was told later."""
-        logs = self.logs.get((stream.connection.server_host, stream.connection.bucket, stream.vbucket), [])
-        before = [log for log in logs if log.frame <= frame]
-        return before[-1] if before else logs[0] if logs else None
-
-    def _high_seqnos(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-        record = sight.record
-        if record is None or sight.word or (waiting is None and sight.opcode == ALL_SEQNOS):
-            return
-        if waiting is not None and waiting.value:  # of one collection only
-            return
-        connection.server = sight.direction
-        server = connection.server_host
-        vbucket = record.frame.get("observed_vbucket")
-        current = record.frame.get("current_seqno")
-        if vbucket is not None and current is not None:
-            self.high[server, connection.bucket, vbucket] = current, sight.ts_ns
-        for field in record.frame.fields:
-            if field.group != "seqnos" or not isinstance(field.value, int):
-                continue
-            if field.field.name == "vbucket":
-                vbucket = field.value
-            elif vbucket is not None:
-                self.high[server, connection.bucket, vbucket] = field.value, sight.ts_ns
 
 
 def _may_have(stream: Stream, sight: Sight) -> bool:

@@ -356,12 +356,15 @@ class Stream:
                 self.acks_due.append(place_of(sight))
 
     def acknowledge_marker(self, sight: Sight) -> None:
-        """Take the consumer's answer to a marker that asks for an acknowledgement."""
+        """Take the consumer's answer to a marker: a producer takes any for the acknowledgement that it waits for.
+
+        A refusal of a marker that asked for none acknowledges nothing.
+        """
         if self.snapshot is not None:
             self.snapshot.acked = True
         if self.acks_due:
             self.acks_due.popleft()
-        elif len(self.acks_early) < MANY:
+        elif not sight.word and len(self.acks_early) < MANY:
             self.acks_early.append(kept(sight))
 
     def acknowledge(self, seqno: int) -> None:
@@ -545,16 +548,6 @@ class Connection:
     def produces(self) -> bool | None:
         """Whether the end that was opened sends changes; None where that was not captured."""
         return None if self.open_flags is None else bool(self.open_flags & PRODUCER)
-
-    @property
-    def server_host(self) -> str:
-        """The address of the server; of the end that was connected to, where nothing tells."""
-        return (self.server_address or self.dst).rpartition(":")[0]
-
-    @property
-    def client_host(self) -> str:
-        """The address of the other end."""
-        return (self.client_address or self.src).rpartition(":")[0]
 
     @property
     def is_open(self) -> bool:
