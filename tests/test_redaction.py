@@ -298,6 +298,7 @@ def test_what_a_pcapng_says_in_words_is_left_out(tmp_path: Path) -> None:
     blocks = [
         write.section([*comment, (2, b"x86"), (4, b"dumpcap")]),
         write.interface(options=[(2, b"eth0"), *comment, (9, b"\x09"), (4, bytes((10, 0, 0, 1, 255, 0, 0, 0)))]),
+        write.interface(options=[(3, b"margarete's cable"), (11, b"\0host margarete"), (15, b"card")]),
         write.block(4, b"\1\0\x0e\0\x0a\0\0\1margarete\0\0\0\0\0\0\0"),
         write.block(10, b"KSLT\x20\0\0\0CLIENT_RANDOM margarete 0123456"),
         write.block(0xBAD, b"\1\2\3\4margarete's block"),

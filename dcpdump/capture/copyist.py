@@ -13,7 +13,8 @@ from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, ORDERS, PACKET,
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
 _VERSIONS = ((2, 4), (2, 3))
-#: Options that are numbers, with the bytes of each, by block; and those that say how the capture was made, in words.
+#: Options that are numbers, with the bytes of each, by block; and those that name what the capture was made with:
+#: hardware, operating system and application, and the interface. Its description and filter are whatever was typed.
 _NUMBERS: dict[int, dict[int, int]] = {
     SECTION: {},
     INTERFACE: {8: 8, 9: 1, 10: 4, 13: 1, 14: 8},
@@ -21,7 +22,7 @@ _NUMBERS: dict[int, dict[int, int]] = {
     OLD_PACKET: {2: 4},
     STATISTICS: dict.fromkeys((2, 3, 4, 5, 6, 7, 8), 8),
 }
-_WORDS = {SECTION: frozenset((2, 3, 4)), INTERFACE: frozenset((2, 3, 11, 12, 15))}
+_WORDS = {SECTION: frozenset((2, 3, 4)), INTERFACE: frozenset((2, 12, 15))}
 _NAMES = {
     4: "name resolution blocks",
     10: "decryption secrets blocks",
