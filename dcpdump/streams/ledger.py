@@ -70,8 +70,10 @@ class Ledger:
         self.connections: dict[int, Connection] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
         self.logs = Logs()
-        #: by server and name: the connection that was opened last
-        self.names: dict[tuple[str, str], Connection] = {}
+        #: by server, bucket and name: the connection that was opened last
+        self.names: dict[tuple[str, str, str], Connection] = {}
+        #: by bucket and vbucket: the stream that was granted last
+        self.producing: dict[tuple[str, int], Stream] = {}
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -101,7 +103,9 @@ class Ledger:
     def _connection(self, number: int) -> Connection:
         connection = self.connections.get(number)
         if connection is None:
-            connection = self.connections[number] = Connection(number, closely=self._closely, names=self.names)
+            connection = self.connections[number] = Connection(
+                number, closely=self._closely, names=self.names, producing=self.producing
+            )
         return connection
 
     def arrive(self, sight: Sight) -> Connection:

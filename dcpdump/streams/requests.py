@@ -3,6 +3,7 @@
 from typing import Any
 
 from dcpdump.streams.facts import Entry, Waiting
+from dcpdump.streams.filters import filter_fault
 from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.spoken import printable, whole_number
 from dcpdump.streams.state import CACHE_TRANSFER, ROLLBACK, SUCCESS, Connection, Request, Stream
@@ -92,6 +93,8 @@ def _grant(connection: Connection, stream: Stream, request: Request, sight: Sigh
         stream.follow(before)
     place = stream.vbucket << 16 | stream.stream_id
     stream.granted, stream.granted_ns, stream.granted_frame = True, sight.ts_ns, sight.number
+    if connection.bucket is not None:
+        connection.producing[connection.bucket, stream.vbucket] = stream
     stream.last_frame = max(stream.last_frame, sight.number)
     stream.failover_log = request.failover_log
     stream.caching = bool((request.flags or 0) & CACHE_TRANSFER)
@@ -148,6 +151,7 @@ def request_of(sight: Sight) -> Request:
         whole_number(purge) if isinstance(purge, str) else None,
         bool(sight.value_length),
         not sight.value_length or (isinstance(document, dict) and ("sid" not in json or isinstance(sid, int))),
+        filter_fault(document) if sight.value_length and sight.whole and sight.record is not None else None,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Collection, Complaint, Control, Entry, Noops, Prepare, Snapshot, State, Waiting
+from dcpdump.streams.filters import FilterFault
 from dcpdump.streams.opcodes import CONTROL
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
@@ -54,6 +55,7 @@ class Request:
     purge_seqno: int | None = None
     has_json: bool = False
     readable: bool = True  #: its JSON, if it has any, could be read
+    fault: FilterFault | None = None  #: what is wrong with its JSON
     status: int | None = None  #: None: no answer was captured
     answer_frame: int | None = None
     answered_ns: int | None = None
@@ -146,6 +148,7 @@ class Stream:
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
     prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
     purge_seqno: int | None = None  #: the latest that a marker told
+    collections: dict[int, bool] = field(default_factory=dict)  #: that its events created (True) or dropped, by id
     # how it ended
     end_status: int | None = None
     ended_ns: int | None = None
@@ -416,8 +419,10 @@ class Connection:
     src: str = ""
     dst: str = ""
     closely: bool = False  #: what only rules ask for is kept too
-    names: "dict[tuple[str, str], Connection]" = field(default_factory=dict)
-    #: of all connections, by server and name: the one that was opened last
+    names: "dict[tuple[str, str, str], Connection]" = field(default_factory=dict)
+    #: of all connections, by server, bucket and name: the one that was opened last
+    producing: "dict[tuple[str, int], Stream]" = field(default_factory=dict)
+    #: of all connections, by bucket and vbucket: the stream that was granted last
     syn: bool = False  #: the opening was captured
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
