@@ -2,6 +2,7 @@
 
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.escape import safe
+from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.opcodes import CONTROL
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection, Stream
@@ -19,7 +20,6 @@ _AT_CREATION = frozenset(
         "enable_out_of_order_snapshots",
     )
 )
-REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
 #: The values that a control can have, where not any will do.
 _VALUES = {
     "backfill_order": ("round-robin", "sequential"),

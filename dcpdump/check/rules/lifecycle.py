@@ -9,8 +9,8 @@ from dcpdump.check.rule import (
     Remark,
     rule,
 )
-from dcpdump.check.rules.controls import REPLICATION
 from dcpdump.check.rules.framing import name, unmatched, without_stream
+from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.opcodes import (
     ABORT,
     ADVANCED,
