@@ -61,6 +61,7 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
     stream.last_ns = sight.ts_ns
     record = sight.record
     if sight.word == SUCCESS:
+        request.ambiguous = waiting.doubtful  # it may have been refused, and what was granted asked for after that
         request.failover_log = _log(sight)
         _grant(connection, stream, request, sight)
     elif sight.word == ROLLBACK:

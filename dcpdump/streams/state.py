@@ -63,9 +63,7 @@ class Request:
     failover_log: tuple[Entry, ...] | None = None
     context: str = ""  #: what the server said about an error
     still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
-    ambiguous: bool = (
-        False  #: bytes were lost while others with its opaque waited: its answer cannot be told from theirs
-    )
+    ambiguous: bool = False  #: bytes were lost while it waited: its answer may be that of another with its opaque
 
     @property
     def filtered(self) -> bool:
@@ -195,7 +193,7 @@ class Stream:
     @property
     def witnessed(self) -> bool:
         """Whether its beginning was captured: the request, and that it was granted."""
-        return self.granted and bool(self.requests)
+        return self.granted and bool(self.requests) and not self.requests[-1].ambiguous
 
     @property
     def lost(self) -> bool:
@@ -212,7 +210,7 @@ class Stream:
     @property
     def doubtful(self) -> bool:
         """Whether its beginning, or bytes since, are missing."""
-        return not self.granted or not self.requests or self.lost
+        return not self.witnessed or self.lost
 
     @property
     def stale(self) -> bool:
