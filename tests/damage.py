@@ -148,7 +148,7 @@ WAYS: dict[str, Damage] = {
     **{f"swapped across directions within {reach} ms": swapped_across(reach) for reach in (2, 5, 15, 40)},
     **{f"one direction shifted by {ms} ms": shifted(ms) for ms in (1, 3, 10, 30)},
     "one direction": one_direction,
-    **{f"truncated to {length}": truncated(length) for length in (54, 60, 78, 96, 128)},
+    **{f"truncated to {length}": truncated(length) for length in (54, 60, 78, 96, 110)},
     "faster": faster,
     "faster and swapped": then(swapped_across(10), faster),
     "late and shifted": then(cut_front, shifted(10)),
