@@ -1,4 +1,4 @@
-"""DCP3xx, second half: what may stand inside a snapshot: keys, out-of-order snapshots, acknowledgements."""
+"""DCP3xx, third part: what may stand inside a snapshot: keys, out-of-order snapshots, acknowledgements."""
 
 from dcpdump.check.rule import (
     ACK_UNASKED,
