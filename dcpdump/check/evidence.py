@@ -21,7 +21,7 @@ from dcpdump.check.rule import (
     Delayed,
 )
 from dcpdump.streams.exchanges import Kind
-from dcpdump.streams.opcodes import CONTROL, HELLO, NOOP, OPEN, STREAM_REQ
+from dcpdump.streams.opcodes import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.sight import Sight, kept
 from dcpdump.streams.state import Connection, Stream
 
@@ -188,12 +188,14 @@ class Evidence:
             yield AHEAD, Delayed(sight, stream, 0, sight.fields[0] or 0, stream.reached)
 
     def _acknowledgements(self, sight: Sight) -> Iterator[Found]:
-        """Yield snapshots that were not acknowledged, and acknowledgements that nobody asked for."""
+        """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
         connection = self._connection
         while self._done and (connection.over or sight.number - self._done[0].last_frame >= GRACE):
             stream = self._done.popleft()
             if stream.lost or stream.opaque in connection.shared:
                 continue
+            if any(complaint.opcode == MARKER for complaint in stream.complaints):
+                continue  # the consumer refused a marker: it need not acknowledge that
             for due in stream.acks_due:
                 waited = (connection.now_ns or 0) - (due.ts_ns or 0)
                 yield UNACKNOWLEDGED, Delayed(due, stream, waited)

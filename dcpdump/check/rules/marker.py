@@ -5,7 +5,9 @@ from dcpdump.streams.opcodes import MARKER
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import (
     ACKNOWLEDGE,
+    CHECKPOINT,
     DISK,
+    DISK_ONLY,
     DUPLICATES,
     HISTORY,
     MEMORY,
@@ -14,6 +16,8 @@ from dcpdump.streams.state import (
 )
 
 _KNOWN_BITS = 0x3F
+#: Versions of markers that only disk snapshots have.
+_OF_DISK = {"2.1": VIOLATION, "2.2": SUSPICIOUS, "2.2-pre": SUSPICIOUS}
 
 
 @rule(
@@ -26,7 +30,7 @@ _KNOWN_BITS = 0x3F
     status="Einval",
 )
 def backwards(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees markers with start seqno > end seqno.
+    """Reported when a marker's start seqno is above its end seqno.
 
     No seqno lies in such a range; the consumer refuses it with Einval.
 
@@ -48,29 +52,60 @@ def backwards(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(MARKER,),
     scope=Scope.CONNECTION,
 )
-def flags(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees markers that are both memory and disk, or neither. Suspicious: unknown bits, history or
-    may-contain-duplicates without change_streams, duplicates in memory, acknowledge on a stream that is no
-    takeover.
+def flags(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when a marker is both memory and disk, or neither; when it is memory in version 2.1, which is for disk
+    snapshots; or when it is memory on a disk-only stream, which ends where its backfill does. Suspicious: unknown
+    bits, history or may-contain-duplicates without change_streams, duplicates in memory, memory in version 2.2,
+    acknowledge on a stream that is no takeover. As information, as servers before 6.5 leave it out: the first memory
+    snapshot behind a backfill without the checkpoint flag.
 
-    What a consumer does with purge seqno, completed seqno and a switch of sources depends on these bits.
+    What a consumer does with purge seqno, completed seqno and a switch of sources depends on these bits. With the
+    checkpoint flag it begins a new checkpoint; without it, it goes on with that of the backfill.
 
     Usual causes: flags of another version; a literal where a combination was meant.
     """
     bits = sight.get("snapshot_type")
     if bits is None:
         return None
+    return _alone(sight, bits) or _agreed(bits, connection) or _of_stream(bits, stream)
+
+
+def _alone(sight: Sight, bits: int) -> Remark | None:
+    """Return what is wrong with a type by itself."""
+    version = sight.shape.version
     if bool(bits & MEMORY) is bool(bits & DISK):
-        return f"snapshot type 0x{bits:x} is {'both memory and disk' if bits & DISK else 'neither memory nor disk'}"
+        both = "both memory and disk" if bits & DISK else "neither memory nor disk"
+        return Remark(f"snapshot type 0x{bits:x} is {both}", scope=Scope.FRAME)
     if bits & ~_KNOWN_BITS:
-        return Remark(f"snapshot type 0x{bits:x} has unknown bits", SUSPICIOUS)
+        return Remark(f"snapshot type 0x{bits:x} has unknown bits", SUSPICIOUS, scope=Scope.FRAME)
+    if bits & DUPLICATES and bits & MEMORY:
+        return Remark(f"snapshot type 0x{bits:x}: duplicates in a memory snapshot", SUSPICIOUS, scope=Scope.FRAME)
+    if bits & MEMORY and version in _OF_DISK:
+        text = f"memory snapshot in a marker of version {version}, which is for disk snapshots"
+        return Remark(text, _OF_DISK[version], scope=Scope.FRAME)
+    return None
+
+
+def _agreed(bits: int, connection: Connection) -> Remark | None:
+    """Return what is wrong with a type that was not agreed on."""
     if bits & (HISTORY | DUPLICATES) and connection.controls_known and not connection.on("change_streams"):
         return Remark(f"snapshot type 0x{bits:x}, and change_streams is not on", SUSPICIOUS)
-    if bits & DUPLICATES and bits & MEMORY:
-        return Remark(f"snapshot type 0x{bits:x}: duplicates in a memory snapshot", SUSPICIOUS)
-    if bits & ACKNOWLEDGE and stream.request is not None and not stream.asked_takeover:
-        return Remark("acknowledge is set on a stream that is no takeover", SUSPICIOUS)
     return None
+
+
+def _of_stream(bits: int, stream: Stream) -> Remark | None:
+    """Return what is wrong with a type on this stream, or behind its last snapshot."""
+    if bits & ACKNOWLEDGE and stream.request is not None and not stream.asked_takeover:
+        return Remark("acknowledge is set on a stream that is no takeover", SUSPICIOUS, scope=Scope.STREAM)
+    if not bits & MEMORY:
+        return None
+    if stream.flags & DISK_ONLY:
+        return Remark("memory snapshot on a disk-only stream", scope=Scope.STREAM)
+    before = stream.marker
+    if bits & CHECKPOINT or before is None or stream.stale or not before.flags & DISK or stream.oso_ended:
+        return None
+    text = f"snapshot type 0x{bits:x} has no checkpoint flag, and is the first from memory behind a backfill"
+    return Remark(text, INFO, scope=Scope.SNAPSHOT)
 
 
 @rule(
@@ -78,23 +113,24 @@ def flags(sight: Sight, connection: Connection, stream: Stream) -> str | Remark 
     "S3",
     "Marker in a version that was not agreed on",
     severity=VIOLATION,
-    source="dcp_snapshot_marker_codec.cc",
+    source="dcp_snapshot_marker_codec.cc, daemon/mcbp_validators.cc",
     off="m",
     on=(MARKER,),
     scope=Scope.CONNECTION,
-    status="Einval",
 )
 def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees markers V2.0 without enable_sync_writes, V2.2 without max_marker_version, and (suspicious) the
-    layouts that no released server sends: V2.1, and V2.2 of 44 bytes.
+    """Reported when a marker is V2.0 without enable_sync_writes, or V2.2 without max_marker_version. Suspicious: the
+    layouts that no released server sends, V2.1 and V2.2 of 44 bytes.
 
-    A client that did not ask for V2 finds one byte of extras where it expects twenty.
+    A client that did not ask for V2 finds one byte of extras where it expects twenty. A server takes V2.0 and V2.2
+    whatever was agreed on, and refuses the others with Einval.
 
     Usual causes: controls refused and used all the same.
     """
     found = sight.shape.version
     if found in ("2.1", "2.2-pre"):
-        return Remark(f"marker in version {found}, which no released server sends", SUSPICIOUS)
+        text = f"marker in version {found}, which no released server sends"
+        return Remark(text, SUSPICIOUS, "Einval", scope=Scope.FRAME)
     if not connection.controls_known:
         return None
     if found == "2.0" and not connection.on("enable_sync_writes"):
@@ -113,14 +149,14 @@ def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
     on=(MARKER,),
 )
 def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees markers whose max visible, high prepared or purge seqno lies above their end; suspicious: a high
+    """Reported when a marker's max visible, high prepared or purge seqno is above its end. Suspicious: a high
     completed seqno above the end, or above the high prepared seqno.
 
     A replica throws on the first three, and the connection is closed.
 
     Usual causes: values read at different moments; fields in the wrong order.
     """
-    if sight.opcode != MARKER or sight.shape.version == "1":
+    if sight.shape.version == "1":
         return None
     end = sight.get("end_seqno")
     if end is None:
@@ -146,9 +182,9 @@ def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark
     on=(MARKER,),
 )
 def completed(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees disk markers in version 1 on a connection that replicates durable writes: they have no high completed
-    seqno, and the replica closes the connection. As information: high completed or prepared seqnos on a memory
-    snapshot, where they mean nothing.
+    """Reported when a disk marker is in version 1 on a connection that replicates durable writes: it has no high
+    completed seqno, and the replica closes the connection. As information: high completed or prepared seqnos on a
+    memory snapshot, where they mean nothing.
 
     Usual causes: a proxy that rewrites markers to the oldest version.
     """
