@@ -140,6 +140,10 @@ C = {
     ),
     "C13": Case(opening(controls="enable_sync_writes=true, consumer_name=n2"), DURABLE),
     "C14": Case(PLAIN + HELLO % ("", ""), PLAIN),
+    "C16": Case(
+        PLAIN + "TX control{key=enable_nop, value=true}\nRX control-response{einval}\n",
+        PLAIN + "TX control{key=enable_frobnication, value=true}\nRX control-response{einval}\n",
+    ),
 }
 
 L = {

@@ -4,6 +4,7 @@ from dcpdump.check.rule import Rule
 from dcpdump.check.rules import (
     connection,
     content,
+    control_key,
     flow_control,
     framing,
     keep_alive,
@@ -22,6 +23,7 @@ RULES: tuple[Rule, ...] = tuple(
             *framing.RULES,
             *shape.RULES,
             *connection.RULES,
+            *control_key.RULES,
             *requests.RULES,
             *lifecycle.RULES,
             *marker.RULES,
