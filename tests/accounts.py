@@ -189,9 +189,7 @@ def judged(stream: Brought, lines: Iterable[Talked], now_ns: int) -> tuple[str, 
     return "quiet", "idle", None
 
 
-def _over(
-    stream: Brought, lines: Iterable[Talked], over: int, now_ns: int
-) -> tuple[str, str, tuple[int, int] | None]:
+def _over(stream: Brought, lines: Iterable[Talked], over: int, now_ns: int) -> tuple[str, str, tuple[int, int] | None]:
     line = stream.line
     if stream.ended_ns is None and stream.closed_ns is None:
         how, by = line.ended or ("", 0)
