@@ -173,6 +173,10 @@ C = {
         PLAIN + "TX control{key=stream_buffer_size, value=1000}\nRX control-response{notsupported}\n"
         "CONTROL force_value_compression=true, set_noop_interval=0.5, backfill_order=sequential\n",
     ),
+    "C16": Case(
+        PLAIN + "TX control{key=enable_nop, value=true}\nRX control-response{einval}\n",
+        PLAIN + "TX control{key=enable_frobnication, value=true}\nRX control-response{einval}\n",
+    ),
 }
 
 L = {

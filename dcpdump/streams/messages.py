@@ -89,6 +89,9 @@ def _state(stream: Stream, sight: Sight) -> None:
 
 
 def _prepare(stream: Stream, sight: Sight) -> None:
+    snapshot = stream.snapshot
+    if snapshot is not None and snapshot.flags & DISK and (sight.seqno or 0) <= (snapshot.high_completed or 0):
+        return  # the marker says that it is decided
     if sight.seqno is not None and len(stream.prepared) < (MANY if stream.connection.closely else _PREPARES):
         place = kept(sight)
         stream.prepared[sight.key] = Prepare(sight.seqno, place)

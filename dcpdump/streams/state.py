@@ -18,10 +18,11 @@ from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
 from dcpdump.streams.window import FIRST, LAST, Window
 
 SUCCESS, ROLLBACK = 0x00, 0x23
-TAKEOVER, DISK_ONLY, TO_LATEST, STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = (
+TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY, STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = (
     0x01,
     0x02,
     0x04,
+    0x10,
     0x20,
     0x40,
     0x80,
@@ -278,6 +279,11 @@ class Stream:
     def filtered(self) -> bool | None:
         """Whether only some collections were asked for; None where the request was not captured."""
         return self.requests[-1].filtered if self.requests else None
+
+    @property
+    def may_be_of_replica(self) -> bool:
+        """Return whether its source may be a replica: its request does not insist on an active vbucket."""
+        return not self.flags & ACTIVE_ONLY
 
     @property
     def asked_takeover(self) -> bool:
