@@ -80,14 +80,12 @@ class Referee:
         connection = ledger.arrive(sight)
         evidence = self._evidence_of(connection)
         nothing = connection.no_stream
-        if sight.gap_before:
+        if sight.gap_before or not sight.whole:
             evidence.lose()
             panel.lose(connection, sight.direction)
             sight = sight._replace(skipped=False)
         panel.release(connection.number, sight.direction)
         if not sight.whole:
-            evidence.lose()
-            panel.lose(connection, sight.direction)
             ledger.learn_placed(connection, sight)
             return panel.taken()
         if sight.record is not None and panel.on[DECODED]:

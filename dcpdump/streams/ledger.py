@@ -171,8 +171,8 @@ class Ledger:
             and (known.granted or not known.requests or known.last_frame)
             and known.opaque in (None, opaque)
         ):
-            if known.losses != losses and known.ended:
-                return Place(None, True)  # its request may be among what was lost
+            if known.ended and (known.losses != losses or known.asked_again):
+                return Place(None, True)  # its request, or the answer, may be among what was lost
             outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
             return Place(known, outside=outside)
         if connection.exchanges.early(1 - sight.direction, STREAM_REQ, opaque) is not None:
