@@ -104,7 +104,7 @@ def seqno_range(frame: Frame) -> tuple[int, int] | None:
 
 
 def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Json:
-    """It gives the frame as one JSON object. ``value_bytes``: how much of values to show, None for all."""
+    """Return the frame as one JSON object. ``value_bytes``: how much of values to show, None for all."""
     frame, header, meaning = record.frame, record.frame.header, record.meaning
     out: Json = {}
     if record.connection is not None:

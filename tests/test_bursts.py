@@ -49,7 +49,9 @@ def books(kept: Ledger) -> Any:
 
     connections = [plain(each, 0) for each in kept.connections.values()]
     numbers = kept.frames, kept.first_ns, kept.last_ns
-    return [plain(each, 0) for each in kept.streams], connections, kept.high, kept.logs, numbers
+    places = [(each.connection, each.vbucket) for each in kept.streams]
+    served = [(kept.logs.high(*place), list(kept.logs.logs(*place))) for place in places]
+    return [plain(each, 0) for each in kept.streams], connections, served, numbers
 
 
 def told(captured: list[Packet]) -> list[Step]:

@@ -188,7 +188,7 @@ def test_what_an_encoding_does_not_have_is_drawn_with_what_it_has(encoding: str,
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run([sys.executable, "-m", "dcpdump", "stats", REPLICA], env=environment, capture_output=True)
     assert done.stdout.decode(encoding).splitlines()[-2] == f"  {bars}"
-    summary = "27 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    summary = "27 frames read · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
     assert done.stderr.decode(encoding) == summary.replace("·", between)
 
 

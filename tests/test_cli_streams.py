@@ -280,3 +280,32 @@ def test_a_key_that_is_not_there_is_placed() -> None:
         "capture complete for vb 300 conn 0 kafka-7f, 5511..5530: yes (0 bytes lost)",
     ]
     assert vbucket_of(b"foo") == 115
+
+
+@pytest.mark.parametrize(
+    "command", ["streams", "conns", "rollbacks", "flow", "key '*'", "check", "top --once", "stats"]
+)
+def test_a_command_that_analyses_says_how_many_frames_it_read(command: str) -> None:
+    closing = run(f"dcpdump {command} samples/stopped.pcap").err.splitlines()[-1]
+    assert closing == "44 frames read · 71 packets · 1 connection · payload 1,925 B = 1,925 in frames"
+
+
+@pytest.mark.parametrize(
+    ("command", "frames"),
+    [
+        ("streams samples/stopped.pcap --until +5s", "27 of 44 frames read"),
+        ("stats samples/stopped.pcap --vbucket 999", "0 of 44 frames counted"),
+        ("stats samples/stopped.pcap --kind request", "31 of 44 frames counted"),
+        ("read samples/stopped.pcap", "44 of 44 frames shown"),
+    ],
+)
+def test_where_frames_are_chosen_the_closing_line_says_how_many(command: str, frames: str) -> None:
+    assert run(f"dcpdump {command}").err.splitlines()[-1].partition(" · ")[0] == frames
+
+
+def test_a_capture_without_rollbacks_says_so_to_people_and_nothing_to_programs() -> None:
+    assert run("dcpdump rollbacks samples/stopped.pcap -q").out == "no rollbacks in 3 stream requests\n"
+    assert run("dcpdump rollbacks samples/stopped.pcap -q -f ndjson").out == ""
+    assert (
+        run("dcpdump rollbacks samples/rollback-loop.pcap -q --vbucket 3").out == "no stream requests were captured\n"
+    )

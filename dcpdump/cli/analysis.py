@@ -8,6 +8,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.bulk import BulkReading
 from dcpdump.cli.notes import end_line
 from dcpdump.cli.stop import Stop
+from dcpdump.cli.summary import READ
 from dcpdump.columnar.ahead import blocks_ahead
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.input import blocks_as_they_come
@@ -15,6 +16,8 @@ from dcpdump.columnar.input import blocks_as_they_come
 
 class Analysis(BulkReading):
     """``read`` first; then it is told what was found; then ``conclude``."""
+
+    _verb = READ
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

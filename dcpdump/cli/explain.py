@@ -17,7 +17,6 @@ from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.errors import CaptureError, PasteError
-from dcpdump.escape import safe
 from dcpdump.paste import DIALECTS, NAME, Pasted, read_paste
 from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View, ndjson
@@ -45,7 +44,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     chosen, shown = selection(options), display(options, text_value_bytes=None)
     pasted = _read(_paste(text, source), source, form)
     if not quiet:
-        note(f"form: {pasted.dialect}" + "".join(f"; {safe(remark)}" for remark in pasted.notes))
+        note(f"form: {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
     explained = annotate(pasted.parts, show_secrets=shown.show_secrets)
     output = OUTPUTS[shown.format]
     with Sink(shown.path, force=shown.force, inputs=[source] if source else []) as sink:
@@ -91,8 +90,8 @@ def _read(paste: str | bytes, source: str | None, form: str | None) -> Pasted:
     try:
         return read_paste(paste, form)
     except PasteError as error:
-        hint = error.hint.replace(NAME, shlex.quote(source or "-"))
-        raise PasteError(error.what, error.where or source or "", hint) from error
+        hint, *more = (text.replace(NAME, shlex.quote(source or "-")) for text in (error.hint, *error.more))
+        raise PasteError(error.what, error.where or source or "", hint, tuple(more)) from error
 
 
 def _json(explained: Annotated, found: Sequence[Finding], shown: Display) -> str:

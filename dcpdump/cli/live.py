@@ -12,7 +12,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.bulk import BulkReading
 from dcpdump.cli.notes import note
 from dcpdump.cli.stop import Stop
-from dcpdump.cli.summary import balance, balance_line, nothing_found
+from dcpdump.cli.summary import SHOWN, balance, balance_line, nothing_found
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.ring import block_of
 from dcpdump.dissect import Dissector
@@ -64,8 +64,8 @@ def books(intake: Intake, dissector: Dissector) -> Json:
     }
 
 
-def sum_up(intake: Intake, dissector: Dissector, shown: int, form: str) -> None:
-    """It stops the intake, and tells on standard error what a run came to."""
+def sum_up(intake: Intake, dissector: Dissector, shown: int, form: str, verb: str = SHOWN) -> None:
+    """Stop the intake, and write on standard error what a run came to."""
     intake.finish()
     counts = books(intake, dissector)
     if form == "json":
@@ -73,7 +73,7 @@ def sum_up(intake: Intake, dissector: Dissector, shown: int, form: str) -> None:
         return
     note(counted(counts))
     if dissector.tally.frames:
-        note(balance_line(dissector, shown))
+        note(balance_line(dissector, shown, verb))
     elif counts["decoded"]:
         what, hint = nothing_found(dissector)
         note(f"dcpdump: note: {what}")

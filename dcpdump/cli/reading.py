@@ -6,7 +6,7 @@ from dcpdump.capture import Capture, timeline
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.stop import EndedAtOnce, Terminated
-from dcpdump.cli.summary import status_of, summarise
+from dcpdump.cli.summary import SHOWN, status_of, summarise
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 from dcpdump.net.limits import DEFAULT, Limits
@@ -17,6 +17,9 @@ from dcpdump.render.style import Palette
 
 class Reading:
     """One run over captures: what was chosen, where it goes, and what it came to."""
+
+    #: What it does with frames, as the closing line says.
+    _verb = SHOWN
 
     def __init__(
         self,
@@ -62,12 +65,13 @@ class Reading:
         return self._status()
 
     def _conclude(self, summary: str) -> None:
-        """It tells what a run came to, behind all of its output."""
+        """Write what a run came to, behind all of its output."""
         self._sink.flush()
         self._sum_up(summary)
 
     def _sum_up(self, summary: str) -> None:
-        summarise(self._dissector, self._captures, self._shown, summary, interrupted=self._interrupted)
+        interrupted, verb = self._interrupted, self._verb
+        summarise(self._dissector, self._captures, self._shown, summary, interrupted=interrupted, verb=verb)
 
     def _status(self) -> int:
         return status_of(self._dissector, self._captures)

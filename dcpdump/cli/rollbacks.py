@@ -27,7 +27,8 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
         reading.read()
-        wanted = set(reading.streams)
+        streams = reading.streams
+        wanted = set(streams)
         found = [each for each in found_in(reading.ledger) if each.stream in wanted]
-        reading.tell(lambda: rows.lines(found), lambda: rows.objects(found))
+        reading.tell(lambda: rows.lines(found, streams, reading.ledger.last_ns), lambda: rows.objects(found))
         return reading.conclude("none" if quiet else "text")

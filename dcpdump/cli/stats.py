@@ -8,6 +8,7 @@ from dcpdump.capture import expand, open_capture
 from dcpdump.cli.analysis import Analysis
 from dcpdump.cli.options import display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.summary import COUNTED
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.statistics import Statistics
 from dcpdump.render import ndjson, statistics
@@ -32,6 +33,8 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
 
 class Counting(Analysis):
     """A reading that counts frames instead of writing them."""
+
+    _verb = COUNTED
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

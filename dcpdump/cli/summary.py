@@ -8,9 +8,10 @@ from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
 from dcpdump.dissect import TLS, Dissector
-from dcpdump.escape import safe
 from dcpdump.render.columns import counted
 
+#: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
+SHOWN, READ, COUNTED = "shown", "read", "counted"
 _TLS_HINT = (
     "capture an unencrypted port (11210, or 11209 between nodes) or on loopback inside the node; "
     "with a key log, tshark can decrypt"
@@ -18,11 +19,17 @@ _TLS_HINT = (
 
 
 def summarise(
-    dissector: Dissector, captures: Sequence[Capture], shown: int, form: str, *, interrupted: bool = False
+    dissector: Dissector,
+    captures: Sequence[Capture],
+    shown: int,
+    form: str,
+    *,
+    interrupted: bool = False,
+    verb: str = SHOWN,
 ) -> None:
-    """It tells on standard error what a run came to: damage always, the balance as ``form`` has it.
+    """Write on standard error what a run came to: damage always, the balance as ``form`` has it.
 
-    Of an interrupted run nobody knows what the rest of the input would have brought.
+    Nothing is said of frames that an interrupted run did not find: the rest of the input may have them.
     """
     for line in damage_lines(captures):
         note(line)
@@ -33,7 +40,7 @@ def summarise(
         note(f"dcpdump: error: {what}")
         note(f"hint: {hint}")
     elif form == "text":
-        note(("interrupted · " if interrupted else "") + balance_line(dissector, shown))
+        note(("interrupted · " if interrupted else "") + balance_line(dissector, shown, verb))
 
 
 def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
@@ -96,8 +103,11 @@ _SPOKEN = {
 }
 
 
-def balance_line(dissector: Dissector, shown: int) -> str:
-    """It accounts for everything that was read, in one line: payload is the sum of what follows it."""
+def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
+    """Account for everything that was read, in one line: payload is the sum of what follows it.
+
+    ``verb``: what was done with the frames, for which ``shown`` is the number.
+    """
     tally, net = dissector.tally, dissector.balance
     used = [
         f"{count:,} {_SPOKEN.get(name, name)}"
@@ -105,7 +115,7 @@ def balance_line(dissector: Dissector, shown: int) -> str:
         if count or name == "frames"
     ]
     parts = [
-        f"{shown:,} of {counted(tally.frames, 'frame')} shown",
+        _frames(shown, tally.frames, verb),
         counted(net.packets, "packet"),
         counted(net.connections, "connection"),
         f"payload {net.payload_bytes:,} B = " + " + ".join(used),
@@ -118,22 +128,29 @@ def balance_line(dissector: Dissector, shown: int) -> str:
     return " · ".join(parts)
 
 
+def _frames(count: int, frames: int, verb: str) -> str:
+    """Write how many frames were shown of how many; where nothing is chosen, how many were read."""
+    if verb != SHOWN and count == frames:
+        return f"{counted(frames, 'frame')} read"
+    return f"{count:,} of {counted(frames, 'frame')} {verb}"
+
+
 def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
     """It tells, file by file, what of the input could not be read."""
     for capture in captures:
-        where = f"{safe(capture.name)}: " if len(captures) > 1 else ""
+        where = f"{capture.name}: " if len(captures) > 1 else ""
         for damage in capture.damage:
-            yield f"dcpdump: warning: {where}{safe(str(damage))}"
+            yield f"dcpdump: warning: {where}{damage}"
         for text in capture.warnings:
-            yield f"dcpdump: warning: {where}{safe(text)}"
+            yield f"dcpdump: warning: {where}{text}"
         for text in capture.notes:
-            yield f"dcpdump: note: {where}{safe(text)}"
+            yield f"dcpdump: note: {where}{text}"
         if capture.drops:
-            yield f"dcpdump: note: {safe(capture.name)}: {capture.drops:,} packets were dropped while capturing"
+            yield f"dcpdump: note: {capture.name}: {capture.drops:,} packets were dropped while capturing"
 
 
 def nothing_found(dissector: Dissector) -> tuple[str, str]:
-    """It says what was found in place of frames, and what to try."""
+    """Say what was found instead of frames, and what to try."""
     net, foreign = dissector.balance, dissector.tally.foreign
     found = [counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
     names = [
@@ -143,7 +160,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     ]
     if names:
         found.append("there is " + ", ".join(names))
-    others = ", ".join(f"{count:,} {safe(reason)}" for reason, count in net.not_understood.items())
+    others = ", ".join(f"{count:,} {reason}" for reason, count in net.not_understood.items())
     if others:
         found.append(f"packets without TCP: {others}")
     what = f"no DCP in the input: {'; '.join(found)}"

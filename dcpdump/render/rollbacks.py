@@ -3,15 +3,22 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
+from dcpdump.render.columns import counted
 from dcpdump.render.lines import Kind, Line
 from dcpdump.render.streams import client
-from dcpdump.streams.rollback import Rollback, written
-from dcpdump.streams.spoken import clock, seqno, span, times
+from dcpdump.streams.explanation import Explanation, written
+from dcpdump.streams.rollback import Rollback
+from dcpdump.streams.spoken import clock, seqno, span, status, times
+from dcpdump.streams.state import ROLLBACK, Request, Stream
 from dcpdump.streams.verdict import LOOP
 
+_SOON_NS = 1_000_000_000
 
-def lines(found: Sequence[Rollback]) -> list[Line]:
-    """It writes each rollback as a few lines."""
+
+def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | None) -> list[Line]:
+    """Write each rollback as a few lines. ``streams``: those looked at; ``until_ns``: when the capture ends."""
+    if not found:
+        return [Line(Kind.PLAIN, _none(streams))]
     out: list[Line] = []
     for each in found:
         request, stream = each.first, each.stream
@@ -21,33 +28,80 @@ def lines(found: Sequence[Rollback]) -> list[Line]:
         head = f"vb {stream.vbucket}{sid}  conn {stream.connection.number} {client(stream.connection)}  "
         head += f"{clock(request.ts_ns)}  {asked} -> rollback to {seqno(request.rollback_seqno)}"
         out.append(Line(Kind.TITLE, head))
-        explanation = each.explanation
-        if explanation is not None:
-            out.append(Line(Kind.PLAIN, f"  why: {explanation.text}"))
-            if explanation.log is not None:
-                where = f"frame {explanation.log.frame}"
-                out.append(Line(Kind.PLAIN, f"  failover log: {written(explanation.log.entries)} ({where})"))
-        out += _after(each)
+        out += _evidence(each.explanation, request)
+        out += _after(each, until_ns)
     return out
 
 
-def _after(each: Rollback) -> list[Line]:
+def _none(streams: Sequence[Stream]) -> str:
+    """Say that there are no rollbacks, and among how many requests."""
+    requests = [request for stream in streams for request in stream.requests]
+    if not requests:
+        return "no stream requests were captured"
+    unanswered = sum(request.status is None for request in requests)
+    text = f"no rollbacks in {counted(len(requests), 'stream request')}"
+    return text + (f", {unanswered:,} of them without an answer in the capture" if unanswered else "")
+
+
+def _evidence(explanation: Explanation, request: Request) -> Iterator[Line]:
+    """Write why, and the frames that it rests on."""
+    yield Line(Kind.PLAIN, f"  why: {explanation.text}")
+    log, purge, answered = explanation.log, explanation.purge, request.answer_frame
+    if log is not None:
+        after = ", after the rollback" if answered is not None and log.frame > answered else ""
+        yield Line(Kind.PLAIN, f"  failover log: {written(log.entries)} (frame {log.frame}{after})")
+    if purge is not None:
+        after = ", after the rollback" if answered is not None and purge.frame > answered else ""
+        yield Line(Kind.PLAIN, f"  purge seqno: {purge.seqno} (frame {purge.frame}{after})")
+
+
+def _after(each: Rollback, until_ns: int | None) -> list[Line]:
     count, out = len(each.requests), []
     if count > 1:
         loop = " (loop)" if count > LOOP else ""
         text = f"  repeated: {times(count)} in {span(each.lasted_ns)}{loop}"
         out.append(Line(Kind.PROBLEM if loop else Kind.PLAIN, text))
+    return [*out, Line(Kind.PLAIN, f"  then: {_then(each, until_ns)}")]
+
+
+def _then(each: Rollback, until_ns: int | None) -> str:
+    """Say what the consumer did after the last of equal rollbacks."""
     if each.granted is not None:
-        text = f"granted from {seqno(each.granted.start_seqno)} at {clock(each.granted.answered_ns)}"
-    else:
-        text = "not granted"
-    return [*out, Line(Kind.PLAIN, f"  then: {text}")]
+        request = each.granted.request
+        where = _where(each, each.granted.stream)
+        return f"granted from {seqno(request.start_seqno)}{where} at {clock(request.answered_ns)}"
+    if each.again is not None:
+        request = each.again.request
+        text = f"asked again from {seqno(request.start_seqno)}{_where(each, each.again.stream)} at "
+        return f"{text}{clock(request.ts_ns)}: {_outcome(request)}"
+    if each.lost:
+        return "not known: bytes of the connection were lost since"
+    answered = each.answered_ns
+    left = None if answered is None or until_ns is None else until_ns - answered
+    if left is None or left >= _SOON_NS:
+        return "the client did not ask again"
+    return "the client did not ask again before the capture ends" + (f", {span(left)} later" if left else "")
+
+
+def _where(each: Rollback, stream: Stream) -> str:
+    """Say on which stream id and connection, where they are others."""
+    out = f" with stream id {stream.stream_id}" if stream.stream_id != each.stream.stream_id else ""
+    number = stream.connection.number
+    return out + (f" on connection {number}" if number != each.stream.connection.number else "")
+
+
+def _outcome(request: Request) -> str:
+    if request.status is None:
+        return "no answer was captured"
+    if request.status == ROLLBACK:
+        return f"rolled back to {seqno(request.rollback_seqno)}"
+    return f"refused with {status(request.status)}"
 
 
 def objects(found: Sequence[Rollback]) -> Iterator[Json]:
-    """It gives rollbacks as objects."""
+    """Yield rollbacks as objects."""
     for each in found:
-        request, stream, explanation = each.first, each.stream, each.explanation
+        request, stream, explanation, granted = each.first, each.stream, each.explanation, each.granted
         out: Json = {"connection": stream.connection.number, "name": stream.connection.name, "vbucket": stream.vbucket}
         out["stream_id"] = stream.stream_id or None
         out |= {
@@ -63,14 +117,20 @@ def objects(found: Sequence[Rollback]) -> Iterator[Json]:
             "count": len(each.requests),
             "loop": len(each.requests) > LOOP,
             "frames": [one.frame for one in each.requests],
+            "clause": explanation.clause.value,
+            "cause": None if explanation.cause is None else explanation.cause.value,
+            "why": explanation.text,
+            "expected_seqno": explanation.expected,
         }
-        if explanation is not None:
-            out |= {"clause": explanation.clause, "why": explanation.text, "expected_seqno": explanation.expected}
-            if explanation.log is not None:
-                entries = explanation.log.entries
-                out["failover_log"] = [{"vbucket_uuid": _hex(entry.uuid), "seqno": entry.seqno} for entry in entries]
-                out["failover_log_frame"] = explanation.log.frame
-        out["granted_start_seqno"] = each.granted.start_seqno if each.granted is not None else None
+        if explanation.log is not None:
+            entries = explanation.log.entries
+            out["failover_log"] = [{"vbucket_uuid": _hex(entry.uuid), "seqno": entry.seqno} for entry in entries]
+            out["failover_log_frame"] = explanation.log.frame
+        if explanation.purge is not None:
+            out |= {"purge_seqno": explanation.purge.seqno, "purge_seqno_frame": explanation.purge.frame}
+        if granted is not None:
+            out |= {"granted_start_seqno": granted.request.start_seqno, "granted_frame": granted.request.answer_frame}
+            out["granted_connection"] = granted.stream.connection.number
         yield {name: value for name, value in out.items() if value is not None}
 
 

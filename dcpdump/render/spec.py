@@ -15,7 +15,7 @@ def index(messages: list[Message]) -> str:
 
 
 def page(message: Message) -> str:
-    """It writes the whole page of one message."""
+    """Write the whole page of one message."""
     out = [f"{message.name} (opcode 0x{message.opcode:02x})", ""]
     facts = (
         ("sent by", message.sender.value),
@@ -122,7 +122,7 @@ def _row(start: int, cells: list[tuple[str, int]]) -> list[str]:
 
 
 def _names(message: Message) -> list[str]:
-    """It lists the values that have names, once for each field."""
+    """List the values that have names, once for each field."""
     out: list[str] = []
     told: set[str] = set()
     for layout in (*message.request, *message.response):

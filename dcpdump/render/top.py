@@ -56,10 +56,9 @@ def lag(ledger: Ledger, stream: Stream) -> int | None:
     """It tells how many seqnos a stream is behind what the server said it has, or else what its snapshot announced."""
     if stream.high_seqno is None:
         return None
-    connection = stream.connection
-    told = ledger.high.get((connection.server_host, connection.bucket, stream.vbucket))
-    if told is not None and (stream.last_item_ns is None or told[1] is None or told[1] >= stream.last_item_ns):
-        return max(0, told[0] - stream.high_seqno)
+    high = ledger.logs.high(stream.connection, stream.vbucket)
+    if high is not None and (stream.last_item_ns is None or high.ts_ns is None or high.ts_ns >= stream.last_item_ns):
+        return max(0, high.seqno - stream.high_seqno)
     return None if stream.snapshot is None else max(0, stream.snapshot.end - stream.high_seqno)
 
 

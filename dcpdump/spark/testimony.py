@@ -119,7 +119,7 @@ def _with_number(record: Record | Later, number: int) -> Record | Later:
 
 
 def slim(part: Part) -> Part:
-    """It gives a part with other values: short ones, for those that are sound."""
+    """Return a part with other values: short ones, for those that are sound."""
     header = part.header
     value_at = part.start + HEADER_LENGTH + header.framing + header.extras + header.key
     size = np.where(part.length > 0, np.maximum(header.value, 0), 0)

@@ -9,8 +9,9 @@ from dcpdump.columnar.part import Ends
 from dcpdump.spec import find
 from dcpdump.streams.burst import Burst
 from dcpdump.streams.consumer import identify
-from dcpdump.streams.facts import Complaint, Entry, Waiting
+from dcpdump.streams.facts import Complaint, Waiting
 from dcpdump.streams.joins import joins
+from dcpdump.streams.logs import Logs
 from dcpdump.streams.messages import KEYED, LEARN, learn_keys, snapshot_of
 from dcpdump.streams.opcodes import (
     ADD_STREAM,
@@ -33,7 +34,7 @@ from dcpdump.streams.opcodes import (
 from dcpdump.streams.requests import answered, asked, closed, closing, request_of
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, failover_log, kept
+from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
 from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS, Connection, Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
@@ -44,13 +45,6 @@ _FIRST = frozenset({HELLO, 0x20, SASL_AUTH})
 #: What only the side with the changes sends, and what only the side that wants them sends.
 _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
 _BY_TAKER = WANTED
-
-
-class Log(NamedTuple):
-    """A failover log of a vbucket, newest entry first, and the frame that told it."""
-
-    frame: int
-    entries: tuple[Entry, ...]
 
 
 class Watched(NamedTuple):
@@ -75,12 +69,11 @@ class Ledger:
     def __init__(self, *, closely: bool = False) -> None:
         self.connections: dict[int, Connection] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
-        #: by server, bucket and vbucket: the high seqno that the server told, and when
-        self.high: dict[tuple[str, str | None, int], tuple[int, int | None]] = {}
-        #: by server, bucket and vbucket: failover logs, each time that they changed
-        self.logs: dict[tuple[str, str | None, int], list[Log]] = {}
-        #: by server and name: the connection that was opened last
-        self.names: dict[tuple[str, str], Connection] = {}
+        self.logs = Logs()
+        #: by server, bucket and name: the connection that was opened last
+        self.names: dict[tuple[str, str, str], Connection] = {}
+        #: by bucket and vbucket: the stream that was granted last
+        self.producing: dict[tuple[str, int], Stream] = {}
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -110,7 +103,9 @@ class Ledger:
     def _connection(self, number: int) -> Connection:
         connection = self.connections.get(number)
         if connection is None:
-            connection = self.connections[number] = Connection(number, closely=self._closely, names=self.names)
+            connection = self.connections[number] = Connection(
+                number, closely=self._closely, names=self.names, producing=self.producing
+            )
         return connection
 
     def arrive(self, sight: Sight) -> Connection:
@@ -118,7 +113,8 @@ class Ledger:
         connection = self.connections.get(sight.connection) or self._connection(sight.connection)
         direction, ts_ns, frames = sight.direction, sight.ts_ns, connection.frames
         self.frames += 1
-        if not frames[0] and not frames[1] and sight.opcode in _FIRST and not (sight.response or sight.server):
+        first = not frames[direction] and (connection.syn or not frames[1 - direction])
+        if first and sight.opcode in _FIRST and not (sight.response or sight.server):
             connection.began = direction
         frames[direction] += 1
         connection.bytes[direction] += sight.length
@@ -162,8 +158,8 @@ class Ledger:
         known = connection.current.get(sight.word << 16 | sight.stream_id)
         other = connection.by_opaque.get(opaque)
         if other is not None and (other.vbucket, other.stream_id) == (sight.word, sight.stream_id):
-            if known is None or known.opaque != opaque:
-                known = other
+            if known is None or known.opaque != opaque or (known.waits and other.closed and other.end_frame is None):
+                known = other  # of a stream that was closed and asked for again, messages may trail in
         elif other is not None and other.vbucket == sight.word and known is None and _may_have(other, sight):
             known = other
         if (
@@ -173,12 +169,14 @@ class Ledger:
         ):
             if known.ended and (known.losses != losses or known.asked_again):
                 return Place(None, True)  # its request, or the answer, may be among what was lost
+            if known.closing and self._granted_early(connection, sight):
+                return Place(None, True)  # it was requested again, which is captured a little later
             outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
             return Place(known, outside=outside)
         if connection.exchanges.early(1 - sight.direction, STREAM_REQ, opaque) is not None:
             return Place(None, True)  # it was granted, and its request is captured a little later
         stray = other or connection.no_stream
-        if other is not None and connection.late:  # streams whose requests were not captured may have one opaque
+        if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
             connection.shared.add(opaque)
             return Place(None, True)
         waits = known is not None and known.requests and not known.granted
@@ -191,6 +189,11 @@ class Ledger:
         return Place(
             next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray
         )
+
+    def _granted_early(self, connection: Connection, sight: Sight) -> bool:
+        """Return whether the grant of a stream with the opaque of a message waits for its request."""
+        early = connection.exchanges.early(1 - sight.direction, STREAM_REQ, sight.opaque)
+        return early is not None and early.answer.word == SUCCESS
 
     def begin(self, connection: Connection, sight: Sight) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
@@ -250,6 +253,8 @@ class Ledger:
         learn = LEARN[opcode]
         if learn is not None:
             learn(stream, sight)
+            if opcode == MARKER:
+                self.logs.learn_purge(stream, sight)
         if seqno is not None:
             stream.item(sight, seqno)
         if not sight.whole:
@@ -344,6 +349,7 @@ class Ledger:
                     stream.lose(feeder)
             connection.identity = identify(connection)
         infer(self.connections.values())
+        self.logs.close(self.connections.values())
         return self.streams
 
     # -- what comes --------------------------------------------------------------------------------------
@@ -381,7 +387,9 @@ class Ledger:
         waiting = waiting_for(sight, connection)
         if sight.opcode == STREAM_REQ:
             waiting.request = request_of(sight)
-        late = connection.late or (sight.opcode == STREAM_REQ and connection.torn and sight.opaque in connection.shared)
+        late = connection.starts_late or (
+            sight.opcode == STREAM_REQ and connection.torn and sight.opaque in connection.shared
+        )
         return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
 
     def _request(self, connection: Connection, sight: Sight) -> Stream | None:
@@ -430,7 +438,7 @@ class Ledger:
             connection.server = server_by(sight.opcode, sight.direction, response=True)
         waiting = None
         if find(sight.opcode).replies:
-            waiting = connection.exchanges.answer(sight, sum(connection.frames), late=connection.late)
+            waiting = connection.exchanges.answer(sight, sum(connection.frames), late=connection.starts_late)
         return self._learn_answer(connection, sight, waiting)
 
     def _learn_answer(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
@@ -444,17 +452,17 @@ class Ledger:
             connection.window.answers += sight.length
             stream = answered(connection, sight, waiting)
             if stream is not None:
-                self._log(connection, stream.vbucket, sight)
+                self.logs.learn_log(connection, stream.vbucket, sight)
             return stream
         if opcode in _FAILOVER_LOGS and waiting is not None:
-            self._log(connection, waiting.sight.word, sight)
+            self.logs.learn_log(connection, waiting.sight.word, sight)
         if opcode == CLOSE_STREAM and waiting is not None:
             stream = connection.current.get(waiting.sight.word << 16 | waiting.sight.stream_id)
             if stream is not None:
                 closed(stream, sight)
             return stream
         if opcode in (ALL_SEQNOS, OBSERVE):
-            self._high_seqnos(connection, sight, waiting)
+            self.logs.learn_highs(connection, sight, waiting)
             return None
         if not COUNTED[opcode]:
             return None
@@ -474,44 +482,11 @@ class Ledger:
             return None
         if sight.opaque in connection.shared:
             return None  # of which of them it is cannot be told
-        if opcode == MARKER and sight.word == SUCCESS:
+        if opcode == MARKER:
             stream.acknowledge_marker(sight)
         if sight.word and len(stream.complaints) < _COMPLAINTS:
             stream.complaints.append(Complaint(opcode, sight.word, sight.number, sight.ts_ns))
         return stream
-
-    def _log(self, connection: Connection, vbucket: int, sight: Sight) -> None:
-        entries = () if sight.record is None else tuple(Entry(*each) for each in failover_log(sight.record.frame))
-        if entries:
-            logs = self.logs.setdefault((connection.server_host, connection.bucket, vbucket), [])
-            if not logs or logs[-1].entries != entries:
-                logs.append(Log(sight.number, entries))
-
-    def log_of(self, stream: Stream, frame: int) -> Log | None:
-        """It gives the failover log of a stream's vbucket as it was at a frame; else the first that was told later."""
-        logs = self.logs.get((stream.connection.server_host, stream.connection.bucket, stream.vbucket), [])
-        before = [log for log in logs if log.frame <= frame]
-        return before[-1] if before else logs[0] if logs else None
-
-    def _high_seqnos(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-        record = sight.record
-        if record is None or sight.word or (waiting is None and sight.opcode == ALL_SEQNOS):
-            return
-        if waiting is not None and waiting.value:  # of one collection only
-            return
-        connection.server = sight.direction
-        server = connection.server_host
-        vbucket = record.frame.get("observed_vbucket")
-        current = record.frame.get("current_seqno")
-        if vbucket is not None and current is not None:
-            self.high[server, connection.bucket, vbucket] = current, sight.ts_ns
-        for field in record.frame.fields:
-            if field.group != "seqnos" or not isinstance(field.value, int):
-                continue
-            if field.field.name == "vbucket":
-                vbucket = field.value
-            elif vbucket is not None:
-                self.high[server, connection.bucket, vbucket] = field.value, sight.ts_ns
 
 
 def _may_have(stream: Stream, sight: Sight) -> bool:

@@ -132,8 +132,11 @@ def _event(stream: Stream, sight: Sight) -> None:
         connection.manifest_uid = uid
     if event in (_BEGIN, _MODIFY) and collection is not None:
         connection.collections[collection] = Collection(name, scope)
-    elif event == _END and collection in connection.collections:
-        connection.collections[collection].dropped_seqno = sight.seqno
+        stream.collections[collection] = True
+    elif event == _END and collection is not None:
+        stream.collections[collection] = False
+        if collection in connection.collections:
+            connection.collections[collection].dropped_seqno = sight.seqno
     elif event == _CREATE and scope is not None:
         connection.scopes[scope] = Collection(name)
     elif event == _DROP and scope in connection.scopes:

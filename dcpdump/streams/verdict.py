@@ -237,8 +237,8 @@ class Judge:
     # -- facts -------------------------------------------------------------------------------------------
 
     def _high(self, stream: Stream) -> tuple[int, int | None] | None:
-        connection = stream.connection
-        return self.ledger.high.get((connection.server_host, connection.bucket, stream.vbucket))
+        high = self.ledger.logs.high(stream.connection, stream.vbucket)
+        return None if high is None else (high.seqno, high.ts_ns)
 
     def _since(self, ts_ns: int | None) -> int | None:
         return None if ts_ns is None or self._now is None else self._now - ts_ns

@@ -16,8 +16,8 @@ from dcpdump.columnar.fit import batch_of
 from dcpdump.columnar.schema import MOMENT, WORDS
 from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
+from dcpdump.streams.explanation import explain
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rollback import explain
 from dcpdump.streams.state import ROLLBACK, Request, Stream
 from dcpdump.streams.verdict import Judge
 
@@ -139,7 +139,7 @@ def _request(request: Request, told: dict[str, Any], stream: Stream, ledger: Led
     row = {**told, "ts": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
     if request.status == ROLLBACK:
         explanation = explain(request, stream, ledger)
-        row |= {"clause": explanation.clause, "why": explanation.text}
+        row |= {"clause": explanation.clause.value, "why": explanation.text}
     return row
 
 

@@ -50,7 +50,7 @@ class _Decoding(Tiles):
         self.stream_id: int | None = None
 
     def frame(self, show_secrets: bool) -> Frame:
-        """It decodes: first where the sections end, then the layout that they fit, then each section by it."""
+        """Decode: first where the sections end, then the layout that they fit, then each section by it."""
         header = self.raw.header
         magic = magic_of(header.magic)
         message = find(header.opcode, server=magic.server)
@@ -175,7 +175,7 @@ class _Decoding(Tiles):
             self.problems.append(Problem(Fault.MUST_BE_PRESENT, text, start, start, 1, 0))
 
     def _shortage(self) -> None:
-        """It notes bytes that the header promises and are not there, and bytes beyond its promise."""
+        """Note bytes that the header promises and are not there, and bytes beyond its promise."""
         has, needs = len(self.data), self.raw.length
         if has < HEADER_LENGTH:
             text = f"the header needs {HEADER_LENGTH} bytes, {has} are there"

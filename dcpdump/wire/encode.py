@@ -42,7 +42,7 @@ def encode(
     framing: bytes = b"",
     magic: int | None = None,
 ) -> bytes:
-    """It writes one frame.
+    """Write one frame.
 
     ``values`` are the fields of extras and value by name; what is missing is 0. Repeated groups are lists of
     mappings, or of numbers where an item has one field. Without ``layout`` (a version) the message's first

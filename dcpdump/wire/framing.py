@@ -6,7 +6,7 @@ next byte is to be added to it, the id's first.
 
 from collections.abc import Mapping
 
-from dcpdump.spec.field import Blob, Field, u8, u16
+from dcpdump.spec.field import Blob, Field, Holds, u8, u16
 from dcpdump.spec.header import FrameInfo
 from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
 
@@ -16,7 +16,7 @@ _ESCAPE = 15
 def frame_infos(
     data: bytes, start: int, end: int, kinds: Mapping[int, FrameInfo]
 ) -> tuple[list[FieldValue], list[Problem]]:
-    """It tiles ``data[start:end]`` with the fields of its frame infos, and says what does not fit."""
+    """Tile ``data[start:end]`` with the fields of its frame infos, and say what does not fit."""
     fields: list[FieldValue] = []
     problems: list[Problem] = []
     at, number = start, 0
@@ -65,7 +65,9 @@ def _tag(data: bytes, at: int, end: int) -> tuple[int, int, int]:
 
 def _tag_value(data: bytes, at: int, body: int, name: str, number: int) -> FieldValue:
     if body - at > 2:
-        return FieldValue(Blob("frame_info", f"{name} frame"), at, body, data[at:body], Section.FRAMING)
+        return FieldValue(
+            Blob("frame_info", f"{name} frame", holds=Holds.NOTHING), at, body, data[at:body], Section.FRAMING
+        )
     label = f"{name} frame"
     tag = u8("frame_info", label) if body - at == 1 else u16("frame_info", label)
     return FieldValue(tag, at, body, int.from_bytes(data[at:body], "big"), Section.FRAMING, item=number)

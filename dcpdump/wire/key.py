@@ -46,7 +46,7 @@ def encode_prefix(collection: int) -> bytes:
 
 
 def split_key(key: bytes, start: int, problems: list[Problem]) -> tuple[bytes, int | None]:
-    """It gives a key without its collection id, and the id. ``start`` is where the key stands in the frame."""
+    """Return a key without its collection id, and the id. ``start`` is where the key stands in the frame."""
     prefix = read_prefix(key)
     if prefix is None:
         problems.append(Problem(Fault.COLLECTION_ID, "the key ends inside its collection id", start, start + len(key)))
@@ -62,7 +62,7 @@ def split_key(key: bytes, start: int, problems: list[Problem]) -> tuple[bytes, i
 
 
 def preview_collection(key: bytes, clen: int, start: int, problems: list[Problem], hints: list[str]) -> bytes | None:
-    """It gives the name of the collection in the first ``clen`` bytes of a key, as the 5.x preview had it."""
+    """Return the name of the collection in the first ``clen`` bytes of a key, as the 5.x preview had it."""
     if clen > len(key):
         text = f"clen says {clen} but the key has {len(key)} bytes"
         problems.append(Problem(Fault.WRONG_LENGTH, text, start - 1, start, clen, len(key)))

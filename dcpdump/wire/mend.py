@@ -101,7 +101,7 @@ def _layouts(frame: Frame) -> tuple[Layout, ...]:
 
 
 def _key_lengths(frame: Frame, layout: Layout, rest: int, data: bytes) -> set[int]:
-    """It gives the key lengths worth trying: the header's, and those that leave a value of a likely length."""
+    """Return the key lengths worth trying: the header's, and those that leave a value of a likely length."""
     if layout.key is NEVER:
         return {0}
     header = frame.header

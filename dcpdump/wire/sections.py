@@ -7,7 +7,7 @@ from dcpdump.wire.tiles import Tiles
 
 
 def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
-    """It tiles the header, and notes what in it is not known or not possible."""
+    """Tile the header, and note what in it is not known or not possible."""
     raw, data, problems = tiles.raw, tiles.data, tiles.problems
     header, size, at = raw.header, len(data), 0
     for field in header_fields(magic):
@@ -34,7 +34,7 @@ def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
 
 
 def section_ends(tiles: Tiles) -> tuple[int, int, int]:
-    """It gives the ends of framing extras, extras and key, none beyond what total body allows."""
+    """Return the ends of framing extras, extras and key, none beyond what total body allows."""
     header = tiles.raw.header
     length, left = header.framing_length, header.body_length
     if _has_stream_id_bug(header, tiles.data):

@@ -232,7 +232,7 @@ class FrameSplitter:
         return Verdict.WAIT
 
     def _out_of_step(self, out: list[Cut], at: int) -> list[Cut]:
-        """It gives the byte at ``at`` up; the next frame is to be searched for behind it."""
+        """Skip the byte at ``at``; the next frame is to be searched for behind it."""
         self._drop(at)
         self._state = self._search
         self._confidence = ""
@@ -320,7 +320,7 @@ def _end(mark: tuple[int, Where]) -> int:
 
 
 def _merged(cuts: list[Cut]) -> list[Cut]:
-    """It joins neighbouring skips of one reason into one."""
+    """Join neighbouring skips of one reason into one."""
     out: list[Cut] = []
     for cut in cuts:
         last = out[-1] if out else None

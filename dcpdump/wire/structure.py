@@ -1,15 +1,15 @@
 """Structure: a value made of fields, of items that repeat, or of a FlatBuffers table, tiled as its layout says."""
 
-from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
+from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Part, Repeat
 from dcpdump.wire.flat import FlatError, place_slots
 from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
 from dcpdump.wire.tiles import REST, VALUE, Tiles
 
-TABLE = Blob("flatbuffers", "(FlatBuffers)")
+TABLE = Blob("flatbuffers", "(FlatBuffers)", holds=Holds.NOTHING)
 
 
 def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, promised: int) -> None:
-    """It tiles a structured value of which ``promised`` bytes should be there."""
+    """Tile a structured value of which ``promised`` bytes should be there."""
     at = start
     for part in parts:
         if isinstance(part, Repeat):
@@ -32,7 +32,7 @@ def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, prom
 
 
 def _repeat(tiles: Tiles, repeat: Repeat, at: int, end: int) -> int:
-    """It tiles items to the end of the value; less than the fixed part of one is left unexplained."""
+    """Tile items to the end of the value; less than the fixed part of one is left unexplained."""
     raw, needs, number = tiles.raw, repeat.width, 0
     while at < end:
         if end - at < needs or raw.lost(at, at + needs):
@@ -68,7 +68,7 @@ def _item(tiles: Tiles, repeat: Repeat, number: int, at: int, end: int) -> int:
 
 
 def _flat(tiles: Tiles, table: FlatTable, start: int, end: int) -> int:
-    """It tiles a FlatBuffers table: the slots that are present, and the bytes between them."""
+    """Tile a FlatBuffers table: the slots that are present, and the bytes between them."""
     try:
         slots = place_slots(tiles.data[start:end], table)
     except FlatError as error:

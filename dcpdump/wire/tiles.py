@@ -45,7 +45,7 @@ class Tiles:
         return at
 
     def check_name(self, field: Field, number: int, at: int) -> None:
-        """It notes a number, or bits of it, for which the field's names have no word."""
+        """Note a number, or bits of it, for which the field's names have no word."""
         if field.names is None:
             return
         odd = field.names.unknown(number)

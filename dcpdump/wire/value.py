@@ -117,7 +117,7 @@ def _document(frame: Frame, datatype: int, underlying: bool, problems: list[Prob
 
 
 def _answered(frame: Frame, value: bytes, problems: list[Problem]) -> Body:
-    """It opens a compressed value of a response or of a server's push: cluster maps are sent so."""
+    """Open a compressed value of a response or of a server's push: cluster maps are sent so."""
     body = open_value(value, SNAPPY)
     if not _is_control_json(frame):  # there it is found wrong below
         problems += [Problem(code, text, *_span(frame, Section.VALUE)) for code, text in body.faults]
@@ -155,7 +155,7 @@ def _control_json(frame: Frame, body: Body | None, problems: list[Problem]) -> A
 
 
 def _cached_items(frame: Frame, problems: list[Problem]) -> tuple[Item, ...]:
-    """It reads the records of a cache transfer; their keys always have a collection prefix."""
+    """Read the records of a cache transfer; their keys always have a collection prefix."""
     items: list[Item] = []
     datatype, key, start = 0, b"", 0
     for field in frame.fields:

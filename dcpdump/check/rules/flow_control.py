@@ -14,7 +14,7 @@ from dcpdump.check.rule import (
     Scope,
     rule,
 )
-from dcpdump.check.rules.connection import control_asked
+from dcpdump.check.rules.controls import control_asked
 from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.opcodes import BUFFER_ACK, CONTROL
 from dcpdump.streams.sight import Sight

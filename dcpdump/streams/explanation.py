@@ -1,0 +1,253 @@
+"""Rollbacks explained: by which clause a stream request was sent back.
+
+What the server knew is taken from the capture: the newest failover log of that server and bucket up to the request,
+or the first one after it; bounds of the purge seqno, from snapshot markers; and the high seqnos that it reported.
+The first clause that holds for certain explains a rollback; where none does, the only one that may hold.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from dcpdump.streams.clause import Asked, Below, Clause, Held, asked, below, beyond_the_high_seqno, held
+from dcpdump.streams.facts import Entry
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.logs import Log, Purge, Purged, moment
+from dcpdump.streams.spoken import seqno
+from dcpdump.streams.state import NEVER, Request, Stream
+
+
+class Cause(Enum):
+    """Why no clause is named."""
+
+    NUMBERS = "numbers_not_captured"
+    LOG = "log_not_captured"
+    SEVERAL = "several_clauses"
+    NONE = "no_clause"
+
+
+class Explanation(NamedTuple):
+    """Why a request was rolled back. ``cause``: why the clause is unknown, where it is."""
+
+    clause: Clause
+    text: str
+    expected: int | None = None  #: to which the clause sends back, where all that it needs was captured
+    log: Log | None = None  #: the failover log that was used
+    cause: Cause | None = None
+    purge: Purge | None = None  #: the purge seqno that was used
+
+
+class _Case(NamedTuple):
+    """A rollback, and what is known of its server."""
+
+    request: Request
+    asked: Asked
+    target: int
+    purged: Purged
+    below: Below  #: whether the start is below the purge seqno
+    sure: bool  #: no filter can exempt it from that clause
+
+
+class _Fit(NamedTuple):
+    """A failover log that explains a rollback."""
+
+    log: Log
+    clause: Clause
+    held: Held
+
+
+def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
+    """Return the clause by which a request was rolled back. The ledger is closed."""
+    wanted, target = asked(request), request.rollback_seqno
+    if wanted is None or target is None:
+        text = "the numbers of the request or of its answer were not captured"
+        return Explanation(Clause.UNKNOWN, text, cause=Cause.NUMBERS)
+    logs, connection = ledger.logs, stream.connection
+    when = moment(request.ts_ns, request.frame)
+    answered = when if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
+    around = logs.around(connection, stream.vbucket, when)
+    known = [log for log in around if log is not None]
+    if wanted.stands:
+        return _never(wanted, known[0] if known else None)
+    purged = logs.purged(connection, stream.vbucket, when, answered)
+    sure = connection.has_collections is True and not request.filtered
+    case = _Case(request, wanted, target, purged, below(wanted, purged) if target == 0 else Below.NO, sure)
+    if case.below is Below.YES and sure:
+        return _purge_seqno(case, known[0] if known else None)
+    if not known:
+        return _without_log(case)
+    reached = logs.reached(connection, stream.vbucket, when, wanted.uuid)
+    possible = _possible(known, wanted.uuid)
+    fits = [fit for log in possible if (fit := _fit(case, log, reached)) is not None]
+    return _judged(case, fits, possible[0])
+
+
+def written(entries: tuple[Entry, ...]) -> str:
+    """Return a failover log as text, newest entry first."""
+    return f"[{', '.join(f'0x{entry.uuid:x}@{entry.seqno}' for entry in entries)}]"
+
+
+def _possible(known: list[Log], uuid: int) -> list[Log]:
+    """Return the failover logs that the server may have had: the newest up to the request, the first one after it.
+
+    A log that the client's uuid entered only later is older than the request.
+    """
+    first, last = known[0], known[-1]
+    if first.entries == last.entries:
+        return [first]
+    entered = _has_uuid(last, uuid) and not _has_uuid(first, uuid)
+    return [last] if entered else known
+
+
+def _has_uuid(log: Log, uuid: int) -> bool:
+    return any(entry.uuid == uuid for entry in log.entries)
+
+
+# -- which clause ---------------------------------------------------------------------------------------------
+
+
+def _fit(case: _Case, log: Log, reached: int) -> _Fit | None:
+    """Return how a failover log explains a rollback; None where it does not."""
+    least = log.entries[0].seqno
+    wanted = case.asked.at(least + 1)  # one that asks from the high seqno and is sent back is beyond something
+    found = held(wanted, log.entries)
+    if found.clause is not None and (found.target == case.target or (found.clause is Clause.SNAPSHOT and case.target)):
+        return _Fit(log, found.clause, found)
+    newest = found.clause is None and found.next is None and not wanted.latest
+    if newest and beyond_the_high_seqno(wanted, case.target, max(least, reached)):
+        return _Fit(log, Clause.SNAPSHOT, found)
+    return None
+
+
+def _judged(case: _Case, fits: list[_Fit], used: Log) -> Explanation:
+    """Name the clause on which all that is known agrees."""
+    if not fits:
+        return _by_elimination(case, used)
+    exact = [fit for fit in fits if fit.held.target == case.target]
+    best = (exact or fits)[0]
+    if any(fit.clause is not best.clause for fit in fits):
+        text = f"the failover log was {written(fits[0].log.entries)} before and {written(fits[-1].log.entries)} later: "
+        text += "by the first " + "; by the other ".join(_reason(case, fit) for fit in fits)
+        return Explanation(Clause.UNKNOWN, text, case.target, best.log, Cause.SEVERAL)
+    text = _reason(case, best)
+    if best.held.clause is None and case.below is not Below.NO:
+        text += f"; or {_below(case, 'is')}{_odd(case.request)}"
+        return Explanation(Clause.UNKNOWN, text, case.target, best.log, Cause.SEVERAL)
+    text += _odd(case.request) + _disagrees(case, best)
+    excluded = case.purged.most if best.held.clause is None and case.target == 0 else None
+    return Explanation(best.clause, text, best.held.target, best.log, purge=excluded)
+
+
+def _by_elimination(case: _Case, log: Log) -> Explanation:
+    """Name the purge clause where the log alone would let the request stand, or send it elsewhere."""
+    found = held(case.asked.at(log.entries[0].seqno + 1), log.entries)
+    if case.below is not Below.NO:
+        text = f"{_fitting(found)}, so {_below(case, 'must be')}{_odd(case.request)}"
+        return Explanation(Clause.PURGE, text, 0, log, purge=case.purged.least or case.purged.most)
+    if found.target is not None:
+        why = f"{_reason(case, _Fit(log, Clause.UNKNOWN, found))}, and that gives {found.target}, not {case.target}"
+    elif found.next is not None:
+        why = f"the client has {_has(case.asked)}, and the next failover happened at seqno {found.next.seqno}"
+    else:
+        why = "the uuid is the newest of the failover log"
+    return Explanation(Clause.UNKNOWN, f"nothing explains it: {why}{_odd(case.request)}", found.target, log, Cause.NONE)
+
+
+def _never(wanted: Asked, log: Log | None) -> Explanation:
+    what = "the latest seqno without a uuid" if wanted.latest else "0"
+    text = f"a request from {what} is never rolled back: the server breaks the protocol"
+    return Explanation(Clause.START, text, None, log)
+
+
+def _purge_seqno(case: _Case, log: Log | None) -> Explanation:
+    least = case.purged.least
+    text = f"start {case.asked.start} is below the purge seqno {least.seqno if least else '?'}: "
+    return Explanation(Clause.PURGE, text + "the client may miss deletions", 0, log, purge=least)
+
+
+def _without_log(case: _Case) -> Explanation:
+    wanted, target = case.asked, case.target
+    text = "the failover log was not captured; "
+    if wanted.latest or 0 < target < wanted.low:
+        text += f"the producer says that the histories diverge after seqno {target}"
+    elif target == 0:
+        reasons = ["the uuid is not in it"]
+        if case.below is not Below.NO:
+            reasons.append(_below(case, "is", known=False))
+        if wanted.low == 0 < wanted.high:
+            reasons.append(f"the producer does not have all of the snapshot {_snapshot(wanted)}")
+        elif wanted.low:
+            reasons.append("the histories diverge after seqno 0")
+        text += f"the producer says that {reasons[0]}" if len(reasons) == 1 else ", or ".join(reasons)
+    elif target == wanted.low:
+        text += f"the producer says that it does not have all of the snapshot {_snapshot(wanted)}"
+    else:
+        text += f"nothing explains a rollback to {target}, above the snapshot's start"
+        return Explanation(Clause.UNKNOWN, text + _odd(case.request), None, None, Cause.NONE)
+    return Explanation(Clause.UNKNOWN, text + _odd(case.request), None, None, Cause.LOG)
+
+
+# -- in words -------------------------------------------------------------------------------------------------
+
+
+def _reason(case: _Case, fit: _Fit) -> str:
+    """Say how a failover log sends a request back."""
+    wanted, entries, failover = case.asked, fit.log.entries, fit.held.next
+    if fit.held.clause is Clause.UUID:
+        return f"uuid 0x{wanted.uuid:x} is not in the failover log {written(entries)}"
+    if failover is None:
+        if case.target == wanted.low:
+            text = f"the client has {_has(wanted)}, of which the server does not have all, so it must go back to"
+            return f"the uuid is the newest of the failover log; {text} the snapshot's start, {case.target}"
+        text = f"the client has {_has(wanted)}, the server has {case.target}, so it must go back to {case.target}"
+        return f"the uuid is the newest of the failover log; {text}"
+    text = f"a failover to 0x{failover.uuid:x} happened at seqno {failover.seqno}; "
+    if wanted.latest:
+        text += f"the client asks from the latest seqno with uuid 0x{wanted.uuid:x}, so it must go back to"
+    else:
+        text += f"the client has {_has(wanted)}, so it must go back to"
+    at = fit.held.target
+    return f"{text} {at}" if at == failover.seqno else f"{text} the snapshot's start, {at}"
+
+
+def _has(wanted: Asked) -> str:
+    inside = wanted.low < wanted.high
+    return f"{wanted.start}" + (f" of the snapshot {_snapshot(wanted)}" if inside else "")
+
+
+def _snapshot(wanted: Asked) -> str:
+    return f"{wanted.low}..{seqno(wanted.high)}"
+
+
+def _fitting(found: Held) -> str:
+    """Say what the failover log alone would do."""
+    if found.target is not None:
+        return f"by the failover log alone it would go back to {found.target}"
+    return "uuid and snapshot fit the failover log" if found.next else "the uuid is the newest of the failover log"
+
+
+def _below(case: _Case, verb: str, *, known: bool = True) -> str:
+    """Say that a request starts below the purge seqno, and what is known of that."""
+    least, most = case.purged
+    text = f"start {case.asked.start} {verb} below the purge seqno"
+    if case.below is Below.YES and least is not None:
+        return f"{text} {least.seqno}" + ", and its collections changed since" * case.request.filtered
+    bounds = [f"{least.seqno} before"] if least is not None else []
+    bounds += [f"{most.seqno} later"] if most is not None else []
+    if bounds:
+        return f"{text}, which was {' and '.join(bounds)}"
+    return f"{text}, which was not captured" if known else text
+
+
+def _disagrees(case: _Case, fit: _Fit) -> str:
+    expected = fit.held.target
+    return "" if expected is None or case.target == expected else f"; but that gives {expected}, not {case.target}"
+
+
+def _odd(request: Request) -> str:
+    """Say what is odd about a request in itself."""
+    low, start, high = request.snap_start_seqno, request.start_seqno, request.snap_end_seqno
+    if high == NEVER:
+        return "; also its snapshot end is 2^64-1"
+    if low is not None and start is not None and high is not None and not low <= start <= high:
+        return f"; also its start {start} is outside its snapshot {low}..{high}"
+    return ""
