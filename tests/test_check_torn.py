@@ -66,7 +66,7 @@ def test_what_waits_for_the_other_direction_is_not_released_by_a_frame_with_a_ho
 
 def test_requests_with_one_opaque_whose_answers_were_lost_are_not_taken_for_one_another() -> None:
     captured = packets(said(HEALTHY["rollback"]), 37)
-    for missing in ({4, 5, 11, 13, 21}, {4, 5, 7, 16, 19, 21, 30, 33, 42}):
+    for missing in ({4, 5, 11, 13, 21}, {4, 5, 7, 16, 19, 21, 30, 33, 42}, {16, 18, 24, 29, 35}):
         torn = [packet for packet in captured if packet.number not in missing]
         assert [each.message for each in findings_of(torn) if each.severity in _BAD] == []
 

@@ -86,7 +86,7 @@ def rising(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
     status = "" if sight.opcode == ADVANCED else "Erange"
     if last is not None:
         return Remark(f"{name(sight.opcode)} seqno {seqno} after {last}", status=status)
-    if request is None or (connection.torn and len(stream.requests) > 1):  # its answer may be that of another
+    if request is None or (connection.doubtful and len(stream.requests) > 1):  # its answer may be that of another
         return None
     if seqno > request.start or stream.items or request.bits & FROM_LATEST:
         return None
