@@ -168,8 +168,8 @@ class Ledger:
             and (known.granted or not known.requests or known.last_frame)
             and known.opaque in (None, opaque)
         ):
-            if known.losses != losses and known.ended:
-                return Place(None, True)  # its request may be among what was lost
+            if known.ended and (known.losses != losses or known.asked_again):
+                return Place(None, True)  # its request, or the answer, may be among what was lost
             if known.closing and self._granted_early(connection, sight):
                 return Place(None, True)  # it was requested again, which is captured a little later
             outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
