@@ -44,7 +44,7 @@ class Brought:
         return min((ns for ns in (self.ended_ns, self.closed_ns, self.line.ended_ns) if ns is not None), default=None)
 
     @property
-    def place(self) -> tuple[object, str, int, int]:
+    def place(self) -> tuple[object, ...]:
         """Return what has one stream at a time: a leg of a consumer, a vbucket, a stream id."""
         return (*self.line.wire.owner, self.vb, self.sid)
 
@@ -189,9 +189,7 @@ def judged(stream: Brought, lines: Iterable[Talked], now_ns: int) -> tuple[str, 
     return "quiet", "idle", None
 
 
-def _over(
-    stream: Brought, lines: Iterable[Talked], over: int, now_ns: int
-) -> tuple[str, str, tuple[int, int] | None]:
+def _over(stream: Brought, lines: Iterable[Talked], over: int, now_ns: int) -> tuple[str, str, tuple[int, int] | None]:
     line = stream.line
     if stream.ended_ns is None and stream.closed_ns is None:
         how, by = line.ended or ("", 0)
