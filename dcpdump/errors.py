@@ -2,13 +2,14 @@
 
 
 class DcpdumpError(Exception):
-    """An error that a user can act on. Carries what, where and a hint (a command or an action to try)."""
+    """An error that a user can act on. Carries what, where and a hint (a command or an action to try), or several."""
 
-    def __init__(self, what: str, where: str = "", hint: str = "") -> None:
+    def __init__(self, what: str, where: str = "", hint: str = "", more: tuple[str, ...] = ()) -> None:
         super().__init__(what)
         self.what = what
         self.where = where
         self.hint = hint
+        self.more = more  #: other things to try
 
     def __str__(self) -> str:
         return f"{self.what} ({self.where})" if self.where else self.what

@@ -11,31 +11,43 @@ import json
 import re
 from dataclasses import replace
 
+from dcpdump.disclosure import (
+    FULL,
+    PARTIAL,
+    holds,
+    is_damaged,
+    is_stray,
+    key_holds,
+    prefix,
+    text_holds,
+    value_holds,
+    without_gaps,
+)
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.record import Record
-from dcpdump.spec.field import Blob, Holds
+from dcpdump.spec.field import Blob, Holds, Message
+from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.body import Body
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
+from dcpdump.wire.secret import MASK
 from dcpdump.wire.value import Item, Meaning
 
-_PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
-_FULL = _PARTIAL | {Holds.META, Holds.SYSTEM}
-#: Names inside the protocol's own structures, and whose they are.
-_NAMES = {"user": Holds.USER, "collection_name": Holds.META, "scope_name": Holds.META}
 _LARGE = re.compile(r"0x[0-9a-f]{8,}|[0-9]{8,}")
+_ANY = re.compile(r"0x[0-9a-f]+|[0-9]+")
+_IDENTIFIER = re.compile(r"(?:0x)?[0-9a-fA-F]{1,8}")
 
 
 class Redactor:
-    """It turns records into such that may be shown to others. ``salt`` keys the hashes."""
+    """Turns records into such that may be shown to others. ``salt`` keys the hashes."""
 
     def __init__(self, salt: bytes, *, full: bool = False) -> None:
         self._pseudonyms = Pseudonyms(salt)
-        self._classes = _FULL if full else _PARTIAL
+        self._classes = FULL if full else PARTIAL
         self._full = full
 
     def record(self, record: Record) -> Record:
-        """It gives the record with everything hashed that is of a redacted class."""
-        damaged = is_damaged(record.frame)
+        """Return the record with everything hashed that may not be shown."""
+        damaged = is_damaged(record.frame) or is_stray(record.frame)
         frame = self._frame(record.frame, record.meaning, damaged)
         meaning = self._meaning(record.frame, record.meaning, damaged)
         if not self._full:
@@ -43,20 +55,29 @@ class Redactor:
         src, dst = self._endpoint(record.src), self._endpoint(record.dst)
         return replace(record, frame=frame, meaning=meaning, src=src, dst=dst)
 
+    # -- texts by themselves ------------------------------------------------------------------------------
+
     def hash(self, text: bytes) -> bytes:
-        """It gives the keyed hash of a text: as long as the text, printable."""
+        """Return the keyed hash of a text: as long as the text, printable."""
         return self._pseudonyms.text(text)
 
     def text(self, text: str, holds: Holds) -> str:
-        """It gives a text as it may be shown, by whose data it is."""
-        return self.hash(text.encode()).decode() if self._hides(holds, False) else text
+        """Return a text as it may be shown, by whose data it is."""
+        return self.hash(text.encode("utf-8", "surrogatepass")).decode() if holds in self._classes else text
 
-    def _hides(self, holds: Holds, damaged: bool) -> bool:
-        return damaged or holds in self._classes
+    def key(self, message: Message, text: str) -> str:
+        """Return the key of a message as it may be shown."""
+        key = text.encode("utf-8", "surrogatepass")
+        hidden = key_holds(message, key) in self._classes
+        return self._hash_name(message, key).decode("utf-8", "surrogatepass") if hidden else text
 
-    def _value_holds(self, frame: Frame) -> Holds:
-        # The value of an error may quote what it is about.
-        return Holds.USER if frame.layout.version == "error" else frame.message.value_holds
+    def value(self, message: Message, text: str) -> str:
+        """Return the value of a request as it may be shown."""
+        return self.text(text, text_holds(message, text.encode("utf-8", "surrogatepass")))
+
+    def identifier(self, text: str) -> str:
+        """Return what should be the id of a collection or scope as it may be shown."""
+        return text if _IDENTIFIER.fullmatch(text) else "*" * len(text)
 
     # -- the bytes: keys and values in place, at the same length ------------------------------------------
 
@@ -70,9 +91,12 @@ class Redactor:
                 field = field._replace(value=hidden if isinstance(field.value, bytes) else None)
             fields.append(field)
         raw = replace(frame.raw, data=bytes(data))
+        if is_stray(frame):
+            length = max(0, len(data) - HEADER_LENGTH)
+            raw = replace(raw, header=frame.header._replace(**_NO_HEADER, body_length=length))
         key = next((f.value for f in fields if f.section is Section.KEY and isinstance(f.value, bytes)), None)
         value = frame.value
-        if value is not None and (self._hides(self._value_holds(frame), damaged)):
+        if value is not None and self._hides_value(frame, value, damaged):
             value = self.hash(value)
         return replace(
             frame,
@@ -81,33 +105,42 @@ class Redactor:
             key=key,
             value=value,
             lookup={} if damaged else frame.lookup,
-            problems=_without_numbers(frame.problems),
+            problems=_without_numbers(frame, frame.problems),
         )
 
     def _field(self, frame: Frame, meaning: Meaning, field: FieldValue, damaged: bool) -> bytes | None:
-        """It gives what is to stand in a field's place, or None to leave it."""
+        """Return what is to stand in a field's place, or None to leave it."""
         wire = frame.raw.data[field.start : field.end]
-        if damaged and field.section is not Section.HEADER:
-            return self.hash(wire)
-        if not isinstance(field.field, Blob) or field.group == "secret":
+        if damaged:
+            shown = field.section is Section.HEADER and not is_stray(frame)
+            return None if shown or field.group == "secret" else self.hash(wire)
+        if not isinstance(field.field, Blob):
             return None
+        if field.field.name == "flatbuffers":
+            return without_gaps(frame, field)
+        if holds(frame, field) not in self._classes:
+            return None
+        if frame.message.secret and field.section is not Section.KEY:
+            return MASK * len(wire)  # a hash of a password can be tried out
         if field.section is Section.KEY:
-            return self._key(wire, meaning) if self._hides(frame.message.key_holds, damaged) else None
-        if field.group == "items" and field.item < len(meaning.items):
-            if field.field.name == "value":
-                return self.hash(wire)
-            size = len(wire) - len(meaning.items[field.item].key)
-            return wire[:size] + self.hash(wire[size:])
-        if field.field.name in _NAMES:
-            return self.hash(wire) if self._hides(_NAMES[field.field.name], damaged) else None
-        if field.section in (Section.VALUE, Section.TAIL) and self._hides(self._value_holds(frame), damaged):
-            return self.hash(wire)
-        # Bytes in no known field may be anybody's.
-        return self.hash(wire) if field.section in (Section.REST, Section.EXTRAS) else None
+            return self._hash_end(wire, meaning.key, prefix(frame.message, wire))
+        if (field.group, field.field.name) == ("items", "key") and field.item < len(meaning.items):
+            return self._hash_end(wire, meaning.items[field.item].key)
+        return self.hash(wire)
 
-    def _key(self, wire: bytes, meaning: Meaning) -> bytes:
-        size = len(wire) - len(meaning.key) if meaning.key is not None else 0
+    def _hash_end(self, wire: bytes, key: bytes | None, size: int = 0) -> bytes:
+        """Return a key as it may be shown behind the id of its collection, or ``size`` bytes of words: these stay."""
+        size += len(wire) - len(key) if key is not None else 0
         return wire[:size] + self.hash(wire[size:])
+
+    def _hash_name(self, message: Message, key: bytes) -> bytes:
+        return self._hash_end(key, None, prefix(message, key))
+
+    def _hides_key(self, frame: Frame, damaged: bool) -> bool:
+        return damaged or key_holds(frame.message, frame.key or b"") in self._classes
+
+    def _hides_value(self, frame: Frame, value: bytes, damaged: bool) -> bool:
+        return damaged or value_holds(frame, value) in self._classes
 
     # -- what they mean -----------------------------------------------------------------------------------
 
@@ -115,10 +148,10 @@ class Redactor:
         key, body, document = meaning.key, meaning.body, meaning.document
         if damaged:
             meaning = replace(meaning, collection=None)
-        if key is not None and self._hides(frame.message.key_holds, damaged):
-            key = self.hash(key)
-        if self._hides(self._value_holds(frame), damaged) and not isinstance(frame.layout.value, tuple):
-            body = self._body(body) if body is not None else None
+        if key is not None and self._hides_key(frame, damaged):
+            key = self.hash(key) if damaged else self._hash_name(frame.message, key)
+        if self._hides_value(frame, frame.value or b"", damaged):
+            body = self._body(frame, body) if body is not None else None
             if document is not None:
                 document = self.hash(json.dumps(document).encode()).decode()
         return replace(
@@ -129,11 +162,15 @@ class Redactor:
             document=document,
             items=()
             if damaged
-            else tuple(Item(item.collection, self.hash(item.key), self._body(item.body)) for item in meaning.items),
-            problems=_without_numbers(meaning.problems),
+            else tuple(
+                Item(item.collection, self.hash(item.key), self._body(frame, item.body)) for item in meaning.items
+            ),
+            problems=_without_numbers(frame, meaning.problems),
         )
 
-    def _body(self, body: Body) -> Body:
+    def _body(self, frame: Frame, body: Body) -> Body:
+        if frame.message.secret:
+            return replace(body, value=MASK * len(body.value), xattrs=None)
         xattrs = body.xattrs
         if xattrs is not None:
             xattrs = tuple((self.hash(name), self.hash(text)) for name, text in xattrs)
@@ -144,13 +181,20 @@ class Redactor:
         return f"{self.hash(host.encode()).decode()}:{self.hash(port.encode()).decode()}" if end else ""
 
 
-def is_damaged(frame: Frame) -> bool:
-    """It says whether lengths contradict each other or the table: then a key may stand where a number is read."""
-    return frame.layout.version == "?" or any(
-        problem.needs is not None and (problem.end > problem.start or problem.has == 0) for problem in frame.problems
-    )
+#: What is known of a header that is none.
+_NO_HEADER = {
+    "opcode": 0,
+    "framing_length": 0,
+    "key_length": 0,
+    "extras_length": 0,
+    "datatype": 0,
+    "word": 0,
+    "opaque": 0,
+    "cas": 0,
+}
 
 
-def _without_numbers(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """It leaves out of problems' texts the numbers that may be four bytes or more of a key or a value."""
-    return tuple(problem._replace(text=_LARGE.sub("…", problem.text)) for problem in problems)
+def _without_numbers(frame: Frame, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Leave out of problems' texts the numbers that may be four bytes or more of a key or a value."""
+    numbers = _ANY if is_stray(frame) else _LARGE
+    return tuple(problem._replace(text=numbers.sub("…", problem.text)) for problem in problems)

@@ -21,7 +21,9 @@ BUCKET, COLLECTION, AGENT, CONNECTION = b"travel-sample", b"invoices-eu-1", b"or
 HOST = b"db-17.corp.example.com"
 #: What is gone in any case, and what names things.
 PRIVATE = (*KEYS, NAME, TEXT, USER, PASSWORD)
-NAMES = (BUCKET, COLLECTION, AGENT, CONNECTION, HOST)
+#: Names of buckets and what may have them in it; and other names.
+OF_BUCKETS = (BUCKET, AGENT, CONNECTION.removeprefix(b"eq_dcpq:"))
+METADATA = (COLLECTION, HOST)
 
 
 def document(number: int) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 FLOORS: list[set[str]] = [
     {"spec", "errors", "escape", "helper", "pseudonym"},
     {"wire", "net"},
-    {"record"},
+    {"record", "disclosure"},
     {"filter", "redact"},
     {"paste", "capture", "dissect", "annotate"},
     {"columnar"},

@@ -1,5 +1,6 @@
 """Redaction: nothing of a document survives in any format, and what belonged together still does."""
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from dcpdump.wire.frame import RawFrame, Span, unpack_header
 from dcpdump.wire.session import Session
 from tests import captures
 from tests.console import run
+from tests.conversation import opening, packets, said
 from tests.packets import TcpTalk
+from tests.secret_talk import saved
 from tests.traces import traces
 
 KEY, VALUE, NAME, TEXT = b"Kq7zPw9xLmT4", b"Vj3!nR8dYw@5uHc2", b"Xb6_tGe1", b"Ws0~fDo9Qk"
@@ -65,6 +68,8 @@ FRAMES = {
     "left over, with a key": encode("DCP_CLOSE_STREAM", key=KEY, value=VALUE),
     "xattrs that are none": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=VALUE, datatype=4),
     "snappy that is none": encode("DCP_MUTATION", {"by_seqno": 4}, key=PREFIXED, value=VALUE, datatype=2),
+    "control": encode("DCP_CONTROL", key=b"consumer_name", value=VALUE),
+    "unknown control": encode("DCP_CONTROL", key=KEY, value=b"true"),
     "impersonation": encode("GET", key=KEY, framing=bytes((0x40 | len(KEY),)) + KEY),
     "unknown": encode(0x99, key=KEY, value=VALUE),
 }
@@ -76,14 +81,13 @@ NAMED = {
 }
 NAMED |= {
     "open": encode("DCP_OPEN", key=b"any", value=b'{"consumer_name":"' + VALUE + b'"}'),
-    "control": encode("DCP_CONTROL", key=b"consumer_name", value=VALUE),
-    "hello": encode("HELLO", key=KEY),
     "manifest": encode("COLLECTIONS_GET_MANIFEST", response=True, value=b'{"scopes":["' + VALUE + b'"]}', datatype=1),
 }
 #: What is or may hold the name of a bucket.
 OF_BUCKETS = {
     "select": encode("SELECT_BUCKET", key=KEY),
     "open": encode("DCP_OPEN", key=b"replication:n_0->n_1:" + KEY),
+    "hello": encode("HELLO", key=KEY),
     "stat": encode("STAT", response=True, key=KEY, value=VALUE),
     "a document's stat": encode("STAT", key=b"key " + KEY + b" 5"),
     "configuration": encode("GET_CLUSTER_CONFIG", response=True, value=b'{"name":"' + VALUE + b'"}', datatype=1),
@@ -200,25 +204,80 @@ def test_what_is_no_document_keeps_its_numbers() -> None:
 
 
 def test_the_command_line_redacts_with_a_salt_of_its_own_or_from_a_file(tmp_path: Path) -> None:
-    talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me") + FRAMES["mutation"]).fin()
-    path, salt = tmp_path / "a.pcap", tmp_path / "salt"
-    path.write_bytes(captures.pcap([captures.Record(each.ts_ns or 0, each.data) for each in talk.packets]))
+    command, salt = f"dcpdump read {talk(tmp_path)} -f ndjson --value-bytes all", tmp_path / "salt"
     salt.write_bytes(SALT + b"\n")
-    command = f"dcpdump read {path} -f ndjson --value-bytes all"
     for more in ("--redact", f"--redact --salt-file {salt}", f"--redact-level full --salt-file {salt}"):
         printed = run(f"{command} {more}")
         assert printed.code == 0
         assert traces(printed.out + printed.err, PRIVATE) == set()
-    first, second = run(f"{command} --redact"), run(f"{command} --redact")
-    assert first.out != second.out
-    assert "salt" in first.err
+    assert run(f"{command} --redact").out != run(f"{command} --redact").out
     fixed = [run(f"{command} --redact --salt-file {salt}") for _ in range(2)]
     assert fixed[0] == fixed[1]
     assert SALT.decode() not in fixed[0].err
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
     assert run(f"{command} --redact --salt-file {empty}").code == 2
-    assert run(f"{command} --redact --salt-file {tmp_path}/none").code == 2
+    assert run(f"{command} --redact --salt-file {tmp_path}/no/such/folder").code == 2
+
+
+def talk(folder: Path) -> Path:
+    sent = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me") + FRAMES["mutation"]).fin()
+    path = folder / "a.pcap"
+    path.write_bytes(captures.pcap([captures.Record(each.ts_ns or 0, each.data) for each in sent.packets]))
+    return path
+
+
+CHOOSING = ("conns", "streams", "flow", "rollbacks", "check", "top --once", "key '*'", "read")
+
+
+@pytest.mark.parametrize("command", CHOOSING)
+def test_addresses_choose_the_same_whether_or_not_they_are_shown(command: str, tmp_path: Path) -> None:
+    twice = "\n".join(
+        f"CONNECT 10.0.0.{client}:40000 10.0.0.1:11210\n{opening()}"
+        f"TX stream-request{{vb=5, start-seqno={client + 5}}}\n"
+        "RX stream-request-response{rollback, rollback-seqno=3}\n"
+        "STREAM vb=6, end-seqno=9\nRX snapshot-marker{start=0, end=9, flags=1}\nRX mutation{seqno:12, key=hello}\n"
+        "FIN TX\n"
+        for client in (2, 3)
+    )
+    path = saved(packets(said(twice)), tmp_path / "a.pcap")
+    rows = {
+        (place, level): len(run(f"dcpdump {command} {path} -f ndjson {place} {level}").out.split('"connection"'))
+        for place in ("", "--host 10.0.0.3", "--port 40000")
+        for level in ("", "--redact", "--redact-level full")
+    }
+    every, one = rows["", ""], rows["--host 10.0.0.3", ""]
+    assert 1 < one < every
+    assert rows == {where: one if "host" in where[0] else every for where in rows}
+
+
+def test_a_salt_that_was_not_asked_for_is_said_nowhere(tmp_path: Path) -> None:
+    path = talk(tmp_path)
+    salts = [secrets.token_bytes(size) for size in range(64)]
+
+    def drawn(size: int) -> bytes:
+        return salts[size]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "token_bytes", drawn)
+        patch.setattr(secrets, "token_hex", lambda size: drawn(size).hex())
+        for command in (f"read {path} --redact", f"conns {path} --redact", f"redact {path} -w {tmp_path}/out"):
+            printed = run(f"dcpdump {command}")
+            assert printed.code == 0
+            assert traces(printed.out + printed.err, [salt for salt in salts if len(salt) >= 8], window=8) == set()
+
+
+def test_a_salt_file_that_is_missing_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    path, salt = talk(tmp_path), tmp_path / "salt"
+    first = run(f"dcpdump read {path} --redact -q --salt-file {salt}")
+    assert f"{salt} is new" in first.err
+    assert salt.stat().st_mode & 0o777 == 0o600
+    made = salt.read_bytes().strip()
+    assert len(made) == 64
+    assert made.decode() not in first.err + first.out
+    assert run(f"dcpdump read {path} --redact -q --salt-file {salt}") == (0, first.out, "")
+    run(f"dcpdump redact {path} -w {tmp_path}/out -q --salt-file {tmp_path}/other")
+    assert (tmp_path / "other").stat().st_mode & 0o777 == 0o600
 
 
 def test_numbers_of_a_damaged_frame_are_left_out_and_not_made_up() -> None:

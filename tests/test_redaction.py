@@ -24,7 +24,8 @@ from tests.packets import ACK, FLOW, MILLISECOND, PSH, TcpTalk, ethernet, flow, 
 from tests.secret_talk import (
     BUCKET,
     KEYS,
-    NAMES,
+    METADATA,
+    OF_BUCKETS,
     PRIVATE,
     TEXT,
     checked,
@@ -85,11 +86,13 @@ def test_nothing_of_a_conversation_survives_and_its_frames_do(
     clear = path.read_bytes()
     if segment > 7:
         assert survivors(clear, PRIVATE), "the test would not see it"
-        assert survivors(clear, NAMES)
+        assert survivors(clear, METADATA)
+        assert survivors(clear, OF_BUCKETS)
     out = redacted(path, f"--level {level}")
     data = out.read_bytes()
     assert survivors(data, everything_said()) == set()
-    assert bool(survivors(data, NAMES)) == (level == "partial" and segment > 7)
+    assert bool(survivors(data, METADATA)) == (level == "partial" and segment > 7)
+    assert survivors(data, OF_BUCKETS) == set()
     assert len(data) == len(clear)
     assert files(out) == files(path)
     gone = ("src", "dst") if level == "full" else ()
@@ -274,12 +277,28 @@ def test_what_is_in_no_frame_is_blank(tmp_path: Path) -> None:
     assert files(out) == files(path)
 
 
+def test_a_number_of_a_pcapng_that_is_longer_than_its_number_is_left_out(tmp_path: Path) -> None:
+    write, private = Pcapng(), b"margarete's laptop"
+    blocks = [write.section(), write.interface(options=[(9, b"\x09"), *((code, private) for code in (8, 10, 13, 14))])]
+    for packet in talk(count=3).packets:
+        options = [(2, b"\1\0\0\0"), *((code, private) for code in (2, 4, 5, 6))]
+        blocks.append(write.packet(packet.ts_ns or 0, packet.data, options=options))
+    blocks.append(write.statistics(options=[(code, private) for code in range(2, 9)]))
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(b"".join(blocks))
+    out = redacted(path)
+    assert survivors(out.read_bytes(), (private,), 4) == set()
+    assert files(out) == files(path)
+    assert out.read_bytes().count(b"\2\0\4\0\1\0\0\0") == len(talk(count=3).packets)
+
+
 def test_what_a_pcapng_says_in_words_is_left_out(tmp_path: Path) -> None:
     write = Pcapng()
     comment = [(1, b"margarete's laptop")]
     blocks = [
         write.section([*comment, (2, b"x86"), (4, b"dumpcap")]),
         write.interface(options=[(2, b"eth0"), *comment, (9, b"\x09"), (4, bytes((10, 0, 0, 1, 255, 0, 0, 0)))]),
+        write.interface(options=[(3, b"margarete's cable"), (11, b"\0host margarete"), (15, b"card")]),
         write.block(4, b"\1\0\x0e\0\x0a\0\0\1margarete\0\0\0\0\0\0\0"),
         write.block(10, b"KSLT\x20\0\0\0CLIENT_RANDOM margarete 0123456"),
         write.block(0xBAD, b"\1\2\3\4margarete's block"),
@@ -358,7 +377,8 @@ def test_several_captures_become_a_folder_and_a_connection_goes_on_across_them(t
 
 def test_what_cannot_be_proved_is_not_written(tmp_path: Path) -> None:
     name = b"consumer-of-orders"
-    sent = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=name))
+    sent = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me"))
+    sent.send(1, encode("DCP_SYSTEM_EVENT", {"event": 3, "version": 0}, layout="0", key=name))
     sent.send(1, encode("DCP_MUTATION", {"by_seqno": 1}, key=name, value=b"{}")).fin()
     path = saved(sent.packets, tmp_path / "a.pcap")
     printed = run(f"dcpdump redact {path} -w {tmp_path}/out")

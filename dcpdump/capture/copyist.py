@@ -13,15 +13,16 @@ from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, ORDERS, PACKET,
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
 _VERSIONS = ((2, 4), (2, 3))
-#: Options that are numbers, by block; and those that say how the capture was made, in words.
-_NUMBERS = {
-    SECTION: frozenset[int](),
-    INTERFACE: frozenset((8, 9, 10, 13, 14)),
-    PACKET: frozenset((2, 4, 5, 6)),
-    OLD_PACKET: frozenset((2,)),
-    STATISTICS: frozenset((2, 3, 4, 5, 6, 7, 8)),
+#: Options that are numbers, with the bytes of each, by block; and those that name what the capture was made with:
+#: hardware, operating system and application, and the interface. Its description and filter are whatever was typed.
+_NUMBERS: dict[int, dict[int, int]] = {
+    SECTION: {},
+    INTERFACE: {8: 8, 9: 1, 10: 4, 13: 1, 14: 8},
+    PACKET: {2: 4, 4: 8, 5: 8, 6: 4},
+    OLD_PACKET: {2: 4},
+    STATISTICS: dict.fromkeys((2, 3, 4, 5, 6, 7, 8), 8),
 }
-_WORDS = {SECTION: frozenset((2, 3, 4)), INTERFACE: frozenset((2, 3, 11, 12, 15))}
+_WORDS = {SECTION: frozenset((2, 3, 4)), INTERFACE: frozenset((2, 12, 15))}
 _NAMES = {
     4: "name resolution blocks",
     10: "decryption secrets blocks",
@@ -112,15 +113,15 @@ class Copyist:
         return pack(self._order + "I", kind) + length + body + length
 
     def _options(self, kind: int, raw: bytes) -> bytes:
-        """Write again those options that may stay."""
-        kept = _NUMBERS[kind] | (_WORDS.get(kind, frozenset()) if self._words else frozenset())
+        """Write again those options that may stay: a number that is longer than its number may be anything."""
+        words = _WORDS.get(kind, frozenset[int]()) if self._words else frozenset[int]()
         out, at = b"", 0
         while at + 4 <= len(raw):
             code, length = unpack_from(self._order + "HH", raw, at)
             end = at + 4 + length + -length % 4
             if code == 0 or end > len(raw):
                 break
-            if code in kept:
+            if code in words or _NUMBERS[kind].get(code) == length:
                 out += raw[at : at + 4 + length] + bytes(-length % 4)
             else:
                 self.left_out["comments" if code == 1 else "options"] += 1

@@ -63,7 +63,7 @@ class Live:
             bpf.attach(self._socket, program)
         except OSError as error:
             self._scapy.close()
-            raise LiveError(f"cannot capture: {(error.strerror or str(error)).lower()}", name, _ways(name)) from error
+            raise _refused(f"cannot capture: {(error.strerror or str(error)).lower()}", name) from error
 
     def take(self, patience_ms: int) -> list[Taken]:
         """Take the packets that came; wait for the first so long."""
@@ -144,12 +144,12 @@ def _opened(name: str) -> Any:
         every = name == ANY
         return conf.L2listen(iface="lo" if every else name, promisc=False if every else None)
     except PermissionError as error:
-        raise LiveError("no right to capture here (CAP_NET_RAW)", name, _ways(name)) from error
+        raise _refused("no right to capture here (CAP_NET_RAW)", name) from error
     except (OSError, Scapy_Exception) as error:
         if getattr(error, "errno", 0) in (errno.ENODEV, errno.ENXIO):
             raise LiveError("there is no such interface", name, "dcpdump sniff -D lists them") from error
         what = getattr(error, "strerror", "") or str(error)
-        raise LiveError(f"cannot capture: {what.lower()}", name, _ways(name)) from error
+        raise _refused(f"cannot capture: {what.lower()}", name) from error
 
 
 def _widen(sock: socket.socket) -> None:
@@ -160,12 +160,16 @@ def _widen(sock: socket.socket) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _ways(name: str) -> str:
-    """Give the ways to capture, for who may not."""
-    return (
-        f"sudo dcpdump sniff -i {name}  (rights are dropped once the interface is open)\n"
-        f"dumpcap -i {name} -w - | dcpdump read -  (for members of the group wireshark)\n"
-        f"ssh root@NODE tcpdump -i {name} -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -"
+def _refused(what: str, name: str) -> LiveError:
+    """Return the error for who may not capture, with the other ways to do so."""
+    return LiveError(
+        what,
+        name,
+        f"sudo dcpdump sniff -i {name}  (rights are dropped once the interface is open)",
+        (
+            f"dumpcap -i {name} -w - | dcpdump read -  (for members of the group wireshark)",
+            f"ssh root@NODE tcpdump -i {name} -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
+        ),
     )
 
 

@@ -17,8 +17,6 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
-from dcpdump.columnar.part import BLANK
-from dcpdump.record import Record
 from dcpdump.render import findings as report
 from dcpdump.render import ndjson
 from dcpdump.render.style import Palette
@@ -27,7 +25,6 @@ from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.watching import Watching
-from dcpdump.wire.value import Meaning
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
@@ -125,6 +122,10 @@ class Checking(LedgerReading):
             if found:
                 self._keep(found)
 
+    def _close(self) -> None:
+        super()._close()
+        self._keep(self._referee.close(self.ledger.watched(alone=len(self._captures) == 1)))
+
     def _keep(self, found: Iterable[Finding]) -> None:
         for finding in found:
             if self._wants(finding):
@@ -132,8 +133,7 @@ class Checking(LedgerReading):
 
     def _wants(self, finding: Finding) -> bool:
         wanted, connection = self._wanted, self.ledger.connections[finding.connection]
-        place = Record(0, BLANK, Meaning(), None, None, finding.connection, 0, connection.src, connection.dst)
-        if not all(clause(place) for clause in wanted.places):
+        if not wanted.is_between(connection):
             return False
         if wanted.vbuckets is not None and (finding.vbucket is None or finding.vbucket not in wanted.vbuckets):
             return False
@@ -147,7 +147,6 @@ class Checking(LedgerReading):
         """It writes what was found; nothing where there was nothing to look at, which the summary tells."""
         if self._status() == code.UNUSABLE:
             return
-        self._keep(self._referee.close(self.ledger.watched(alone=len(files) == 1)))
         found = self._fold.findings()
         if self._form == "ndjson":
             for row in report.objects(found):

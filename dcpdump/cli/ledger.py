@@ -4,7 +4,7 @@ Filters choose streams and connections, not frames: a ledger that does not see a
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import click
@@ -52,9 +52,13 @@ class Chosen:
     until: Instant | None
 
     def connection(self, connection: Connection, start_ns: int | None) -> bool:
-        """It says whether a connection is to be shown."""
+        """Return whether a connection is to be shown."""
+        return self.is_between(connection) and self._lasts(connection.last_ns, start_ns)
+
+    def is_between(self, connection: Connection) -> bool:
+        """Return whether a connection is one of the chosen, and of the chosen addresses and ports."""
         place = Record(0, BLANK, Meaning(), None, None, connection.number, 0, connection.src, connection.dst)
-        return all(clause(place) for clause in self.places) and self._lasts(connection.last_ns, start_ns)
+        return all(clause(place) for clause in self.places)
 
     def stream(self, stream: Stream, start_ns: int | None) -> bool:
         """It says whether a stream is to be shown."""
@@ -63,6 +67,15 @@ class Chosen:
         if self.stream_ids is not None and stream.stream_id not in self.stream_ids:
             return False
         return self._lasts(stream.last_ns, start_ns) and self.connection(stream.connection, start_ns)
+
+    def settled(self, connections: Iterable[Connection]) -> "Chosen":
+        """Return the same choice by the numbers of connections, as their addresses become hashes."""
+        numbers = frozenset(each.number for each in connections if self.is_between(each))
+
+        def wanted(place: Record) -> bool:
+            return place.connection in numbers
+
+        return replace(self, places=(wanted,))
 
     def _lasts(self, last_ns: int | None, start_ns: int | None) -> bool:
         if self.since is None:
@@ -132,9 +145,14 @@ class LedgerReading(Analysis):
     def read(self) -> None:
         """It reads everything, or what comes before a signal, and closes the ledger."""
         super().read()
-        self._feed.close(self._last_ns, self._lose)
+        self._close()
         if self._redactor is not None:
+            self._wanted = self._wanted.settled(self.ledger.connections.values())
             hide(self.ledger, self._redactor)
+
+    def _close(self) -> None:
+        """Close the ledger, before names become hashes."""
+        self._feed.close(self._last_ns, self._lose)
 
     def tell(self, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
         """It writes what was found, as lines for people or as objects."""

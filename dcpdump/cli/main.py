@@ -5,7 +5,7 @@ COMMANDS is the one place where laziness lives: ``--help`` prints from it withou
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
@@ -17,7 +17,7 @@ import click
 
 from dcpdump import __version__
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note
+from dcpdump.cli.notes import note, trace
 from dcpdump.cli.plain import PLAIN
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stop import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
@@ -127,6 +127,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     streams = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, TextIOWrapper)]
     for stream in streams:
         stream.reconfigure(errors=PLAIN)
+    sys.excepthook = trace
     raise_at_signals()
     _keep_numpy_to_one_thread()
     try:
@@ -182,21 +183,21 @@ def outcome(words: list[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return code.USAGE
     except click.UsageError as error:
-        return _complain(error.format_message(), getattr(error, "hint", "") or _usage_hint(error), code.USAGE)
+        return _complain(error.format_message(), (getattr(error, "hint", "") or _usage_hint(error),), code.USAGE)
     except DcpdumpError as error:
         if debug:
             raise
-        return _complain(str(error), error.hint, _code_of(error))
+        return _complain(str(error), (error.hint, *error.more), _code_of(error))
     except OSError as error:
         if debug:
             raise
-        return _complain(*_of_os(error), code.UNWRITABLE)
+        return _complain(_of_os(error), (), code.UNWRITABLE)
     except Exception as error:
         if debug:
             raise
         return _complain(
             f"a bug in dcpdump: {type(error).__name__}: {error}",
-            "run again with 'dcpdump --debug …' and report what it prints",
+            ("run again with 'dcpdump --debug …' and report what it prints",),
             code.BUG,
         )
     return status if isinstance(status, int) else code.DONE
@@ -210,19 +211,21 @@ def _code_of(error: DcpdumpError) -> int:
     return code.UNWRITABLE if isinstance(error, OutputError) else code.USAGE
 
 
-def _of_os(error: OSError) -> tuple[str, str]:
+def _of_os(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
-    return f"cannot write: {(error.strerror or str(error)).lower()}{where}", ""
+    return f"cannot write: {(error.strerror or str(error)).lower()}{where}"
 
 
 def _usage_hint(error: click.UsageError) -> str:
     return f"{error.ctx.command_path} --help" if error.ctx else "dcpdump --help"
 
 
-def _complain(what: str, hint: str, status: int) -> int:
+def _complain(what: str, hints: Iterable[str], status: int) -> int:
     """It prints an error: what went wrong, and on a line each what to try. Where that cannot be written, it is lost."""
     try:
-        note("\n".join((f"dcpdump: error: {what}", *(f"hint: {line}" for line in hint.splitlines()))))
+        note(f"dcpdump: error: {what}")
+        for line in filter(None, hints):
+            note(f"hint: {line}")
     except BrokenPipeError:
         raise
     except OSError:

@@ -1,15 +1,38 @@
-"""Notes: what is told on standard error, beside the output."""
+"""Notes: what is told on standard error, beside the output. All of it goes through ``note``, and is safe to show."""
 
 import sys
+import traceback
+from types import TracebackType
+
+from dcpdump.escape import safe
 
 
 def note(text: str) -> None:
-    """It tells people something; nothing where they closed standard error."""
+    """Write one line; nothing where standard error was closed. Whatever is in it begins no line of its own."""
     if sys.stderr is not None:
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{safe(text)}\n")
+
+
+def progress(text: str, *, over: bool) -> None:
+    """Write a line of a terminal anew; ``over``: for the last time."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"\r{safe(text)}" + ("\n" if over else ""))
+        sys.stderr.flush()
 
 
 def end_line() -> None:
-    """It leaves the line on which a terminal has shown the ^C that was typed."""
+    """Leave the line on which a terminal has shown the ^C that was typed."""
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write("\n")
+
+
+def trace(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
+    """Write the traceback of an error, as the interpreter does, but for what an error quotes."""
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None:
+        trace(type(before), before, before.__traceback__)
+        note("which led to:")
+    note("Traceback (most recent call last):")
+    for line in "".join(traceback.format_tb(frames)).splitlines():
+        note(line)
+    note(f"{kind.__module__}.{kind.__qualname__}: {error}")

@@ -1,15 +1,13 @@
 """Options that commands share, gathered into small frozen groups: what to choose, how to show it."""
 
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from dcpdump.cli.notes import note
+from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
 from dcpdump.filter.ranges import BETWEEN
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
@@ -174,11 +172,11 @@ def display_options(
     """
     how_much = f"How much of a value to show: a number, or all; by default {value_bytes}."
     rows = [
-        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help="Salt of the hashes of --redact."),
+        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE),
         click.option(
             "--redact-level",
             type=click.Choice(["partial", "full"]),
-            help="full: names of collections and connections, hosts and ports too.",
+            help="full: names of collections, scopes and clients, hosts and ports too.",
         ),
         click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
         click.option("--show-secrets", is_flag=True, help="Print authentication payloads."),
@@ -218,16 +216,4 @@ def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_V
 
 
 def _redactor(wanted: bool, level: str | None, salt_file: str | None) -> Redactor | None:
-    if not wanted and level is None:
-        return None
-    if salt_file is None:
-        salt = secrets.token_hex(16).encode()
-        note(f"note: redacted with the salt {salt.decode()}; --salt-file, with it in a file, gives the same hashes")
-    else:
-        try:
-            salt = Path(salt_file).read_bytes().strip()
-        except OSError as error:
-            raise click.UsageError(f"--salt-file: cannot read {salt_file}: {(error.strerror or '').lower()}") from error
-        if not salt:
-            raise click.UsageError(f"--salt-file: {salt_file} is empty")
-    return Redactor(salt, full=level == "full")
+    return Redactor(salt_of(salt_file), full=level == "full") if wanted or level is not None else None

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note
+from dcpdump.cli.notes import note, progress
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
-from dcpdump.escape import safe
 
 if TYPE_CHECKING:
     from dcpdump.spark.choice import Choice
@@ -188,19 +187,16 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
     with session(job.master, job.conf) as spark:
         from dcpdump.spark.job import run as run_on_spark
 
-        progress = _progress if sys.stderr.isatty() and not job.quiet else None
+        tell = _progress if sys.stderr.isatty() and not job.quiet else None
         if not job.quiet:
             size = _size(sum(each.size for each in found))
             note(f"{size} in {_many(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
-        return run_on_spark(
-            spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=progress
-        )
+        return run_on_spark(spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=tell)
 
 
 def _progress(what: str, done: int, tasks: int) -> None:
-    """It tells how far a round is, on one line of the terminal."""
-    sys.stderr.write(f"\r{what}: {done:,} of {_many(tasks, 'task')}" + ("\n" if done == tasks else ""))
-    sys.stderr.flush()
+    """Report how far a round is, on one line of the terminal."""
+    progress(f"{what}: {done:,} of {_many(tasks, 'task')}", over=done == tasks)
 
 
 def follow(job: Job) -> int:
@@ -236,10 +232,10 @@ def follow(job: Job) -> int:
         watch.run(job.duration)
         if not job.quiet:
             for path in watch.arrivals.open():
-                note(f"dcpdump: note: {safe(path)}: it may still grow, and was not read")
+                note(f"dcpdump: note: {path}: it may still grow, and was not read")
         for path in watch.arrivals.grown():
             hurt = True
-            note(f"dcpdump: warning: {safe(path)}: it grew after it was read: a larger --idle waits longer")
+            note(f"dcpdump: warning: {path}: it grew after it was read: a larger --idle waits longer")
     return code.DAMAGED if hurt else code.DONE
 
 
@@ -267,7 +263,7 @@ def _named(captures: Sequence[str]) -> str:
 def _complain(outcome: "Outcome") -> None:
     for row in outcome.files:
         if row["problem"]:
-            note(f"dcpdump: warning: {safe(row['path'])}: {safe(row['problem'])}")
+            note(f"dcpdump: warning: {row['path']}: {row['problem']}")
 
 
 def _nothing(outcome: "Outcome") -> str:

@@ -1,19 +1,18 @@
 """dcpdump redact: captures → captures that may be given to others."""
 
 import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.notes import note
 from dcpdump.cli.options import Size
+from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
@@ -32,10 +31,10 @@ from dcpdump.share.spool import Spool
     type=click.Choice(["partial", "full"]),
     default="partial",
     show_default=True,
-    help="full: names (buckets, collections, connections, agents, hosts) and addresses (IP, MAC) too.",
+    help="full: names of collections, scopes, clients and hosts, and addresses (IP, MAC), too.",
 )
 @click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
-@click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help="The salt, from a file.")
+@click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
 @click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
@@ -49,7 +48,7 @@ def redact(
     memory: int,
     quiet: bool,
 ) -> int:
-    """Write captures that may be shared: keys, values, xattrs and credentials replaced at equal length.
+    """Write captures that may be shared: keys, values, xattrs, credentials and buckets replaced at equal length.
 
     OUT has the same records with the same times and lengths; framing, seqnos, opaques and CAS stay, and so do
     valid checksums, JSON and Snappy. Equal keys stay equal. Whatever is not understood (bytes in no frame, other
@@ -87,18 +86,11 @@ def redact(
 
 
 def _salt(text: str | None, file: str | None) -> bytes:
-    if text is not None:
-        salt = text.encode()
-    elif file is not None:
-        try:
-            salt = Path(file).read_bytes().strip()
-        except OSError as error:
-            raise click.UsageError(f"--salt-file: cannot read {file}: {(error.strerror or '').lower()}") from error
-    else:
-        return secrets.token_bytes(32)
-    if not salt:
+    if text is None:
+        return salt_of(file)
+    if not text:
         raise click.UsageError("the salt is empty")
-    return salt
+    return text.encode()
 
 
 def _sinks(stack: ExitStack, paths: Sequence[str], out: str, force: bool) -> list[Sink]:

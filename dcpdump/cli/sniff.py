@@ -15,6 +15,7 @@ from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stop import Stop
+from dcpdump.escape import safe
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.render.style import Palette
 from dcpdump.wire import snappy
@@ -131,7 +132,7 @@ def show_interfaces() -> int:
     """It lists the interfaces."""
     for each in interfaces():
         words = [each.name, "" if each.up else "(down)", *each.addresses]
-        click.echo("  ".join(word for word in words if word))
+        click.echo(safe("  ".join(word for word in words if word)))
     return code.DONE
 
 

@@ -8,7 +8,6 @@ from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
 from dcpdump.dissect import TLS, Dissector
-from dcpdump.escape import safe
 from dcpdump.render.columns import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
@@ -139,15 +138,15 @@ def _frames(count: int, frames: int, verb: str) -> str:
 def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
     """It tells, file by file, what of the input could not be read."""
     for capture in captures:
-        where = f"{safe(capture.name)}: " if len(captures) > 1 else ""
+        where = f"{capture.name}: " if len(captures) > 1 else ""
         for damage in capture.damage:
-            yield f"dcpdump: warning: {where}{safe(str(damage))}"
+            yield f"dcpdump: warning: {where}{damage}"
         for text in capture.warnings:
-            yield f"dcpdump: warning: {where}{safe(text)}"
+            yield f"dcpdump: warning: {where}{text}"
         for text in capture.notes:
-            yield f"dcpdump: note: {where}{safe(text)}"
+            yield f"dcpdump: note: {where}{text}"
         if capture.drops:
-            yield f"dcpdump: note: {safe(capture.name)}: {capture.drops:,} packets were dropped while capturing"
+            yield f"dcpdump: note: {capture.name}: {capture.drops:,} packets were dropped while capturing"
 
 
 def nothing_found(dissector: Dissector) -> tuple[str, str]:
@@ -161,7 +160,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     ]
     if names:
         found.append("there is " + ", ".join(names))
-    others = ", ".join(f"{count:,} {safe(reason)}" for reason, count in net.not_understood.items())
+    others = ", ".join(f"{count:,} {reason}" for reason, count in net.not_understood.items())
     if others:
         found.append(f"packets without TCP: {others}")
     what = f"no DCP in the input: {'; '.join(found)}"

@@ -23,8 +23,9 @@ from dcpdump.render import ndjson
 from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
 from dcpdump.render.top import Look, Peer, Row
-from dcpdump.spec.field import Holds
-from dcpdump.streams.hide import hidden_end
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.opcodes import DCP_OPEN
+from dcpdump.streams.hide import hidden_end, hide_request
 from dcpdump.streams.pace import Pace, Paces
 from dcpdump.streams.state import Connection
 from dcpdump.streams.verdict import Judge
@@ -178,6 +179,9 @@ class TopReading(LedgerReading):
 
     def _as_it_is(self, redactor: Redactor | None) -> Look:
         ledger, paces = self.ledger, self._paces
+        if redactor is not None:  # verdicts quote what servers say of requests
+            for request in (request for stream in ledger.streams for request in stream.requests):
+                hide_request(request, redactor)
         if ledger.last_ns is not None:
             paces.look(ledger, ledger.last_ns)
         judge = Judge(ledger)
@@ -216,7 +220,7 @@ def _peer(each: Connection, pace: Pace, redactor: Redactor | None) -> Peer:
     src, dst, name = each.src, each.dst, each.name
     if redactor is not None:
         src, dst = hidden_end(src, redactor), hidden_end(dst, redactor)
-        name = None if name is None else redactor.text(name, Holds.BUCKET)
+        name = None if name is None else redactor.key(MESSAGES[DCP_OPEN], name)
     shown = {each.src: src, each.dst: dst, None: ""}
     client = shown[each.client_address] or f"{src} ? {dst}"
     return Peer(each, pace, name or client, shown[each.server_address], src, dst, name)

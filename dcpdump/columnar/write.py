@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dcpdump.escape import safe
+from dcpdump.escape import safe, safe_json
 
 #: Rows of a row group, at most: many enough to compress well, few enough to be skipped one by one.
 ROW_GROUP = 1_048_576
@@ -144,10 +144,11 @@ def _flat(kind: pa.DataType) -> pa.DataType:
 
 def _flattened(column: pa.Array) -> pa.Array:
     kind = column.type
-    if _flat(kind) == kind:
+    if _flat(kind) == kind and not pa.types.is_string(kind):
         return column
     if pa.types.is_dictionary(kind):
-        return column.cast(pa.string())
+        words = pa.array([None if word is None else safe(word) for word in column.dictionary.to_pylist()], pa.string())
+        return pa.DictionaryArray.from_arrays(column.indices, words).cast(pa.string())
     if column.null_count == len(column):
         return pa.nulls(len(column), pa.string())
     if pa.types.is_timestamp(kind):
@@ -160,7 +161,7 @@ def _flattened(column: pa.Array) -> pa.Array:
 def _cell(value: Any) -> str:
     if isinstance(value, (bytes, str)):
         return safe(value)
-    return json.dumps(_spelled(value), ensure_ascii=False)
+    return safe_json(json.dumps(_spelled(value), ensure_ascii=False))
 
 
 def _spelled(value: Any) -> Any:

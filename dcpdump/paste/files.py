@@ -9,8 +9,8 @@ NAME = "CAPTURE"
 
 _READ = f"dcpdump read {NAME}"
 #: first bytes, what begins so, and what prints the bytes inside of it as they are
-_KINDS: tuple[tuple["re.Pattern[bytes]", str, str], ...] = tuple(
-    (re.compile(begins, re.DOTALL), what, f"{_READ}\n{unpack} {NAME} | dcpdump explain" if unpack else _READ)
+_KINDS: tuple[tuple["re.Pattern[bytes]", str, tuple[str, ...]], ...] = tuple(
+    (re.compile(begins, re.DOTALL), what, (f"{unpack} {NAME} | dcpdump explain",) if unpack else ())
     for begins, what, unpack in (
         (rb"\xa1\xb2(?:\xc3\xd4|\x3c\x4d|\xcd\x34)|(?:\xd4\xc3|\x4d\x3c|\x34\xcd)\xb2\xa1", "a pcap capture", ""),
         (rb"\n\r\r\n.{4}(?:\x1a\x2b\x3c\x4d|\x4d\x3c\x2b\x1a)", "a pcapng capture", ""),
@@ -24,7 +24,7 @@ _KINDS: tuple[tuple["re.Pattern[bytes]", str, str], ...] = tuple(
 
 
 def refuse_files(data: bytes) -> None:
-    """Raises when ``data`` is a capture or a packed file: as a frame it could only be nonsense."""
-    for begins, what, hint in _KINDS:
+    """Raise PasteError where ``data`` is a capture or a packed file: as a frame it could only be nonsense."""
+    for begins, what, more in _KINDS:
         if begins.match(data):
-            raise PasteError(f"this is {what}, not a paste", "", hint)
+            raise PasteError(f"this is {what}, not a paste", "", _READ, more)

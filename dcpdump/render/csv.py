@@ -5,7 +5,7 @@ import io
 import json
 from typing import Any
 
-from dcpdump.escape import safe_json
+from dcpdump.escape import safe, safe_json
 from dcpdump.record import Json, Record, as_json, columns
 
 
@@ -37,5 +37,5 @@ def _cell(value: Any) -> Any:
 
 def _row(cells: list[Any]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerow(cells)
+    csv.writer(out, lineterminator="\r\n").writerow([safe(cell) if isinstance(cell, str) else cell for cell in cells])
     return out.getvalue().removesuffix("\r\n")

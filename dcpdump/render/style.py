@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from types import TracebackType
 
+from dcpdump.escape import safe
 from dcpdump.render.lines import Kind, Line
 
 _STYLES = {
@@ -33,9 +34,9 @@ class Palette:
         return bool(self._codes)
 
     def paint(self, line: Line) -> str:
-        """It gives the line's text, in its kind's colour."""
+        """Return the line's text, in its kind's colour, and safe to show."""
         before, after = self._codes.get(line.kind, ("", ""))
-        return f"{before}{line.text}{after}" if line.text else ""
+        return f"{before}{safe(line.text)}{after}" if line.text else ""
 
 
 class Screen:
@@ -61,7 +62,7 @@ class Screen:
 
         text = Text(no_wrap=True, overflow="crop", end="")
         for line in lines[: self.height]:
-            text.append(f"{line.text}\n", _STYLES.get(line.kind))
+            text.append(f"{safe(line.text)}\n", _STYLES.get(line.kind))
         text.rstrip()
         self._live.update(text, refresh=True)
 

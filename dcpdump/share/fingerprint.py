@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dcpdump.columnar.part import Part
+from dcpdump.disclosure import is_damaged
 from dcpdump.record import Record
-from dcpdump.redact import is_damaged
 from dcpdump.share.plain import Plain
 from dcpdump.wire.body import Body
 

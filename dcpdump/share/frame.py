@@ -3,19 +3,17 @@
 What a layout explains is kept or replaced by whose data it is; what nothing explains is zeros.
 """
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dcpdump.disclosure import FULL, PARTIAL, holds, is_damaged, prefix, without_gaps
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.record import Record
-from dcpdump.redact import is_damaged
 from dcpdump.share.plain import Plain
 from dcpdump.share.value import conceal_strings, conceal_value, hidden_texts
 from dcpdump.spec.field import Blob, Field, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import SNAPPY
-from dcpdump.spec.opcodes import DCP_CONTROL, STAT
 from dcpdump.wire.frame import FieldValue, Frame, Section
 from dcpdump.wire.json_text import parse_json
 from dcpdump.wire.key import SEPARATOR, read_prefix
@@ -23,21 +21,6 @@ from dcpdump.wire.value import Meaning
 
 #: Texts shorter than this are everywhere by chance.
 TELLING = 8
-_PARTIAL = frozenset({Holds.USER})
-_FULL = _PARTIAL | {Holds.BUCKET, Holds.META, Holds.SYSTEM}
-_NAMES = {
-    "user": Holds.USER,
-    "tracing": Holds.USER,
-    "privilege": Holds.META,
-    "collection_name": Holds.META,
-    "scope_name": Holds.META,
-}
-#: Parts of a structure that are neither numbers nor texts of anybody.
-_STRUCTURE = frozenset({"frame_info", "flatbuffers"})
-_MECHANISM = re.compile(rb"PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512)")
-_WORD = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
-#: What controls are set to, but for names.
-_SETTING = re.compile(rb"[0-9.]+|true|false|high|medium|low|true_with_seqno_advanced|round-robin|sequential")
 
 
 class Concealed(NamedTuple):
@@ -52,10 +35,10 @@ class Concealer:
 
     def __init__(self, words: Pseudonyms, *, full: bool = False) -> None:
         self._words = words
-        self._classes = _FULL if full else _PARTIAL
+        self._classes = FULL if full else PARTIAL
 
     def conceal(self, record: Record) -> Concealed:
-        """It gives the bytes of a frame, as many as before, and what they no longer say."""
+        """Return the bytes of a frame, as many as before, and what they no longer say."""
         frame = record.frame
         data = bytearray(frame.raw.data)
         secrets: list[bytes] = []
@@ -69,8 +52,10 @@ class Concealer:
                 other = None if damaged and field.start >= kept else self._blob(record, field, wire)
                 if other is not None:
                     data[field.start : field.end] = other
-                if bytes(data[field.start : field.end]) != wire or damaged:
+                if bytes(data[field.start : field.end]) != wire:
                     secrets += _hidden(record, field, wire)
+            elif damaged and _is_of_a_faulty_info(frame, field):
+                data[field.start : field.end] = bytes(field.end - field.start)
         for start, end in frame.raw.holes:
             data[start:end] = bytes(end - start)
         return Concealed(bytes(data), [text for text in secrets if len(text) >= TELLING])
@@ -97,38 +82,32 @@ class Concealer:
     def _blob(self, record: Record, field: FieldValue, wire: bytes) -> bytes | None:
         """It gives what is to stand in the place of bytes, or None to leave them."""
         frame, name = record.frame, field.field.name
-        if name in _STRUCTURE:
-            return None
-        if name in _NAMES:
-            return self._words.text(wire) if self._hides(_NAMES[name]) else None
+        if name == "flatbuffers":
+            return without_gaps(frame, field)
         if name == "frame_info_data":
             size = _tag_size(frame, field, wire)
             return wire[:size] + bytes(len(wire) - size)
+        if field.section not in (Section.FRAMING, Section.KEY, Section.VALUE):
+            return bytes(len(wire))
+        if not self._hides(holds(frame, field)):
+            return None
         if field.section is Section.KEY:
             return self._key(frame, record.meaning, wire)
         if field.group == "items":
             return self._item(frame, field, wire)
-        if field.section is Section.VALUE:
+        if field.section is Section.VALUE and name == "value":
             return self._value(frame, record.meaning, wire)
-        return bytes(len(wire))
+        return self._words.text(wire)
 
     # -- keys ---------------------------------------------------------------------------------------------
 
-    def _key(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes | None:
-        message = frame.message
-        if message.secret or frame.header.opcode == DCP_CONTROL:
-            known = _MECHANISM if message.secret else _WORD
-            return None if known.fullmatch(wire) else self._words.text(wire)
-        if frame.header.opcode == STAT and not frame.magic.response and not self._hides(Holds.META):
-            group, space, rest = wire.partition(b" ")  # "key user::1 5" asks for a document's
-            return group + space + self._words.text(rest)
-        if not self._hides(message.key_holds):
-            return None
+    def _key(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes:
         name = meaning.collection_name
         if name is not None:
             return self._preview(wire, len(name))
         size = len(wire) - len(meaning.key) if meaning.key is not None else 0
-        return self._named_key(message, wire, size, meaning.collection_inferred)
+        size += prefix(frame.message, wire)
+        return self._named_key(frame.message, wire, size, meaning.collection_inferred)
 
     def _named_key(self, message: Message, wire: bytes, size: int, guess: bool) -> bytes:
         """It conceals a key behind its collection's id of ``size`` bytes; ``guess``: nobody knows if there is one."""
@@ -170,32 +149,24 @@ class Concealer:
 
     # -- values -------------------------------------------------------------------------------------------
 
-    def _value(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes | None:
+    def _value(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes:
         message, words, datatype = frame.message, self._words, frame.header.datatype
         if isinstance(frame.layout.value, tuple):
             return bytes(len(wire))  # it should have had a structure
-        holds = Holds.USER if frame.layout.version == "error" else message.value_holds
         if message.secret:
             return words.json(bytes(len(wire))) if _is_json(wire) else words.credential(len(wire))
-        if frame.header.opcode == DCP_CONTROL:
-            plain = _SETTING.fullmatch(wire) or not self._hides(holds)
-            return None if plain else words.text(wire)
-        if holds is Holds.NOTHING:
-            return words.letters(wire) if message.json and meaning.document is None else None
-        if not self._hides(holds):
-            return None
-        if frame.value is None:  # a part of it was lost
-            return words.letters(wire)
-        if holds is Holds.USER:
-            judged = message.document and not frame.magic.response
-            if meaning.document is not None and not datatype & SNAPPY:
-                return words.json(wire)
-            if judged and meaning.body is not None and meaning.body.value == wire and meaning.hints:
-                return words.text(wire)  # the datatype tells of bytes that are not there
-            return conceal_value(words, wire, datatype)
-        if datatype & SNAPPY:
-            return conceal_value(words, wire, datatype)
-        return conceal_strings(words, wire) if _is_json(wire) else words.text(wire)
+        if frame.value is None or (message.json and meaning.document is None and not frame.magic.response):
+            return words.letters(wire)  # a part of it was lost, or it is not the JSON that it should be
+        if message.value_holds is not Holds.USER and frame.layout.version != "error":
+            if datatype & SNAPPY:
+                return conceal_value(words, wire, datatype)
+            return conceal_strings(words, wire) if _is_json(wire) else words.text(wire)
+        if meaning.document is not None and not datatype & SNAPPY:
+            return words.json(wire)
+        judged = message.document and not frame.magic.response
+        if judged and meaning.body is not None and meaning.body.value == wire and meaning.hints:
+            return words.text(wire)  # the datatype tells of bytes that are not there
+        return conceal_value(words, wire, datatype)
 
 
 def _known_bug(frame: Frame) -> bool:
@@ -214,12 +185,21 @@ def _tag_size(frame: Frame, field: FieldValue, wire: bytes) -> int:
 
 
 def _end_of_numbers(frame: Frame) -> int:
-    """It gives the end of what surely is no key, though lengths contradict each other: extras as long as they ought."""
+    """Return the end of what surely is no key, though lengths contradict each other: extras as long as they ought."""
     extras = [field for field in frame.fields if field.section is Section.EXTRAS]
     fits = frame.layout.version != "?" and all(isinstance(field.field, Field) for field in extras)
     if not fits or sum(field.end - field.start for field in extras) != frame.header.extras_length:
         return HEADER_LENGTH
-    return extras[-1].end if extras else HEADER_LENGTH
+    return min(len(frame.raw.data), HEADER_LENGTH + frame.header.framing_length + frame.header.extras_length)
+
+
+def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:
+    """Return whether a number is of a frame info that is longer or shorter than it ought to be; its tag is not."""
+    return (
+        field.section is Section.FRAMING
+        and field.field.name != "frame_info"
+        and any(each.needs is not None and each.start < field.start < each.end for each in frame.problems)
+    )
 
 
 def _hidden(record: Record, field: FieldValue, wire: bytes) -> Iterator[bytes]:

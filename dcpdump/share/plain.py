@@ -30,13 +30,18 @@ class Plain(NamedTuple):
         return open_value(value, self.datatype) if value and self.datatype and self.message.document else None
 
 
+def _has_words(message: Message) -> bool:
+    """Return whether its keys or values may be the protocol's own words: those are looked at one by one."""
+    return bool(message.key_words or message.value_words)
+
+
 def plain_frames(part: Part) -> Iterator[Plain | None]:
     """It gives the frames of a part, and None for each that has to be decoded to be understood."""
     count, header = len(part), part.header
     which = np.full(count, -1)
     for number, group in enumerate(part.groups):
         plan = group.plan
-        if plan.value is not None or plan.message.value_holds not in (Holds.USER, Holds.NOTHING):
+        if plan.value is not None or plan.message.value_holds is not Holds.USER or _has_words(plan.message):
             continue
         bare = np.ones(len(group.rows), bool) if not plan.layout.tail else group.column(plan.layout.tail) == 0
         which[group.rows[bare]] = number

@@ -9,7 +9,7 @@ import re
 from itertools import compress
 
 from dcpdump.pseudonym import Pseudonyms, digits, letters
-from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.spec.names import JSON, MEMBERS, SNAPPY, XATTR
 from dcpdump.wire.body import open_value, split_xattrs
 from dcpdump.wire.json_text import json_fault
 from dcpdump.wire.literal import literals, origins
@@ -41,8 +41,14 @@ def conceal_value(words: Pseudonyms, value: bytes, datatype: int) -> bytes:
 
 
 def conceal_strings(words: Pseudonyms, text: bytes) -> bytes:
-    """It gives JSON text with other strings for its values; the names of its members stay, and so do numbers."""
-    return _STRING.sub(lambda found: found[0] if found[2] else b'"' + words.text(found[1]) + b'"', text)
+    """Return JSON text with other strings; the names of members that everybody knows stay, and so do numbers."""
+
+    def other(found: re.Match[bytes]) -> bytes:
+        if found[2] and found[1].decode("utf-8", "replace") in MEMBERS:
+            return found[0]
+        return b'"' + words.text(found[1]) + b'"' + (found[2] or b"")
+
+    return _STRING.sub(other, text)
 
 
 def hidden_texts(value: bytes, datatype: int) -> list[bytes]:

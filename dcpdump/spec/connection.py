@@ -17,7 +17,7 @@ from dcpdump.spec.field import (
     seqno,
     u32,
 )
-from dcpdump.spec.names import OPEN_FLAGS
+from dcpdump.spec.names import CONTROL_KEYS, CONTROL_SETTINGS, OPEN_FLAGS, REPLICATION
 
 AT_PRODUCER, AT_CONSUMER = "sent to a producer", "sent to a consumer"
 NO_MEMORY = "the receiver has no memory left to replicate into"
@@ -31,6 +31,7 @@ OPEN = Message(
     opcodes.DCP_OPEN,
     "DCP_OPEN",
     key_holds=Holds.BUCKET,
+    key_prefixes=REPLICATION,
     value_holds=Holds.META,
     sender=CONSUMER,
     request=(
@@ -108,8 +109,8 @@ BUFFER_ACKNOWLEDGEMENT = one_way(
 CONTROL = Message(
     opcodes.DCP_CONTROL,
     "DCP_CONTROL",
-    key_holds=Holds.NOTHING,
-    value_holds=Holds.META,
+    key_words="|".join(CONTROL_KEYS),
+    value_words=CONTROL_SETTINGS,
     sender=CONSUMER,
     request=(Layout("1", key=MUST, value=MUST, source="control.md", note="key and value are ASCII text"),),
     response=EMPTY_BODY,

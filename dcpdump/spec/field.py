@@ -143,6 +143,7 @@ class Blob:
     name: str
     label: str
     size: str = ""
+    holds: Holds = Holds.USER
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,6 +238,10 @@ class Message:
     streamed: bool = False
     key_holds: Holds = Holds.USER
     value_holds: Holds = Holds.USER
+    #: Patterns of whole keys and values that are words of the protocol itself, whoever else's data may stand there.
+    key_words: str = ""
+    value_words: str = ""
+    key_prefixes: tuple[str, ...] = ()  #: words of the protocol's that a key may begin with, whosever the rest is
     #: The header's vbucket means something, though it is no message of a stream.
     vbucket: bool = False
     #: The value is JSON text of the control plane, whatever the datatype byte says.

@@ -7,7 +7,7 @@ differ at bytes 2,3 (one two-byte key length against framing extras length and k
 from dataclasses import dataclass
 from functools import cache
 
-from dcpdump.spec.field import Blob, Field, ServerDuration, id64, u8, u16, u32
+from dcpdump.spec.field import Blob, Field, Holds, ServerDuration, id64, u8, u16, u32
 from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL, STATUS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION
 
@@ -101,7 +101,7 @@ REQUEST_INFOS: dict[int, FrameInfo] = {
         FrameInfo(3, "OpenTracing", (Blob("tracing", "tracing context"),)),
         FrameInfo(4, "Impersonate", (Blob("user", "user"),), least=1),
         FrameInfo(5, "PreserveTtl", (), (0,)),
-        FrameInfo(6, "ImpersonateExtraPrivilege", (Blob("privilege", "privilege"),), least=1),
+        FrameInfo(6, "ImpersonateExtraPrivilege", (Blob("privilege", "privilege", holds=Holds.META),), least=1),
         FrameInfo(7, "ImpersonateWithTokenAuthDataId", (u16("token_id", "token id"),), (2,)),
     )
 }

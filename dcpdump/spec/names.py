@@ -286,6 +286,8 @@ class ControlKey:
     since: str
 
 
+#: What controls are set to, but for names.
+CONTROL_SETTINGS = r"[0-9.]{1,20}|true|false|high|medium|low|true_with_seqno_advanced|round-robin|sequential"
 CONTROL_KEYS: dict[str, ControlKey] = {
     key.name: key
     for key in (
@@ -315,3 +317,22 @@ CONTROL_KEYS: dict[str, ControlKey] = {
         ControlKey("cache_transfer", "any", "asks whether cache transfer is there", "after 8.0"),
     )
 }
+
+#: What the names of connections begin with that servers open between themselves.
+REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
+MECHANISMS = "PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512)"
+#: JSON of nothing but identifiers and the names that a stream request gives them.
+STREAM_FILTER = (
+    r"(?:[\s{}\[\]:,]|-?[0-9]{1,20}(?![0-9])|true|false|null"
+    r'|"(?:uid|sid|collections|scope|purge_seqno|cts|(?:0x)?[0-9a-fA-F]{1,16})")*'
+)
+#: Names of the members of what servers say in JSON of clusters, buckets and collections.
+MEMBERS = frozenset(
+    "addressFamily alternateAddresses appTelemetryPath bucketCapabilities bucketCapabilitiesVer cas "
+    "clusterCapabilities clusterCapabilitiesVer clusterName clusterUUID collections collectionsManifestUid "
+    "consumer_name context couchApiBase couchApiBaseHTTPS ddocs direct error external external_port fts "
+    "hashAlgorithm history hostname https index kv kvSSL localRandomKeyUri maxTTL max_ttl metered mgmt mgmtSSL "
+    "n1ql n1qlSSL name nodeEncryption nodeLocator nodes nodesExt numReplicas ports prod proxy pools ref rev "
+    "revEpoch saslPassword scope scopes serverGroup serverList services sid status streamingUri streams thisNode "
+    "topology uid uri use_snapshot uuid vBucketMap vBucketMapForward vBucketServerMap version".split()
+)

@@ -3,7 +3,7 @@
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import ANY_VALUE, EMPTY_BODY, FAILOVER_LOG
 from dcpdump.spec.field import MAY, MUST, SERVER, Field, Holds, Layout, Message, Repeat, id64, seqno, u8, u16, u32
-from dcpdump.spec.names import FEATURE, VBUCKET_STATE, VBUCKET_STATE_FILTER
+from dcpdump.spec.names import FEATURE, MECHANISMS, VBUCKET_STATE, VBUCKET_STATE_FILTER
 
 FEATURES = Repeat("features", (u16("features", "feature", FEATURE),))
 EPOCH_REVISION = (Field("epoch", "epoch", 8), Field("revision", "revision", 8))
@@ -11,8 +11,7 @@ EPOCH_REVISION = (Field("epoch", "epoch", 8), Field("revision", "revision", 8))
 HELLO = Message(
     opcodes.HELLO,
     "HELLO",
-    key_holds=Holds.META,
-    value_holds=Holds.NOTHING,
+    key_holds=Holds.BUCKET,
     request=(Layout("1", key=MAY, value=(FEATURES,), note="the key names the client; the features asked for"),),
     response=(Layout("1", value=(FEATURES,), when={"status": 0}, note="the features granted"),),
     answered="always",
@@ -22,7 +21,12 @@ HELLO = Message(
 NEIGHBOURS = (
     Message(opcodes.NOOP, "NOOP", request=EMPTY_BODY, response=EMPTY_BODY, answered="always"),
     Message(
-        opcodes.VERSION, "VERSION", value_holds=Holds.NOTHING, request=EMPTY_BODY, response=ANY_VALUE, answered="always"
+        opcodes.VERSION,
+        "VERSION",
+        value_words=r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}(?:-[0-9]{1,8})?(?:-enterprise|-community)?",
+        request=EMPTY_BODY,
+        response=ANY_VALUE,
+        answered="always",
     ),
     Message(
         opcodes.STAT,
@@ -37,7 +41,7 @@ NEIGHBOURS = (
     Message(
         opcodes.SASL_LIST_MECHS,
         "SASL_LIST_MECHS",
-        value_holds=Holds.NOTHING,
+        value_words=f"(?:{MECHANISMS})(?: (?:{MECHANISMS}))*",
         request=EMPTY_BODY,
         response=ANY_VALUE,
         answered="always",
@@ -45,7 +49,7 @@ NEIGHBOURS = (
     Message(
         opcodes.SASL_AUTH,
         "SASL_AUTH",
-        key_holds=Holds.NOTHING,
+        key_words=MECHANISMS,
         request=(Layout("1", key=MUST, value=MAY),),
         response=ANY_VALUE,
         answered="always",
@@ -54,7 +58,7 @@ NEIGHBOURS = (
     Message(
         opcodes.SASL_STEP,
         "SASL_STEP",
-        key_holds=Holds.NOTHING,
+        key_words=MECHANISMS,
         request=(Layout("1", key=MUST, value=MAY),),
         response=ANY_VALUE,
         answered="always",
@@ -103,7 +107,6 @@ NEIGHBOURS = (
         opcodes.SELECT_BUCKET,
         "SELECT_BUCKET",
         key_holds=Holds.BUCKET,
-        value_holds=Holds.NOTHING,
         request=(Layout("1", key=MUST),),
         response=EMPTY_BODY,
         answered="always",
@@ -217,7 +220,6 @@ NEIGHBOURS = (
     Message(
         opcodes.GET_ERROR_MAP,
         "GET_ERROR_MAP",
-        value_holds=Holds.NOTHING,
         request=(Layout("1", value=(u16("map_version", "version"),)),),
         response=ANY_VALUE,
         answered="always",

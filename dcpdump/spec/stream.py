@@ -8,7 +8,6 @@ from dcpdump.spec.field import (
     MANAGER,
     MAY,
     PRODUCER,
-    Holds,
     Layout,
     Message,
     id64,
@@ -16,7 +15,7 @@ from dcpdump.spec.field import (
     u8,
     u32,
 )
-from dcpdump.spec.names import STREAM_END_STATUS, STREAM_FLAGS, VBUCKET_STATE
+from dcpdump.spec.names import STREAM_END_STATUS, STREAM_FILTER, STREAM_FLAGS, VBUCKET_STATE
 
 ADD_STREAM = Message(
     opcodes.DCP_ADD_STREAM,
@@ -72,7 +71,7 @@ CLOSE_STREAM = Message(
 STREAM_REQ = Message(
     opcodes.DCP_STREAM_REQ,
     "DCP_STREAM_REQ",
-    value_holds=Holds.NOTHING,
+    value_words=STREAM_FILTER,
     sender=CONSUMER,
     request=(
         Layout(

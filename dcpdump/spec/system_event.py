@@ -37,7 +37,7 @@ _COLLECTION_TABLE = FlatTable(
         Slot(2, _COLLECTION),
         Slot(3, u8("ttl_valid", "ttl valid")),
         Slot(4, _TTL),
-        Slot(5, Blob("collection_name", "name")),
+        Slot(5, Blob("collection_name", "name", holds=Holds.META)),
         Slot(6, u8("history", "history")),
         Slot(7, seqno("default_collection_mvs", "default collection MVS")),
         Slot(8, u8("metered", "metered")),
@@ -52,7 +52,7 @@ _DROPPED_COLLECTION_TABLE = FlatTable(
         Slot(3, u8("system_collection", "system collection")),
     )
 )
-_SCOPE_TABLE = FlatTable((Slot(0, _MANIFEST), Slot(1, _SCOPE), Slot(2, Blob("scope_name", "name"))))
+_SCOPE_TABLE = FlatTable((Slot(0, _MANIFEST), Slot(1, _SCOPE), Slot(2, Blob("scope_name", "name", holds=Holds.META))))
 _DROPPED_SCOPE_TABLE = FlatTable((Slot(0, _MANIFEST), Slot(1, _SCOPE), Slot(2, u8("system_scope", "system scope"))))
 
 

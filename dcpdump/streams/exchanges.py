@@ -64,10 +64,12 @@ class Exchanges:
         """
         request = waiting.sight
         kind = request.direction, request.opcode
-        before = self.by_place.get((*kind, request.opaque))
+        place = request.direction, request.opcode, request.opaque
+        before = self.by_place.get(place)
         if before and (late or before[0].doubtful):
             same = all((each.sight.word, each.key) == (request.word, waiting.key) for each in before)
             self._forget_all(list(before))
+            before = None
             if not same:
                 _forgo(waiting)
                 return None
@@ -80,8 +82,15 @@ class Exchanges:
                 return early.answer
         if self.count >= MOST:
             self._forget_oldest()
-        self.by_place.setdefault((*kind, request.opaque), deque()).append(waiting)
-        self.by_kind.setdefault(kind, {})[request.number] = waiting
+            before = self.by_place.get(place)
+        if before:
+            before.append(waiting)
+        else:
+            self.by_place[place] = deque((waiting,))
+        alike = self.by_kind.get(kind)
+        if alike is None:
+            alike = self.by_kind[kind] = {}
+        alike[request.number] = waiting
         self.count += 1
         return None
 
@@ -97,7 +106,7 @@ class Exchanges:
         the request of an answer may be.
         """
         kind = 1 - answer.direction, answer.opcode
-        place = (*kind, answer.opaque)
+        place = kind[0], kind[1], answer.opaque
         queue = self.by_place.get(place)
         if not queue:
             if not late:

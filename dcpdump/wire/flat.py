@@ -49,6 +49,25 @@ def place_slots(value: bytes, table: FlatTable) -> list[Placed]:
     return found
 
 
+def structure(value: bytes, table: FlatTable) -> list[tuple[int, int]]:
+    """Return where the words lie that lead to the slots of a table: its offsets, its vtable, the lengths of texts.
+
+    Entries for slots that the table does not know are not among them: nobody can say what those hold.
+    """
+    root = _read(_U32, value, 0, "root offset")
+    vtable = root - _read(_I32, value, root, "table")
+    size = min(_read(_U16, value, vtable, "vtable"), 4 + 2 * (1 + max(slot.slot for slot in table.slots)))
+    words = [(0, 4), (vtable, vtable + size), (root, root + 4)]
+    for slot in table.slots:
+        entry = 4 + 2 * slot.slot
+        inside = _read(_U16, value, vtable + entry, "vtable entry") if entry + 2 <= size else 0
+        if inside and not isinstance(slot.field, Field):
+            at = root + inside
+            text = at + _read(_U32, value, at, slot.field.name)
+            words += [(at, at + 4), (text, text + 4)]
+    return words
+
+
 def _place(value: bytes, at: int, field: Field | Blob) -> Placed:
     if isinstance(field, Field):
         if at + field.width > len(value):

@@ -6,7 +6,7 @@ next byte is to be added to it, the id's first.
 
 from collections.abc import Mapping
 
-from dcpdump.spec.field import Blob, Field, u8, u16
+from dcpdump.spec.field import Blob, Field, Holds, u8, u16
 from dcpdump.spec.header import FrameInfo
 from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
 
@@ -65,7 +65,9 @@ def _tag(data: bytes, at: int, end: int) -> tuple[int, int, int]:
 
 def _tag_value(data: bytes, at: int, body: int, name: str, number: int) -> FieldValue:
     if body - at > 2:
-        return FieldValue(Blob("frame_info", f"{name} frame"), at, body, data[at:body], Section.FRAMING)
+        return FieldValue(
+            Blob("frame_info", f"{name} frame", holds=Holds.NOTHING), at, body, data[at:body], Section.FRAMING
+        )
     label = f"{name} frame"
     tag = u8("frame_info", label) if body - at == 1 else u16("frame_info", label)
     return FieldValue(tag, at, body, int.from_bytes(data[at:body], "big"), Section.FRAMING, item=number)

@@ -3,9 +3,10 @@
 import re
 
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import MECHANISMS
 
 MASK = b"*"
-_MECHANISM = re.compile(rb"(?:PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512))\Z")
+_MECHANISM = re.compile(rb"(?:%b)\Z" % MECHANISMS.encode())
 _PLAIN_NAME = re.compile(rb"[\w.@-]*")  # of a mechanism or a user: the only part of a secret that is shown
 
 

@@ -1,11 +1,11 @@
 """Structure: a value made of fields, of items that repeat, or of a FlatBuffers table, tiled as its layout says."""
 
-from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
+from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Part, Repeat
 from dcpdump.wire.flat import FlatError, place_slots
 from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
 from dcpdump.wire.tiles import REST, VALUE, Tiles
 
-TABLE = Blob("flatbuffers", "(FlatBuffers)")
+TABLE = Blob("flatbuffers", "(FlatBuffers)", holds=Holds.NOTHING)
 
 
 def tile_value(tiles: Tiles, parts: tuple[Part, ...], start: int, end: int, promised: int) -> None:

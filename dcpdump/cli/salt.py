@@ -1,0 +1,39 @@
+"""The salt of hashes: from a file, which is made where there is none, or random and then forgotten. Never printed."""
+
+import os
+import secrets
+from pathlib import Path
+
+import click
+
+from dcpdump.cli.notes import note
+
+#: What help says of the option.
+SALT_FILE = "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten."
+
+
+def salt_of(path: str | None) -> bytes:
+    """Return the salt that a file holds, or a fresh one. A file that does not exist is made, for its owner alone."""
+    if path is None:
+        return secrets.token_bytes(32)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _read(path)
+    except OSError as error:
+        raise click.UsageError(f"--salt-file: cannot make {path}: {(error.strerror or '').lower()}") from error
+    salt = secrets.token_hex(32).encode()
+    with os.fdopen(handle, "wb") as file:
+        file.write(salt + b"\n")
+    note(f"note: {path} is new, with a fresh salt: who has it can try keys out, and it gives the same hashes again")
+    return salt
+
+
+def _read(path: str) -> bytes:
+    try:
+        salt = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise click.UsageError(f"--salt-file: cannot read {path}: {(error.strerror or '').lower()}") from error
+    if not salt:
+        raise click.UsageError(f"--salt-file: {path} is empty")
+    return salt

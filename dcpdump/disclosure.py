@@ -1,0 +1,98 @@
+"""Disclosure: whose data each byte of a frame is, and so at which level of redaction it is hidden.
+
+What is not a number of a known layout, nor a word of the protocol's own, is user data until the protocol table says
+whose it is. So what is added to the table, and what nobody knows, is hidden until somebody thought of it.
+"""
+
+import re
+from functools import cache
+
+from dcpdump.spec.field import Field, FlatTable, Holds, Message
+from dcpdump.spec.header import MAGICS
+from dcpdump.wire.flat import structure
+from dcpdump.wire.frame import FieldValue, Frame, Section
+from dcpdump.wire.json_text import parse_json
+
+PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
+FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
+
+
+def is_damaged(frame: Frame) -> bool:
+    """Return whether lengths contradict each other or the table: then a key may stand where a number is read."""
+    return frame.layout.version == "?" or any(
+        problem.needs is not None and (problem.end > problem.start or problem.has == 0) for problem in frame.problems
+    )
+
+
+def is_stray(frame: Frame) -> bool:
+    """Return whether the bytes begin no frame: then not even their first 24 are numbers."""
+    return frame.header.magic not in MAGICS
+
+
+def holds(frame: Frame, field: FieldValue) -> Holds:
+    """Return whose data a field of a frame is that is not damaged."""
+    part = field.field
+    if isinstance(part, Field) or field.group == "secret":
+        return Holds.NOTHING
+    wire = frame.raw.data[field.start : field.end]
+    if field.section is Section.KEY:
+        return key_holds(frame.message, wire)
+    if field.section is Section.VALUE and part.name == "value" and not field.group:
+        return value_holds(frame, wire)
+    return part.holds
+
+
+def key_holds(message: Message, key: bytes) -> Holds:
+    """Return whose data a key is."""
+    return Holds.NOTHING if _matches(message.key_words, key) else message.key_holds
+
+
+def prefix(message: Message, key: bytes) -> int:
+    """Return how many bytes of a key are the protocol's own words, before what is somebody's."""
+    return max((len(word) for word in message.key_prefixes if key.startswith(word.encode())), default=0)
+
+
+def value_holds(frame: Frame, value: bytes) -> Holds:
+    """Return whose data a value is that has no structure. That of an error may quote what it is about."""
+    if frame.layout.version == "error" or isinstance(frame.layout.value, tuple):
+        return Holds.USER
+    whose = text_holds(frame.message, value)
+    # What should be JSON that names this and that, and is no JSON, may be anything.
+    broken = whose is not Holds.NOTHING and frame.message.json and not frame.magic.response and not _is_json(value)
+    return Holds.USER if broken else whose
+
+
+def text_holds(message: Message, value: bytes) -> Holds:
+    """Return whose data the value of a request is."""
+    return Holds.NOTHING if _matches(message.value_words, value) else message.value_holds
+
+
+def without_gaps(frame: Frame, field: FieldValue) -> bytes:
+    """Return what stands between the slots of a FlatBuffers table, zeros for all that leads to no slot."""
+    out = bytearray(field.end - field.start)
+    value = frame.layout.value
+    tables = [part for part in value if isinstance(part, FlatTable)] if isinstance(value, tuple) else []
+    first = min((each.start for each in frame.fields if each.section is Section.VALUE), default=field.start)
+    for table in tables:
+        for start, end in structure(frame.raw.data[first:], table):
+            start, end = max(first + start, field.start), min(first + end, field.end)
+            if start < end:
+                out[start - field.start : end - field.start] = frame.raw.data[start:end]
+    return bytes(out)
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        parse_json(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _matches(words: str, text: bytes) -> bool:
+    return bool(words) and _compiled(words).fullmatch(text) is not None
+
+
+@cache
+def _compiled(words: str) -> re.Pattern[bytes]:
+    return re.compile(words.encode())

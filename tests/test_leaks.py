@@ -1,0 +1,172 @@
+"""What --redact and redact hide is nowhere: in no command, no format, no file, no note, in no spelling."""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dcpdump.check.judging import Judging
+from dcpdump.columnar.block import blocks
+from dcpdump.redact import Redactor
+from dcpdump.streams.hide import hide
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.watching import Watching
+from tests.console import Printed, run
+from tests.packets import TcpTalk, flow
+from tests.planted import NAMED, PRIVATE, Planted, conversation, frames, token
+from tests.secret_talk import saved
+
+LEVELS = {"partial": (PRIVATE,), "full": (PRIVATE, NAMED)}
+CELLS = re.compile(r"\b0x([0-9a-fA-F]{2})\b")
+TABLES = "frames,gaps,streams,findings,files"
+#: Each command in its formats; CAPTURE, BYTES and OUT stand for paths. Grids have the tables in them.
+COMMANDS = [
+    *(f"read CAPTURE -f {form} --value-bytes all --summary json" for form in ("grid", "line", "ndjson", "csv")),
+    *(f"explain -i BYTES --form raw -f {form} --value-bytes all" for form in ("table", "ndjson")),
+    *(f"{name} CAPTURE -f {form}" for name in ("streams", "conns", "rollbacks", "flow") for form in ("text", "ndjson")),
+    *(f"stats CAPTURE -f {form}" for form in ("text", "ndjson")),
+    *(f"top CAPTURE --once -f {form}" for form in ("text", "ndjson")),
+    *(f"key * CAPTURE --value-bytes all -f {form}" for form in ("text", "ndjson")),
+    *(f"check CAPTURE --all -f {form}" for form in ("text", "ndjson", "sarif")),
+    *(f"export CAPTURE -o OUT --value-bytes all --tables {TABLES} -f {form}" for form in ("parquet", "arrow", "csv")),
+    "pipeline CAPTURE -o OUT --engine local --value-bytes all",
+]
+
+
+def spellings(stem: bytes) -> Iterator[str]:
+    """Yield what a stem looks like in an output: as it is, in hex, in base64 at each alignment, as UTF-16."""
+    yield stem.decode()
+    yield stem.hex()
+    yield stem.hex().upper()
+    yield stem.hex(" ")
+    yield "".join(f"\\x{byte:02x}" for byte in stem)
+    for wide in ("utf-16-le", "utf-16-be"):
+        yield stem.decode().encode(wide).decode("latin-1")
+        yield stem.decode().encode(wide).hex()
+    for skip in range(3):
+        cut = stem[skip:]
+        yield b64encode(cut[: len(cut) - len(cut) % 3]).decode()
+
+
+def found(text: str, stems: Iterable[bytes]) -> list[str]:
+    """Return what is around each spelling of a stem in a text, the first few."""
+    cells = "".join(CELLS.findall(text)) if "Byte/" in text else ""
+    every = [(said, spelling) for stem in stems for spelling in spellings(stem) for said in (text, cells)]
+    places = [(said, said.find(spelling)) for said, spelling in every]
+    return [said[max(0, at - 200) : at + 60] for said, at in places if at >= 0]
+
+
+def talk() -> TcpTalk:
+    """Return all of it on two connections, with bytes that are no frame, and a frame that is cut."""
+    plain = TcpTalk(segment=1400, acks=False)
+    for each in conversation():
+        plain.send(*each)
+    cut = next(each for each in conversation() if token()[:8] in each.data)
+    plain.send(0, cut.data[:-6]).fin()
+    other = TcpTalk(flow("10.0.0.7:50001"), segment=1400, acks=False, number=len(plain.packets) + 1)
+    every = list(frames())
+    for each in every:
+        other.send(*each)
+    other.send(1, token() * 20).send(1, b"".join(each.data for each in every[:8] if each.direction)).fin()
+    plain.packets += other.packets
+    return plain
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("planted")
+    saved(talk().packets, folder / "a.pcap")
+    saved(talk().packets, folder / "a.pcapng", pcapng=True)
+    (folder / "bytes").write_bytes(b"".join(each.data for each in every_byte()))
+    return folder
+
+
+def every_byte() -> list[Planted]:
+    """Return what is pasted: all frames, and bytes that are none before and behind them."""
+    return [Planted(0, token() * 4), *conversation(), *frames(), Planted(0, token() * 4)]
+
+
+def written(folder: Path) -> Iterator[str]:
+    """Yield what the files of a folder say, those of columns row by row."""
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        data = path.read_bytes()
+        yield data.decode("latin-1")
+        if path.suffix == ".parquet":
+            yield str(pq.ParquetFile(path).read().to_pylist())
+        elif path.suffix == ".arrow":
+            yield str(pa.ipc.open_file(path).read_all().to_pylist())
+
+
+def said(command: str, planted: Path, out: Path, options: str) -> str:
+    """Return everything that a command prints and writes."""
+    words = command.replace("CAPTURE", str(planted / "a.pcap")).replace("BYTES", str(planted / "bytes"))
+    printed = run(f"dcpdump {words.replace('OUT', str(out))} {options}".replace(" * ", " '*' "))
+    assert printed.code in (0, 1, 4), printed.err
+    return "\n".join((printed.out, printed.err, *written(out)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_says_what_is_to_be_hidden(command: str, planted: Path, tmp_path: Path) -> None:
+    for level, stems in LEVELS.items():
+        assert found(said(command, planted, tmp_path / level, f"--redact-level {level}"), stems) == [], level
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", ["a.pcap", "a.pcapng"])
+def test_no_capture_holds_what_is_to_be_hidden(name: str, level: str, planted: Path, tmp_path: Path) -> None:
+    printed: Printed = run(f"dcpdump redact {planted / name} -w {tmp_path}/out --level {level}")
+    assert printed.code in (0, 4), printed.err
+    assert found((tmp_path / "out").read_bytes().decode("latin-1") + printed.err, LEVELS[level]) == []
+
+
+@pytest.mark.parametrize("rules", [True, False], ids=["with rules", "without"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_hidden_ledger_holds_what_is_to_be_hidden(level: str, rules: bool) -> None:
+    ledger = learned(rules=rules)
+    assert all(found("\n".join(texts(ledger)), (stem,)) for stem in (PRIVATE, NAMED))
+    hide(ledger, Redactor(b"salt", full=level == "full"))
+    assert found("\n".join(texts(ledger)), LEVELS[level]) == []
+
+
+def learned(*, rules: bool) -> Ledger:
+    """Return what is remembered of all of it, and of a connection without losses; ``rules``: as check needs it."""
+    dissection, packets = Watching(), talk().packets
+    whole = TcpTalk(flow("10.0.0.7:50002"), segment=1400, acks=False, number=len(packets) + 1)
+    for each in conversation():
+        whole.send(*each)
+    judging = Judging(dissection, rules=rules)
+    for block in blocks([*packets, *whole.packets]):
+        judging.feed(dissection.feed_block(block))
+    judging.feed(list(dissection.close_blocks()))
+    judging.close(None, alone=True)
+    return judging.ledger
+
+
+def texts(root: object) -> Iterator[str]:
+    """Yield every text and all bytes that can be reached from an object."""
+    seen, left = set[int](), [root]
+    while left:
+        each = left.pop()
+        if isinstance(each, str | bytes):
+            yield each if isinstance(each, str) else each.decode("latin-1")
+        if isinstance(each, str | bytes | type) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, Mapping):
+            left += [*each.keys(), *each.values()]
+        elif isinstance(each, Iterable):
+            left += each
+        names = [name for kind in type(each).__mro__ for name in getattr(kind, "__slots__", ())]
+        left += [getattr(each, name) for name in (*names, *getattr(each, "__dict__", ())) if hasattr(each, name)]
+
+
+def test_tokens_would_be_seen(planted: Path, tmp_path: Path) -> None:
+    for command in (COMMANDS[2], COMMANDS[-4]):
+        clear = said(command, planted, tmp_path / "clear", "")
+        assert all(found(clear, (stem,)) for stem in (PRIVATE, NAMED)), command
+    for spelling in spellings(PRIVATE):
+        assert found(f"x{spelling}x", (PRIVATE,)), spelling
