@@ -323,6 +323,7 @@ class Ledger:
         if connection is None:
             return
         before = connection.ended_ns
+        connection.closed_by[direction] |= reason == "fin"
         if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):

@@ -503,6 +503,7 @@ class Connection:
     ended_ns: int | None = None  #: the TCP connection ended, by FIN or RST
     ended_by: int | None = None  #: the direction whose end came first
     end_reason: str = ""  #: fin, rst, reused
+    closed_by: list[bool] = field(default_factory=lambda: [False, False])  #: the directions of which a FIN was captured
     until_ns: int | None = None  #: until when it was watched, once the input is over
     no_stream: Stream = field(init=False)  #: stands where a message is of no stream
 
@@ -539,6 +540,11 @@ class Connection:
     def complete(self) -> bool:
         """Whether it was captured from its very first frame on, without a loss."""
         return self.began is not None and not self.torn
+
+    @property
+    def ended_surely(self) -> bool:
+        """Whether it is known who ended it: of two sides that close it, the end of the first may be missing."""
+        return self.end_reason != "fin" or all(self.closed_by) or (all(self.frames) and not self.torn)
 
     @property
     def role(self) -> str | None:
