@@ -7,7 +7,7 @@ they were sent. Where the two directions were captured out of order, an answer w
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.streams.facts import Waiting
 from dcpdump.streams.opcodes import (
@@ -24,6 +24,9 @@ from dcpdump.streams.opcodes import (
 )
 from dcpdump.streams.sight import Sight, place_of
 
+if TYPE_CHECKING:
+    from dcpdump.streams.state import Request
+
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 MOST = 4096
 #: Frames of a connection in which its two directions may be captured out of order, and for how long.
@@ -37,10 +40,11 @@ Kind = tuple[int, int]  #: the direction of the request, and its opcode
 
 
 class Early(NamedTuple):
-    """An answer without a request, so far. ``frames``: how many of the connection were captured before it."""
+    """An answer without a request, so far."""
 
     answer: Sight
-    frames: int
+    frames: int  #: how many of the connection were captured before it
+    late: bool  #: the beginning of the connection is missing, so that its request may be
 
 
 @dataclass(slots=True)
@@ -73,10 +77,13 @@ class Exchanges:
             if not same:
                 _forgo(waiting)
                 return None
-        if self.earlier and not late:
+            waiting.doubtful = True  # the next answer may be to one of those before
+        if self.earlier:
             self._expire(frames)
             early = self.early(*kind, request.opaque)
-            if early is not None and _near(early.answer, request):
+            # NOOPs are far apart, so what comes just before one can only be its own answer.
+            trusted = early is not None and (request.opcode == NOOP or not (late or early.late))
+            if early is not None and trusted and _near(early.answer, request):
                 self.earlier.remove(early)
                 self.unclaimed[kind] -= 1
                 return early.answer
@@ -109,9 +116,8 @@ class Exchanges:
         place = kind[0], kind[1], answer.opaque
         queue = self.by_place.get(place)
         if not queue:
-            if not late:
-                self._expire(frames)
-                self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames))
+            self._expire(frames)
+            self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames, late))
             self.unclaimed[kind] = self.unclaimed.get(kind, 0) + 1
             return None
         if answer.opcode == STAT and answer.value_at > answer.key_at:
@@ -123,6 +129,13 @@ class Exchanges:
         self.answered[kind] = max(self.answered.get(kind, 0), waiting.sight.number)
         self.count -= 1
         return waiting
+
+    def give_up(self, request: "Request") -> None:
+        """Take it that the answer to a stream request was lost, if it is the oldest of its opaque."""
+        for queue in self.by_place.values():
+            if queue[0].request is request:
+                self._forget(queue[0])
+                return
 
     def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
         """Return the answer that waits for a request of that direction, opcode and opaque."""
@@ -169,9 +182,9 @@ class Exchanges:
 
     def _expire(self, frames: int) -> None:
         while self.earlier and frames - self.earlier[0].frames >= SLACK:
-            expired = self.earlier.popleft().answer
-            if self.closely:
-                self.unasked.append(place_of(expired))
+            expired = self.earlier.popleft()
+            if self.closely and not expired.late:
+                self.unasked.append(place_of(expired.answer))
 
     def _forget_oldest(self) -> None:
         oldest = min((next(iter(self.by_kind[kind].values())) for kind in self.kinds()), key=_number)

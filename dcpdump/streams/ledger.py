@@ -28,10 +28,11 @@ from dcpdump.streams.opcodes import (
     SASL_AUTH,
     SEQNO_ACK,
     SET_STATE,
+    STREAM_END,
     STREAM_REQ,
     WANTED,
 )
-from dcpdump.streams.requests import answered, asked, closed, closing, request_of
+from dcpdump.streams.requests import answered, asked, closed, closing, request_of, set_apart
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
@@ -167,8 +168,8 @@ class Ledger:
             and (known.granted or not known.requests or known.last_frame)
             and known.opaque in (None, opaque)
         ):
-            if known.losses != losses and known.ended:
-                return Place(None, True)  # its request may be among what was lost
+            if known.ended and (known.losses != losses or known.asked_again):
+                return Place(None, True)  # its request, or the answer, may be among what was lost
             if known.closing and self._granted_early(connection, sight):
                 return Place(None, True)  # it was requested again, which is captured a little later
             outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
@@ -255,6 +256,8 @@ class Ledger:
             learn(stream, sight)
             if opcode == MARKER:
                 self.logs.learn_purge(stream, sight)
+        if opcode == STREAM_END and stream.requests and stream.requests[-1].status is None:
+            connection.exchanges.give_up(stream.requests[-1])  # its answer comes before all messages
         if seqno is not None:
             stream.item(sight, seqno)
         if not sight.whole:
@@ -451,6 +454,11 @@ class Ledger:
             if connection.feeder is None:
                 connection.feeder = sight.direction
             connection.window.answers += sight.length
+            if waiting is not None and sight.word == SUCCESS:
+                later = set_apart(connection, waiting)
+                if later is not None:
+                    connection.streams.append(later)
+                    self.streams.append(later)
             stream = answered(connection, sight, waiting)
             if stream is not None:
                 self.logs.learn_log(connection, stream.vbucket, sight)

@@ -4,6 +4,7 @@ from typing import Any
 
 from dcpdump.streams.facts import Entry, Waiting
 from dcpdump.streams.filters import filter_fault
+from dcpdump.streams.opcodes import STREAM_REQ
 from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.spoken import printable, whole_number
 from dcpdump.streams.state import CACHE_TRANSFER, ROLLBACK, SUCCESS, Connection, Request, Stream
@@ -72,6 +73,27 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
     return stream
 
 
+def set_apart(connection: Connection, waiting: Waiting) -> Stream | None:
+    """Begin a stream for what was requested in a place after a request that is granted now; None: nothing was.
+
+    The requests were captured before the answers to those before them.
+    """
+    stream, request = waiting.stream, waiting.request
+    if stream is None or request not in stream.requests[:-1]:
+        return None
+    at = stream.requests.index(request) + 1
+    later = Stream(connection, stream.vbucket, stream.stream_id, number=stream.number + 1)
+    later.requests, stream.requests = stream.requests[at:], stream.requests[:at]
+    later.losses, later.other_losses, later.holes = stream.losses, stream.other_losses, stream.holes
+    later.lost_before, later.first_ns, later.opaque = stream.lost_before, stream.last_ns, later.requests[-1].opaque
+    stream.opaque, stream.rival = request.opaque, later
+    for each in connection.asked_for(STREAM_REQ):
+        if each.request in later.requests:
+            each.stream = later
+            each.request.still_open = stream
+    return later
+
+
 def _log(sight: Sight) -> tuple[Entry, ...] | None:
     return None if sight.record is None else tuple(Entry(*entry) for entry in failover_log(sight.record.frame))
 
@@ -95,6 +117,9 @@ def _grant(connection: Connection, stream: Stream, request: Request, sight: Sigh
         stream.follow(before)
     elif before is not None:
         stream.follow(before)
+    if stream.granted and connection.torn:  # which of its requests each answer is for cannot be told
+        stream.marker = stream.snapshot = stream.last = None
+        stream.epoch += 1
     place = stream.vbucket << 16 | stream.stream_id
     stream.granted, stream.granted_ns, stream.granted_frame = True, sight.ts_ns, sight.number
     if connection.bucket is not None:

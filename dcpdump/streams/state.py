@@ -188,8 +188,9 @@ class Stream:
 
     @property
     def grant(self) -> Request | None:
-        """The request that was granted; None where that was not captured."""
-        return self.requests[-1] if self.granted and self.requests else None
+        """Return the request that was granted; None where that was not captured."""
+        granted = (request for request in reversed(self.requests) if request.status == SUCCESS)
+        return next(granted, None) if self.granted else None
 
     @property
     def witnessed(self) -> bool:
@@ -284,6 +285,11 @@ class Stream:
     def may_be_of_replica(self) -> bool:
         """Return whether its source may be a replica: its request does not insist on an active vbucket."""
         return not self.flags & ACTIVE_ONLY
+
+    @property
+    def asked_again(self) -> bool:
+        """Return whether its latest request is one whose answer cannot be told from others."""
+        return bool(self.requests) and self.requests[-1].ambiguous
 
     @property
     def asked_takeover(self) -> bool:
