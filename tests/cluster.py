@@ -89,6 +89,7 @@ class Want:
     uuid: int = 0
     state: str = "idle"
     since: int = 0  #: nothing is done before
+    line: "Line | None" = None  #: where it was asked for last
 
 
 @dataclass(eq=False)
@@ -279,7 +280,7 @@ class Client:
                     cluster.spawn(self._connect(node, line))
                     yield 0.05
                 elif line.ready:
-                    want.state = "asked"
+                    want.state, want.line = "asked", line
                     cluster.spawn(self._ask(line, want))
 
     def _connect(self, node: str, before: Line | None) -> Iterator[float]:
@@ -553,7 +554,7 @@ class Client:
             return
         line.dead = True
         for want in self.wants:
-            if want.state == "asked" or (want.vb.number, want.sid) in line.feeds:
+            if (want.state == "asked" and want.line is line) or (want.vb.number, want.sid) in line.feeds:
                 want.state, want.since = "idle", self.cluster.now + self.rng.choice((5, 200, 1500)) * MS
         yield 0.002
         for place, (wire, _) in enumerate(line.hops):

@@ -322,3 +322,12 @@ def test_what_was_lost_since_its_last_message_may_have_ended_a_stream() -> None:
         verdict.text
         == "open and flowing (as far as was captured: 28 bytes of the connection were lost or skipped since)"
     )
+
+
+def test_of_requests_with_one_opaque_in_a_late_capture_none_is_said_to_wait() -> None:
+    asked = "".join(f"TX stream-request{{vb={vb}, opaque=7}}\n" for vb in (1, 2))
+    text = OPEN + asked + "RX stream-request-response{success, opaque=7}\n" * 2
+    talk = packets(said(text))
+    kept = ledger_of(talk[-4:])
+    judge = Judge(kept)
+    assert {judge.verdict(each).kind for each in kept.streams} == {Kind.UNKNOWN}

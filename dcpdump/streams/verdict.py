@@ -148,6 +148,10 @@ class Judge:
         lost = self._lost_since(connection, request.ts_ns)
         if lost is not None:
             return Verdict(Kind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
+        if request.ambiguous:
+            starts = connection.late and not connection.lossy
+            why = "requests with one opaque were sent, and not all were captured: its answer cannot be told from theirs"
+            return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
         left = self._since(request.ts_ns)
         if connection.ended_ns is not None:
             why = f"{_closing(connection)} before it was answered"
