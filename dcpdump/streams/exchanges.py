@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 MOST = 4096
-#: Frames of a connection in which its two directions may be captured out of order, and for how long.
+#: Frames of a connection in which its two directions may be captured out of order.
 SLACK = 64
-_SLACK_NS = 1_000_000_000
+_NEAR_NS = 1_000_000_000
 #: Requests whose answers are learnt from: those are kept whole while they wait.
 _TEACH = frozenset({HELLO, SASL_AUTH, SASL_STEP, SELECT_BUCKET, OPEN, CONTROL, NOOP, STREAM_REQ, CLOSE_STREAM})
 
@@ -81,9 +81,7 @@ class Exchanges:
         if self.earlier:
             self._expire(frames)
             early = self.early(*kind, request.opaque)
-            # NOOPs are far apart, so what comes just before one can only be its own answer.
-            trusted = early is not None and (request.opcode == NOOP or not (late or early.late))
-            if early is not None and trusted and _near(early.answer, request):
+            if early is not None and _belongs(early, request, late=late or early.late):
                 self.earlier.remove(early)
                 self.unclaimed[kind] -= 1
                 return early.answer
@@ -138,12 +136,15 @@ class Exchanges:
                 return
 
     def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
-        """Return the answer that waits for a request of that direction, opcode and opaque."""
+        """Return the first answer that waits for a request of that direction, opcode and opaque."""
+        return next(self.all_early(direction, opcode, opaque), None)
+
+    def all_early(self, direction: int, opcode: int, opaque: int) -> Iterator[Early]:
+        """Yield the answers that wait for requests of that direction, opcode and opaque."""
         for early in self.earlier:
             answer = early.answer
             if (1 - answer.direction, answer.opcode, answer.opaque) == (direction, opcode, opaque):
-                return early
-        return None
+                yield early
 
     def take_unasked(self, frames: int) -> Iterator[Sight]:
         """Take the answers for which no request came: requests that come now are not theirs.
@@ -211,6 +212,15 @@ def _number(waiting: Waiting) -> int:
     return waiting.sight.number
 
 
-def _near(answer: Sight, request: Sight) -> bool:
-    """Return whether two frames are so near in time that they may have been captured out of order."""
-    return answer.ts_ns is None or request.ts_ns is None or request.ts_ns - answer.ts_ns <= _SLACK_NS
+def _belongs(early: Early, request: Sight, *, late: bool) -> bool:
+    """Return whether an answer that was captured before a request is its own.
+
+    ``late``: there may be requests that were not captured. But NOOPs are far apart, so what comes just before one can
+    only be its answer.
+    """
+    if not late:
+        return True
+    answer_ns, asked_ns = early.answer.ts_ns, request.ts_ns
+    if request.opcode != NOOP or answer_ns is None or asked_ns is None:
+        return False
+    return asked_ns - answer_ns <= _NEAR_NS

@@ -193,8 +193,8 @@ class Ledger:
 
     def _granted_early(self, connection: Connection, sight: Sight) -> bool:
         """Return whether the grant of a stream with the opaque of a message waits for its request."""
-        early = connection.exchanges.early(1 - sight.direction, STREAM_REQ, sight.opaque)
-        return early is not None and early.answer.word == SUCCESS
+        waiting = connection.exchanges.all_early(1 - sight.direction, STREAM_REQ, sight.opaque)
+        return any(early.answer.word == SUCCESS for early in waiting)
 
     def begin(self, connection: Connection, sight: Sight) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
