@@ -92,6 +92,7 @@ def test_a_capture_of_healthy_traffic_that_lost_packets_has_no_violation(
 @example(name="S20", reach=5, seed=18)  # a marker was acknowledged, in the capture, before its stream was granted
 @example(name="consumer", reach=20, seed=669)
 @example(name="plain", reach=20, seed=4061)  # NOOPs long before their answers
+@example(name="L13", reach=5, seed=838652)  # a stream that ended before its request
 @example(name="rollback", reach=20, seed=707160)  # a refusal and a grant, both before their requests
 def test_a_capture_of_healthy_traffic_out_of_order_has_no_violation(name: str, reach: int, seed: int) -> None:
     captured = packets(said(SOUND[name]), 100)

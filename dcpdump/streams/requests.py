@@ -22,8 +22,9 @@ def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight |
     connection.stream_requests += 1
     rival = before.rival if before is not None and before.alive else None
     goes_on = rival if rival is not None and not rival.granted else before
-    joins = early is not None and early.word == SUCCESS and before is not None and before.opaque == sight.opaque
-    if joins and before is not None and before.alive and not before.requests:
+    granted = 0 if early is None or early.word != SUCCESS else early.number  # the number of its grant
+    joins = bool(granted) and before is not None and before.opaque == sight.opaque
+    if joins and before is not None and not before.requests and (before.alive or before.last_frame > granted):
         stream = before
     elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.counts_any:
         stream = goes_on
