@@ -113,7 +113,10 @@ class Referee:
         if connection is None or stream is None or close is None or not self._spares(burst, close, connection, stream):
             return [finding for sight in burst.each() for finding in self.feed(sight)]
         self._panel.release(connection.number, burst.direction)
-        self.ledger.feed_burst(burst)
+        if stream.losses != connection.losses[burst.direction] or connection.window.would_fill(burst.size):
+            self.ledger.feed_burst(burst)
+        else:
+            self.ledger.learn_burst(connection, burst, stream)
         return self._panel.taken()
 
     def lose(self, connection: int, direction: int, length: int | None, ts_ns: int | None = None) -> None:
@@ -204,27 +207,33 @@ class Referee:
         opcode = sight.opcode
         if opcode == MARKER:
             announce(connection, sight)
-        self._ask(opcode, sight, connection, stream)
-        if connection.window.size is not None:
-            self._ask(COUNTED, sight, connection, stream)
-        if sight.seqno is not None:
-            self._ask_item(sight, sight.seqno, connection, stream)
+        self._ask_message(sight, connection, stream)
         ledger.learn_message(connection, sight, stream)
         if opcode == STREAM_END:
             self._done(sight, connection, stream)
 
-    def _ask_item(self, sight: Sight, seqno: int, connection: Connection, stream: Stream) -> None:
-        """Ask about a message with a seqno what is asked only of some of them."""
-        if sight.datatype:
-            self._ask(MARKED, sight, connection, stream)
-            if sight.datatype != JSON:
-                self._ask(PACKED, sight, connection, stream)
-        if not stream.items_since_marker:
-            self._ask(FIRST, sight, connection, stream)
-        if not seqno:
-            self._ask(ZERO, sight, connection, stream)
-        if stream.oso:
-            self._ask(DISORDERED, sight, connection, stream)
+    def _ask_message(self, sight: Sight, connection: Connection, stream: Stream) -> None:
+        """Ask about a message of a stream, and what is asked only of some of them. Nearly all frames come here."""
+        events = [sight.opcode]
+        if connection.window.size is not None:
+            events.append(COUNTED)
+        if sight.seqno is not None:
+            if sight.datatype:
+                events.append(MARKED)
+                if sight.datatype != JSON:
+                    events.append(PACKED)
+            if not stream.items_since_marker:
+                events.append(FIRST)
+            if not sight.seqno:
+                events.append(ZERO)
+            if stream.oso:
+                events.append(DISORDERED)
+        panel = self._panel
+        for event in events:
+            for rule, judge in panel.on[event]:
+                answer = judge(sight, connection, stream)
+                if answer:
+                    panel.hear(rule, answer, sight, connection, stream, 1 - sight.direction)
 
     # -- everything else --------------------------------------------------------------------------------
 

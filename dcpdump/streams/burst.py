@@ -11,6 +11,7 @@ class Close(NamedTuple):
 
     pause_ns: int  #: the longest time between two of them
     rising: bool  #: each seqno is above the one before
+    longest: int  #: bytes of the longest key, prefix included
     sound: bool  #: each key starts with a collection id as it should be
     seqnos: list[int]
     keys: list[bytes]  #: as they are on the wire

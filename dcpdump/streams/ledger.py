@@ -55,6 +55,10 @@ class Watched(NamedTuple):
     gone: bool
 
 
+#: Flags of snapshots in which single documents settle something: without open prepares, and with them.
+_SETTLED = (ACKNOWLEDGE, ACKNOWLEDGE | DISK)
+
+
 class Place(NamedTuple):
     """Where a message of a stream belongs."""
 
@@ -279,12 +283,17 @@ class Ledger:
             or (stream.oso and connection.closely)
             or stream.losses != connection.losses[direction]
             or connection.window.would_fill(burst.size)
-            or (stream.marker is not None and stream.marker.flags & (DISK if stream.prepared else ACKNOWLEDGE))
+            or (stream.marker is not None and stream.marker.flags & _SETTLED[bool(stream.prepared)])
             or (connection.closely and burst.close is None)
         ):
             for sight in burst.each():
                 self.feed(sight)
-            return
+        else:
+            self.learn_burst(connection, burst, stream)
+
+    def learn_burst(self, connection: Connection, burst: Burst, stream: Stream) -> None:
+        """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
+        direction = burst.direction
         self.frames += burst.frames
         connection.frames[direction] += burst.frames
         connection.bytes[direction] += burst.size

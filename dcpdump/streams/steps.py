@@ -114,15 +114,16 @@ def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Arr
         ends,
         np.maximum.reduceat(pauses, begins),
         ~np.logical_or.reduceat(falls, begins),
+        np.maximum.reduceat(header.key, begins),
         np.logical_and.reduceat(sound, begins),
     )
     keys_at, values_at, seqnos, data = key_at.tolist(), value_at.tolist(), seqno.tolist(), part.data
-    for begin, end, pause_ns, rising, all_sound in zip(*(each.tolist() for each in columns), strict=True):
+    for begin, end, pause_ns, rising, longest, all_sound in zip(*(each.tolist() for each in columns), strict=True):
         if end - begin > 1:
             values = values_at[begin:end]
             keys = [data[at:to] for at, to in zip(keys_at[begin:end], values, strict=True)]
             texts = [data[at:to] for at, to in zip(values, texts_end[begin:end], strict=True) if to > at]
-            yield Close(pause_ns, rising, all_sound, seqnos[begin:end], keys, texts)
+            yield Close(pause_ns, rising, longest, all_sound, seqnos[begin:end], keys, texts)
 
 
 def _each(part: Part, begin: int, end: int) -> list[Sight]:

@@ -26,7 +26,7 @@ _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer d
 
 
 def _none_long(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
-    return max(map(len, close.keys)) <= _LOGICAL
+    return close.longest <= _LOGICAL
 
 
 @rule(
