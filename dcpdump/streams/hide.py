@@ -14,7 +14,7 @@ from dcpdump.streams.state import Connection, Request, Stream
 
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
-    """Hash what a ledger holds of names, addresses and texts."""
+    """Hash what a ledger that is closed holds of names, addresses and texts."""
     ledger.names.clear()  # asked only while connections are opened
     for connection in ledger.connections.values():
         _hide(connection, redactor)

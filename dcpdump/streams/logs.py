@@ -115,7 +115,6 @@ class Logs:
             return
         if waiting is not None and waiting.value:  # of one collection only
             return
-        connection.server = sight.direction
         highs = self._facts(connection).highs
         vbucket, current = record.frame.get("observed_vbucket"), record.frame.get("current_seqno")
         if vbucket is not None and current is not None:

@@ -53,23 +53,20 @@ def keep_alive(connection: Connection, sight: Sight) -> None:
 
 
 def _hello(connection: Connection, sight: Sight) -> None:
-    connection.server = 1 - sight.direction
     connection.agent = _text(sight.key) or None
     connection.asked_features = _features(sight)
 
 
 def _sasl(connection: Connection, sight: Sight) -> None:
-    connection.server = 1 - sight.direction
     connection.mechanism = _text(sight.key) or None
 
 
 def _open(connection: Connection, sight: Sight) -> None:
-    connection.server = 1 - sight.direction
     connection.opens += 1
     connection.name = _text(sight.key)
     connection.open_flags, connection.open_sight = sight.get("flags"), kept(sight)
     if connection.open_flags is not None:
-        connection.feeder = connection.server if connection.open_flags & PRODUCER else sight.direction
+        connection.feeder = 1 - sight.direction if connection.open_flags & PRODUCER else sight.direction
     connection.window.complete = not connection.lossy
 
 
@@ -94,7 +91,6 @@ REQUESTS: dict[int, Callable[[Connection, Sight], None]] = {
 
 
 def _helloed(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    connection.server = sight.direction
     if sight.word == SUCCESS and sight.whole:
         connection.hellos += 1
         connection.features = _features(sight)
@@ -103,19 +99,16 @@ def _helloed(connection: Connection, sight: Sight, waiting: Waiting | None) -> N
 
 
 def _authenticated(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    connection.server = sight.direction
     if sight.word != _CONTINUE:
         connection.authenticated = sight.word == SUCCESS
 
 
 def _selected(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    connection.server = sight.direction
     if sight.word == SUCCESS and waiting is not None:
         connection.bucket = waiting.key
 
 
 def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    connection.server = sight.direction
     connection.open_status = sight.word
     if sight.word == SUCCESS:
         connection.opened, connection.accepted_frame = True, sight.number
