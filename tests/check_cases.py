@@ -18,11 +18,13 @@ DURABLE = opening(name="replication:n1", controls="enable_sync_writes=true, cons
 MEMORY = "RX snapshot-marker{start=1, end=3, flags=0x5}\n"
 THREE = MEMORY + "RX mutation{seqno=1}\nRX mutation{seqno=2}\nRX mutation{seqno=3}\n"
 STREAM = "STREAM vb=5\n"
+OF_ONE, OF_OTHER = "CONNECT 10.0.0.1:50001 10.0.0.2:11210\n", "CONNECT 10.0.0.1:50002 10.0.0.3:11210\n"
 TAKEOVER = PLAIN + "STREAM vb=5, flags=0x1\n"
 FILTERED = 'STREAM vb=5, value={"collections":["8"]}\n'
 WINDOW = opening(controls="connection_buffer_size=1000")
 SIDS = opening(collections=True, controls="enable_stream_id=true")
 SID = 'STREAM vb=5, value={"sid":7}\n'
+CARTS = "RX system-event{seqno=1, event=0, version=0, key=carts, manifest-uid=5, scope-id=8, collection-id=8}\n"
 CACHE = "STREAM vb=5, flags=0x100, start=9, snap-start-seqno=9, snap-end-seqno=9\n"
 CONSUMER = HELLO % ("", "") + LOGIN + OPEN % (0, "replication:n1")
 MANY = "RX mutation{seqno=%d, key=k%d}\n"
@@ -94,12 +96,38 @@ F = {
         PLAIN + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=0}\n",
         PLAIN + STREAM + "RX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=1}\n",
     ),
+    "F13": Case(
+        PLAIN + STREAM + MEMORY + f"RX mutation{{seqno=1, key={251 * 'k'}}}\n",
+        PLAIN + STREAM + MEMORY + f"RX mutation{{seqno=1, key={250 * 'k'}}}\n",
+    ),
+    "F14": Case(
+        BOTH + STREAM + MEMORY + "RX system-event{seqno=1, event=0, version=0, key=c, manifest-uid=5, scope-id=8, "
+        "collection-id=3}\n",
+        BOTH + STREAM + MEMORY + "RX system-event{seqno=1, event=0, version=0, key=c, manifest-uid=5, scope-id=8, "
+        "collection-id=9}\nRX system-event{seqno=2, event=1, version=0, manifest-uid=6, scope-id=8, "
+        "collection-id=9}\n",
+    ),
+    "F15": Case(
+        BOTH + STREAM + MEMORY + CARTS + "RX mutation{seqno=2, key=#0961}\n",
+        BOTH + STREAM + MEMORY + CARTS + "RX mutation{seqno=2, key=#0861}\nRX mutation{seqno=3, key=#0061}\n",
+    ),
+    "F16": Case(
+        PLAIN + STREAM + "HEX RX 805a00000000000500000000000010050000000000000000\n",
+        PLAIN + STREAM + "RX stream-end{status=2}\n",
+    ),
+    "F17": Case(
+        PLAIN + STREAM + THREE + "TX mutation-response{success, opaque=0x1005}\n",
+        PLAIN + STREAM + THREE + "TX mutation-response{einval, opaque=0x1005}\n",
+    ),
 }
 
 C = {
     "C1": Case(
-        HELLO % ("", "") + "TX sasl-auth{key=PLAIN, value=x}\nTX select-bucket{key=b}\n",
-        HELLO % ("", "") + LOGIN,
+        HELLO % ("", "")
+        + "TX sasl-auth{key=PLAIN, value=x}\nRX sasl-auth-response{autherror}\nTX select-bucket{key=b}\n",
+        HELLO % ("", "")
+        + "TX sasl-auth{key=PLAIN, value=x}\nTX select-bucket{key=b}\nTX get-cluster-config\n"
+        + "RX sasl-auth-response{success}\n",
     ),
     "C2": Case(PLAIN + OPEN % (5, "again"), PLAIN),
     "C3": Case(
@@ -140,6 +168,15 @@ C = {
     ),
     "C13": Case(opening(controls="enable_sync_writes=true, consumer_name=n2"), DURABLE),
     "C14": Case(PLAIN + HELLO % ("", ""), PLAIN),
+    "C15": Case(
+        PLAIN + "CONTROL stream_buffer_size=1000\n",
+        PLAIN + "TX control{key=stream_buffer_size, value=1000}\nRX control-response{notsupported}\n"
+        "CONTROL force_value_compression=true, set_noop_interval=0.5, backfill_order=sequential\n",
+    ),
+    "C16": Case(
+        PLAIN + "TX control{key=enable_nop, value=true}\nRX control-response{einval}\n",
+        PLAIN + "TX control{key=enable_frobnication, value=true}\nRX control-response{einval}\n",
+    ),
 }
 
 L = {
@@ -220,6 +257,24 @@ L = {
         PLAIN + STREAM + MEMORY + "RX mutation{seqno=1}\nRX mutation{seqno=2}\n",
     ),
     "L16": Case(PLAIN + CACHE + cached(10), PLAIN + CACHE + cached(9) + "RX cache-transfer-end\n"),
+    "L17": Case(
+        BOTH + 'STREAM vb=5, value={"scope":"8","collections":["8"]}\n',
+        BOTH + 'STREAM vb=5, value={"scope":"8"}\nSTREAM vb=6, value={"collections":["8"]}\n'
+        'TX stream-request{vb=7, value={"scope":"8","collections":["8"]}}\nRX stream-request-response{einval}\n',
+    ),
+    "L18": Case(
+        PLAIN + "STREAM vb=5, start=10, vbucket-uuid=0xbeef\n",
+        PLAIN + "STREAM vb=5, start=10, vbucket-uuid=0xfeed\nSTREAM vb=6, start=0, vbucket-uuid=0xbeef\n",
+    ),
+    "L19": Case(
+        PLAIN + STREAM + "RX stream-end{status=2}\nTX close-stream\nRX close-stream-response{success}\n",
+        PLAIN + STREAM + "TX close-stream\nRX close-stream-response{success}\n"
+        "TX close-stream\nRX close-stream-response{keyenoent}\n",
+    ),
+    "L20": Case(
+        OF_ONE + PLAIN + STREAM + OF_OTHER + PLAIN + STREAM,
+        OF_ONE + PLAIN + STREAM + "RX stream-end{status=2}\n" + OF_OTHER + PLAIN + STREAM,
+    ),
 }
 
 S = {

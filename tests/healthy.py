@@ -53,7 +53,7 @@ def _collections() -> str:
     text += "RX snapshot-marker{start=0, end=12, flags=0x6}\n"
     text += "RX system-event{seqno=2, event=0, version=0, key=carts, manifest-uid=5, scope-id=8, collection-id=8}\n"
     text += "RX mutation{seqno=4, key=#0861}\nRX deletion{seqno=7, key=#0862, layout=2}\nRX seqno-advanced{seqno=12}\n"
-    text += "RX snapshot-marker{start=13, end=20, flags=0x1}\nRX mutation{seqno=13, key=#0861}\n"
+    text += "RX snapshot-marker{start=13, end=20, flags=0x5}\nRX mutation{seqno=13, key=#0861}\n"
     text += "RX seqno-advanced{seqno=20}\n"
     text += "RX snapshot-marker{start=21, end=25, flags=0x5}\nRX seqno-advanced{seqno=25}\n"
     text += "STREAM vb=6, end=0\nRX stream-end{status=0}\n"
@@ -75,7 +75,7 @@ def _changes() -> str:
     text += "RX snapshot-marker{start=0, end=9, flags=0x6}\nRX mutation{seqno=2, key=#0861}\n"
     text += "RX snapshot-marker{start=0, end=9, flags=0x36}\nRX mutation{seqno=3, key=#0861}\n"
     text += "RX mutation{seqno=5, key=#0861}\nRX mutation{seqno=9, key=#0861}\n"
-    return text + "RX snapshot-marker{start=10, end=10, flags=0x11}\nRX mutation{seqno=10, key=#0861}\n"
+    return text + "RX snapshot-marker{start=10, end=10, flags=0x15}\nRX mutation{seqno=10, key=#0861}\n"
 
 
 def _takeover() -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from dcpdump.annotate import Annotated, annotate
+from dcpdump.check.alone import judge
 from dcpdump.paste import read_paste
 from dcpdump.record import Record
 from dcpdump.render import table
@@ -115,3 +116,18 @@ def test_the_mended_frame_reads_as_the_page_says(name: str) -> None:
     assert suggestion.record.problems == ()
     left = {row for erratum in MENDED[name].left for row in erratum.rows}
     assert differences(told(page), shown(suggestion.record)) == left
+
+
+#: What rules say of examples by themselves, and why that is deserved.
+RULES_OF = {
+    "buffer-ack": ["DCP103"],  # its header counts the extras as value
+    "buffer-ack-response": ["DCP506"],  # no release sends it
+    "failover-log-response": ["DCP224"],  # seqnos in an order that no log has
+    "stream-request-response": ["DCP224"],  # the same
+    "set-vbucket-state": ["DCP523"],  # a hand-over sets pending and active, and not dead
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_an_example_breaks_no_rule_by_itself_but_those_of_the_ledger(page: Path) -> None:
+    assert [found.rule.code for found in judge(explained(page).record)] == RULES_OF.get(page.stem, [])

@@ -21,8 +21,9 @@ from dcpdump.check.rule import (
     Delayed,
 )
 from dcpdump.streams.exchanges import Kind
-from dcpdump.streams.opcodes import CONTROL, HELLO, NOOP, OPEN, STREAM_REQ
+from dcpdump.streams.opcodes import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.sight import Sight, kept
+from dcpdump.streams.standing import State, standing
 from dcpdump.streams.state import Connection, Stream
 
 SECOND = 1_000_000_000
@@ -124,7 +125,7 @@ class Evidence:
             heard = connection.frames[1 - kind[0]]
             for waiting in exchanges.waiting(kind):
                 asked = waiting.sight
-                if asked.number <= reported:
+                if asked.number <= reported or waiting.doubtful:
                     continue
                 waited = now_ns - (asked.ts_ns or now_ns)
                 if waited < _SOON:
@@ -137,28 +138,33 @@ class Evidence:
                 yield OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
 
     def _stalls(self, sight: Sight, now_ns: int) -> Iterator[Found]:
-        window = self._connection.window
-        if window.size is None or window.outstanding < window.size or self._connection.doubtful:
-            return
+        """Yield a window that has been full for long; where its account is relative, if the producer is blocked."""
+        connection, window = self._connection, self._connection.window
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
-        if since and now_ns - since > _STALL and self._stalled_ns != since:
+        if not since or now_ns - since <= _STALL or self._stalled_ns == since:
+            return
+        if connection.doubtful:
+            full = standing(connection, now_ns).state is State.BLOCKED
+        else:
+            full = window.size is not None and window.outstanding >= window.size
+        if full:
             self._stalled_ns = since
-            yield STALLED, Delayed(sight, self._connection.no_stream, now_ns - since)
+            yield STALLED, Delayed(sight, connection.no_stream, now_ns - since)
 
     def _noops_missing(self, sight: Sight) -> Iterator[Found]:
         """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer."""
         connection = self._connection
         noops = connection.noops
-        heard_ns = max((ns for ns in connection.heard_ns if ns is not None), default=None)
-        if not connection.on("enable_noop") or heard_ns is None or connection.noops_enabled_ns is None:
+        if not connection.on("enable_noop") or connection.feeder is None or connection.noops_enabled_ns is None:
             return
+        sent_ns = connection.heard_ns[connection.feeder]  # where it sends nothing else either, it is silent
         interval = noop_interval_ns(connection)
-        if interval is None or noops.open_ns is not None:
+        if interval is None or sent_ns is None or noops.open_ns is not None:
             return
         since = max(noops.last_ns or 0, noops.answered_ns or 0, connection.noops_enabled_ns, self._noop_missed_ns)
-        if heard_ns - since > 2 * interval + SECOND:
-            self._noop_missed_ns = heard_ns
-            yield NOOPS_MISSING, Delayed(sight, connection.no_stream, heard_ns - since)
+        if sent_ns - since > 2 * interval + SECOND:
+            self._noop_missed_ns = sent_ns
+            yield NOOPS_MISSING, Delayed(sight, connection.no_stream, sent_ns - since)
 
     def _lags(self, now_ns: int) -> Iterator[Found]:
         for stream in self._connection.current.values():
@@ -188,12 +194,14 @@ class Evidence:
             yield AHEAD, Delayed(sight, stream, 0, sight.fields[0] or 0, stream.reached)
 
     def _acknowledgements(self, sight: Sight) -> Iterator[Found]:
-        """Yield snapshots that were not acknowledged, and acknowledgements that nobody asked for."""
+        """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
         connection = self._connection
         while self._done and (connection.over or sight.number - self._done[0].last_frame >= GRACE):
             stream = self._done.popleft()
             if stream.lost or stream.opaque in connection.shared:
                 continue
+            if any(complaint.opcode == MARKER for complaint in stream.complaints):
+                continue  # the consumer refused a marker: it need not acknowledge that
             for due in stream.acks_due:
                 waited = (connection.now_ns or 0) - (due.ts_ns or 0)
                 yield UNACKNOWLEDGED, Delayed(due, stream, waited)

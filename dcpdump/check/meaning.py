@@ -1,6 +1,7 @@
 """Meaning: values that mean nothing, flags that cannot stand together, and forms that were not agreed on."""
 
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
+from dcpdump.escape import safe
 from dcpdump.spec.field import Bits, Layout
 from dcpdump.streams.opcodes import (
     ADD_STREAM,
@@ -26,7 +27,7 @@ _MEANT = {
     SET_STATE: ("state", "state", VIOLATION),
     PREPARE: ("durability_level", "durability level", VIOLATION),
     OSO: ("flags", "flags", VIOLATION),
-    STREAM_END: ("status", "reason", SUSPICIOUS),  # nobody says that it is refused
+    STREAM_END: ("status", "reason", SUSPICIOUS),  # not refused
 }
 #: By opcode: flags that mean something to old releases only.
 _OLD_FLAGS = {OPEN: 0x92, ADD_STREAM: 0x08, STREAM_REQ: 0x08}
@@ -35,10 +36,11 @@ _NO_VALUE, _UNDERLYING, _DELETED_XATTRS, _SKIPS_DELETES = 0x08, 0x40, 0x100, 0x2
 _CACHE_TRANSFER, _WITH_CACHE_TRANSFER = 0x100, 0x111
 _OSO_START, _OSO_END = 1, 2
 _EXPIRY = "enable_expiry_opcode"
+_CONSUMER_NAME = "consumer_name"
 
 
 def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]:
-    """It finds a value that means nothing, and says how bad that is."""
+    """Return what is said of a value that means nothing, and how bad that is."""
     opcode = sight.opcode
     field, called, severity = _MEANT.get(opcode, ("", "", None))
     number = sight.get(field)
@@ -54,7 +56,7 @@ def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]
 
 
 def not_together(sight: Sight) -> str:
-    """It says which flags cannot stand together, or not without others."""
+    """Return which flags cannot stand together, or not without others."""
     opcode = sight.opcode
     flags = sight.get("flags") if opcode in (OPEN, ADD_STREAM, STREAM_REQ, OSO) else None
     if flags is None:
@@ -79,26 +81,41 @@ def _open_flags(flags: int) -> str:
 
 
 def form_not_agreed(sight: Sight, connection: Connection) -> str:
-    """It says which form of a message is not what HELLO and DCP_OPEN have agreed on: it is refused."""
+    """Return which form of a message is not what HELLO and DCP_OPEN have agreed on: it is refused."""
+    if sight.opcode == OPEN:
+        return _open_value(sight)
     flags = connection.open_flags
     if flags is None or flags & _PREVIEW:  # the preview had forms of its own
         return ""
-    if sight.opcode == STREAM_REQ and sight.value_length and _without_collections(connection):
+    if sight.opcode == STREAM_REQ and sight.value_length and without_collections(connection):
         return "it has a value, and HELLO did not grant collections"
     if sight.opcode != DELETION or sight.shape.version not in ("1", "2"):
         return ""
     second, times = sight.shape.version == "2", bool(flags & _DELETE_TIMES)
     if times and not second:
         return "it is of version 1, and DCP_OPEN asked for delete times"
-    if second and not times and (flags & PRODUCER or _without_collections(connection)):
+    if second and not times and (flags & PRODUCER or without_collections(connection)):
         return "it is of version 2, and DCP_OPEN did not ask for delete times"
     return ""
 
 
-def expiration_not_agreed(sight: Sight, connection: Connection, stream: Stream) -> bool:
-    """It says whether this is an expiration that is to be told as a deletion, enable_expiry_opcode not being on.
+def _open_value(sight: Sight) -> str:
+    """Return what is wrong with the value of DCP_OPEN: of its keys only consumer_name is known, and only consumers."""
+    document = None if sight.record is None else sight.record.meaning.document
+    if not sight.value_length or not isinstance(document, dict):
+        return ""
+    unknown = sorted(safe(key) for key in document if key != _CONSUMER_NAME)
+    if unknown:
+        return f"its value has {unknown[0]}, which has no meaning"
+    if _CONSUMER_NAME in document and (sight.get("flags") or 0) & PRODUCER:
+        return "its value has consumer_name, which a producer does not take"
+    return ""
 
-    Of a stream whose request was witnessed: the controls that it goes by were captured before this message.
+
+def expiration_not_agreed(sight: Sight, connection: Connection, stream: Stream) -> bool:
+    """Return whether this is an expiration that is to be sent as a deletion, enable_expiry_opcode not being on.
+
+    Of a stream whose request was captured: the controls that it goes by were captured before this message.
     """
     return (
         sight.opcode == EXPIRATION
@@ -110,6 +127,7 @@ def expiration_not_agreed(sight: Sight, connection: Connection, stream: Stream) 
     )
 
 
-def _without_collections(connection: Connection) -> bool:
+def without_collections(connection: Connection) -> bool:
+    """Return whether keys have no collection ids, and that is known for sure."""
     waits = any(connection.asked_for(HELLO))
     return connection.has_collections is False and not connection.doubtful and not waits

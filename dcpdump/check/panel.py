@@ -28,6 +28,10 @@ PATIENCE = 1000
 _ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD})
 
 
+#: What is said of these waits until the other direction continues without a loss.
+_WAIT = frozenset({Scope.SINCE, Scope.CONNECTION, Scope.STREAM})
+
+
 class Panel:
     """The rules by event. Ask it at an event; ``taken`` returns what was found."""
 
@@ -101,10 +105,14 @@ class Panel:
             raise TypeError(f"{rule.code} answers with {answer!r}")
         if rule.off and stream.known and any(letter in _suspended(stream) for letter in rule.off):
             return
-        reason = _reason(rule, sight, connection, stream if stream.known else None)
-        if reason and self._said(rule, stream):
-            return
+        said = None
         for remark in answer:
+            scope = remark.scope or rule.scope
+            reason = _reason(scope, sight, connection, stream if stream.known else None)
+            if reason:
+                said = self._said(rule, stream) if said is None else said
+                if said:
+                    continue
             at = remark.sight or sight
             finding = Finding(
                 rule,
@@ -118,7 +126,7 @@ class Panel:
                 remark.status or rule.status,
                 reason,
             )
-            if reason or rule.scope not in (Scope.CONNECTION, Scope.STREAM):
+            if reason or scope not in _WAIT:
                 self._found.append(finding)
                 continue
             waiting = self._waiting.setdefault((connection.number, waits_for), {})
@@ -162,17 +170,17 @@ def _suspended(stream: Stream) -> str:
     return found
 
 
-def _reason(rule: Rule, sight: Sight, connection: Connection, stream: Stream | None) -> str:
+def _reason(scope: Scope, sight: Sight, connection: Connection, stream: Stream | None) -> str:
     """Return why there is no verdict; nothing where there may be one."""
     if sight.weak:
         return "the frame was found on weak evidence after a loss"
-    if rule.scope is Scope.FRAME:
+    if scope in (Scope.FRAME, Scope.SINCE):
         return ""
-    if rule.scope is Scope.CONNECTION or stream is None:
+    if scope is Scope.CONNECTION or stream is None:
         if connection.late:
             return "the start of the connection was not captured"
         return connection.lost_text if connection.torn else ""
-    if rule.scope is Scope.SNAPSHOT:
+    if scope is Scope.SNAPSHOT:
         if not stream.stale:
             return ""
     elif not stream.doubtful:

@@ -58,9 +58,10 @@ EVENTS = 0x230
 
 
 class Scope(Enum):
-    """What a rule has to have witnessed without loss to give a verdict."""
+    """What has to be captured without loss for a verdict."""
 
     FRAME = "the frame alone"
+    SINCE = "the connection from the frame on"
     CONNECTION = "the connection from its beginning"
     STREAM = "the stream from its request"
     SNAPSHOT = "the stream from a snapshot marker on"
@@ -73,6 +74,7 @@ class Remark(NamedTuple):
     severity: Severity | None = None  #: other than the rule's
     status: str = ""  #: other than the rule's
     sight: Sight | None = None  #: another frame than the one at hand
+    scope: Scope | None = None  #: other than the rule's
 
 
 class Delayed(NamedTuple):

@@ -84,12 +84,12 @@ class Referee:
             evidence.lose()
             panel.lose(connection, sight.direction)
             sight = sight._replace(skipped=False)
-        panel.release(connection.number, sight.direction)
         if not sight.whole:
             evidence.lose()
             panel.lose(connection, sight.direction)
             ledger.learn_placed(connection, sight)
             return panel.taken()
+        panel.release(connection.number, sight.direction)
         if sight.record is not None and panel.on[DECODED]:
             self._ask(DECODED, sight, connection, nothing)
         if not sight.number % TICKS:

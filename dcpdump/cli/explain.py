@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import click
 
 from dcpdump.annotate import Annotated, Suggestion, annotate
+from dcpdump.check.alone import judge
+from dcpdump.check.finding import Finding
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
@@ -17,8 +20,11 @@ from dcpdump.errors import CaptureError, PasteError
 from dcpdump.paste import DIALECTS, NAME, Pasted, read_paste
 from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View, ndjson
+from dcpdump.render.findings import frame_lines, frame_objects
 from dcpdump.render.lines import Kind, Line
 from dcpdump.render.style import Palette
+
+_TEXTS = ("table", "grid", "line")
 
 
 @click.command()
@@ -32,8 +38,8 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.
 
     HEX comes from the arguments, from a file, or from standard input. Bytes that contradict themselves are
-    shown as they are, with what is wrong, and with the smallest edit that would make them consistent; the exit code
-    is 0 all the same.
+    shown as they are, with what is wrong, and with the smallest edit that would make them consistent. Rules of `check`
+    that need no other frame are applied to each; the exit code is 0 all the same.
     """
     chosen, shown = selection(options), display(options, text_value_bytes=None)
     pasted = _read(_paste(text, source), source, form)
@@ -46,10 +52,12 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
         if output.header is not None:
             sink.write(output.header())
         wanted = [one for one in explained if chosen.accepts(one.record)][: chosen.count]
-        for one in (_shown(one, shown) for one in wanted):
-            sink.write(_json(one, shown) if shown.format == "ndjson" else output.write(one.record, view))
-            if one.suggestion and shown.format in ("table", "grid", "line"):
-                sink.write(_suggestion(one.suggestion, shown, view))
+        for whole in wanted:
+            found, one = judge(whole.record), _shown(whole, shown)
+            sink.write(_json(one, found, shown) if shown.format == "ndjson" else output.write(one.record, view))
+            if shown.format in _TEXTS:
+                sink.write(_rules(found, shown, view))
+                sink.write(_suggestion(one.suggestion, shown, view) if one.suggestion else "")
     if not quiet and any(one.record.meaning.collection_inferred for one in explained):
         note("note: no answer to HELLO was seen; whether keys start with a collection id is inferred")
     for at in (one.frame_at for one in explained if one.frame_at is not None and not quiet):
@@ -86,8 +94,10 @@ def _read(paste: str | bytes, source: str | None, form: str | None) -> Pasted:
         raise PasteError(error.what, error.where or source or "", hint, tuple(more)) from error
 
 
-def _json(explained: Annotated, shown: Display) -> str:
+def _json(explained: Annotated, found: Sequence[Finding], shown: Display) -> str:
     row = as_json(explained.record, value_bytes=shown.value_bytes)
+    if found:
+        row["rules"] = frame_objects(found, with_message=shown.redactor is None)
     if explained.suggestion is not None:
         suggestion: dict[str, Any] = {
             "edits": [
@@ -105,6 +115,12 @@ def _json(explained: Annotated, shown: Display) -> str:
             suggestion["frame"] = as_json(explained.suggestion.record, value_bytes=shown.value_bytes)
         row["suggestion"] = suggestion
     return ndjson.dump(row) + "\n"
+
+
+def _rules(found: Sequence[Finding], shown: Display, view: View) -> str:
+    """Return what rules say of a frame. Their sentences may have parts of keys in them."""
+    lines = frame_lines(found, with_message=shown.redactor is None)
+    return "".join(f"{view.palette.paint(line)}\n" for line in lines)
 
 
 def _suggestion(suggestion: Suggestion, shown: Display, view: View) -> str:

@@ -37,6 +37,27 @@ def _sentence(finding: Finding) -> str:
     return f"{text} (a conforming peer answers {finding.status})" if finding.status else text
 
 
+def frame_lines(findings: Iterable[Finding], *, with_message: bool = True) -> Iterator[Line]:
+    """Yield a line for each finding about a frame that is shown above it."""
+    for finding in findings:
+        text = f"{finding.rule.code} {finding.rule.title}"
+        yield Line(_KINDS[finding.severity], f"rule: {text}: {_sentence(finding)}" if with_message else f"rule: {text}")
+
+
+def frame_objects(findings: Iterable[Finding], *, with_message: bool = True) -> list[Json]:
+    """Return findings about a frame as parts of its own object."""
+    return [
+        {
+            "code": finding.rule.code,
+            "title": finding.rule.title,
+            "severity": finding.severity.value,
+            "message": safe(finding.message) if with_message else None,
+            "status": finding.status or None,
+        }
+        for finding in findings
+    ]
+
+
 def lines(findings: Folded) -> Iterator[Line]:
     """It writes a line for each finding."""
     for finding, more in findings:

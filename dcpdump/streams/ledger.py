@@ -35,7 +35,7 @@ from dcpdump.streams.requests import answered, asked, closed, closing, request_o
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
-from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, Connection, Stream
+from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS, Connection, Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
 _COMPLAINTS = 16
@@ -70,8 +70,10 @@ class Ledger:
         self.connections: dict[int, Connection] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
         self.logs = Logs()
-        #: by server and name: the connection that was opened last
-        self.names: dict[tuple[str, str], Connection] = {}
+        #: by server, bucket and name: the connection that was opened last
+        self.names: dict[tuple[str, str, str], Connection] = {}
+        #: by bucket and vbucket: the stream that was granted last
+        self.producing: dict[tuple[str, int], Stream] = {}
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -101,7 +103,9 @@ class Ledger:
     def _connection(self, number: int) -> Connection:
         connection = self.connections.get(number)
         if connection is None:
-            connection = self.connections[number] = Connection(number, closely=self._closely, names=self.names)
+            connection = self.connections[number] = Connection(
+                number, closely=self._closely, names=self.names, producing=self.producing
+            )
         return connection
 
     def arrive(self, sight: Sight) -> Connection:
@@ -109,7 +113,8 @@ class Ledger:
         connection = self.connections.get(sight.connection) or self._connection(sight.connection)
         direction, ts_ns, frames = sight.direction, sight.ts_ns, connection.frames
         self.frames += 1
-        if not frames[0] and not frames[1] and sight.opcode in _FIRST and not (sight.response or sight.server):
+        first = not frames[direction] and (connection.syn or not frames[1 - direction])
+        if first and sight.opcode in _FIRST and not (sight.response or sight.server):
             connection.began = direction
         frames[direction] += 1
         connection.bytes[direction] += sight.length
@@ -153,8 +158,8 @@ class Ledger:
         known = connection.current.get(sight.word << 16 | sight.stream_id)
         other = connection.by_opaque.get(opaque)
         if other is not None and (other.vbucket, other.stream_id) == (sight.word, sight.stream_id):
-            if known is None or known.opaque != opaque:
-                known = other
+            if known is None or known.opaque != opaque or (known.waits and other.closed and other.end_frame is None):
+                known = other  # of a stream that was closed and asked for again, messages may trail in
         elif other is not None and other.vbucket == sight.word and known is None and _may_have(other, sight):
             known = other
         if (
@@ -164,12 +169,14 @@ class Ledger:
         ):
             if known.losses != losses and known.ended:
                 return Place(None, True)  # its request may be among what was lost
+            if known.closing and self._granted_early(connection, sight):
+                return Place(None, True)  # it was requested again, which is captured a little later
             outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
             return Place(known, outside=outside)
         if connection.exchanges.early(1 - sight.direction, STREAM_REQ, opaque) is not None:
             return Place(None, True)  # it was granted, and its request is captured a little later
         stray = other or connection.no_stream
-        if other is not None and connection.late:  # streams whose requests were not captured may have one opaque
+        if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
             connection.shared.add(opaque)
             return Place(None, True)
         waits = known is not None and known.requests and not known.granted
@@ -182,6 +189,11 @@ class Ledger:
         return Place(
             next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray
         )
+
+    def _granted_early(self, connection: Connection, sight: Sight) -> bool:
+        """Return whether the grant of a stream with the opaque of a message waits for its request."""
+        early = connection.exchanges.early(1 - sight.direction, STREAM_REQ, sight.opaque)
+        return early is not None and early.answer.word == SUCCESS
 
     def begin(self, connection: Connection, sight: Sight) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
@@ -375,7 +387,9 @@ class Ledger:
         waiting = waiting_for(sight, connection)
         if sight.opcode == STREAM_REQ:
             waiting.request = request_of(sight)
-        late = connection.late or (sight.opcode == STREAM_REQ and connection.torn and sight.opaque in connection.shared)
+        late = connection.starts_late or (
+            sight.opcode == STREAM_REQ and connection.torn and sight.opaque in connection.shared
+        )
         return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
 
     def _request(self, connection: Connection, sight: Sight) -> Stream | None:
@@ -424,7 +438,7 @@ class Ledger:
             connection.server = server_by(sight.opcode, sight.direction, response=True)
         waiting = None
         if find(sight.opcode).replies:
-            waiting = connection.exchanges.answer(sight, sum(connection.frames), late=connection.late)
+            waiting = connection.exchanges.answer(sight, sum(connection.frames), late=connection.starts_late)
         return self._learn_answer(connection, sight, waiting)
 
     def _learn_answer(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:

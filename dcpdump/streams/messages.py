@@ -89,6 +89,9 @@ def _state(stream: Stream, sight: Sight) -> None:
 
 
 def _prepare(stream: Stream, sight: Sight) -> None:
+    snapshot = stream.snapshot
+    if snapshot is not None and snapshot.flags & DISK and (sight.seqno or 0) <= (snapshot.high_completed or 0):
+        return  # the marker says that it is decided
     if sight.seqno is not None and len(stream.prepared) < (MANY if stream.connection.closely else _PREPARES):
         place = kept(sight)
         stream.prepared[sight.key] = Prepare(sight.seqno, place)
@@ -129,8 +132,11 @@ def _event(stream: Stream, sight: Sight) -> None:
         connection.manifest_uid = uid
     if event in (_BEGIN, _MODIFY) and collection is not None:
         connection.collections[collection] = Collection(name, scope)
-    elif event == _END and collection in connection.collections:
-        connection.collections[collection].dropped_seqno = sight.seqno
+        stream.collections[collection] = True
+    elif event == _END and collection is not None:
+        stream.collections[collection] = False
+        if collection in connection.collections:
+            connection.collections[collection].dropped_seqno = sight.seqno
     elif event == _CREATE and scope is not None:
         connection.scopes[scope] = Collection(name)
     elif event == _DROP and scope in connection.scopes:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dcpdump.streams.facts import Entry, Waiting
+from dcpdump.streams.filters import filter_fault
 from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.spoken import printable, whole_number
 from dcpdump.streams.state import CACHE_TRANSFER, ROLLBACK, SUCCESS, Connection, Request, Stream
@@ -20,12 +21,15 @@ def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight |
     connection.stream_requests += 1
     rival = before.rival if before is not None and before.alive else None
     goes_on = rival if rival is not None and not rival.granted else before
-    if goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.counts_any:
+    joins = early is not None and early.word == SUCCESS and before is not None and before.opaque == sight.opaque
+    if joins and before is not None and before.alive and not before.requests:
+        stream = before
+    elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.counts_any:
         stream = goes_on
         request.still_open = before if goes_on is rival else None
         if stream.losses != connection.losses[direction]:
             stream.lose(direction, joins=goes_on.requests[-1].status is not None)
-    elif early is not None and before is not None and before.alive and before.opaque == sight.opaque:
+    elif joins and before is not None and before.alive:
         stream = before
     else:
         stream = Stream(connection, sight.word, request.stream_id)
@@ -57,6 +61,7 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
     stream.last_ns = sight.ts_ns
     record = sight.record
     if sight.word == SUCCESS:
+        request.ambiguous = waiting.doubtful  # it may have been refused, and what was granted asked for after that
         request.failover_log = _log(sight)
         _grant(connection, stream, request, sight)
     elif sight.word == ROLLBACK:
@@ -92,6 +97,8 @@ def _grant(connection: Connection, stream: Stream, request: Request, sight: Sigh
         stream.follow(before)
     place = stream.vbucket << 16 | stream.stream_id
     stream.granted, stream.granted_ns, stream.granted_frame = True, sight.ts_ns, sight.number
+    if connection.bucket is not None:
+        connection.producing[connection.bucket, stream.vbucket] = stream
     stream.last_frame = max(stream.last_frame, sight.number)
     stream.failover_log = request.failover_log
     stream.caching = bool((request.flags or 0) & CACHE_TRANSFER)
@@ -148,6 +155,7 @@ def request_of(sight: Sight) -> Request:
         whole_number(purge) if isinstance(purge, str) else None,
         bool(sight.value_length),
         not sight.value_length or (isinstance(document, dict) and ("sid" not in json or isinstance(sid, int))),
+        filter_fault(document) if sight.value_length and sight.whole and sight.record is not None else None,
     )
 
 

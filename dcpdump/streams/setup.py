@@ -113,7 +113,8 @@ def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> No
     if sight.word == SUCCESS:
         connection.opened, connection.accepted_frame = True, sight.number
         if connection.name:
-            connection.names[connection.server_address or connection.dst, connection.name] = connection
+            server = connection.server_address or connection.dst
+            connection.names[server, connection.bucket or "", connection.name] = connection
 
 
 def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:

@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Collection, Complaint, Control, Entry, Noops, Prepare, Snapshot, State, Waiting
-from dcpdump.streams.opcodes import CONTROL
+from dcpdump.streams.filters import FilterFault
+from dcpdump.streams.opcodes import CLOSE_STREAM, CONTROL
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
 from dcpdump.streams.window import FIRST, LAST, Window
 
 SUCCESS, ROLLBACK = 0x00, 0x23
-TAKEOVER, DISK_ONLY, TO_LATEST, STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = (
+TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY, STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = (
     0x01,
     0x02,
     0x04,
+    0x10,
     0x20,
     0x40,
     0x80,
@@ -54,6 +56,7 @@ class Request:
     purge_seqno: int | None = None
     has_json: bool = False
     readable: bool = True  #: its JSON, if it has any, could be read
+    fault: FilterFault | None = None  #: what is wrong with its JSON
     status: int | None = None  #: None: no answer was captured
     answer_frame: int | None = None
     answered_ns: int | None = None
@@ -61,9 +64,7 @@ class Request:
     failover_log: tuple[Entry, ...] | None = None
     context: str = ""  #: what the server said about an error
     still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
-    ambiguous: bool = (
-        False  #: bytes were lost while others with its opaque waited: its answer cannot be told from theirs
-    )
+    ambiguous: bool = False  #: bytes were lost while it waited: its answer may be that of another with its opaque
 
     @property
     def filtered(self) -> bool:
@@ -146,6 +147,7 @@ class Stream:
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
     prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
     purge_seqno: int | None = None  #: the latest that a marker told
+    collections: dict[int, bool] = field(default_factory=dict)  #: that its events created (True) or dropped, by id
     # how it ended
     end_status: int | None = None
     ended_ns: int | None = None
@@ -192,7 +194,7 @@ class Stream:
     @property
     def witnessed(self) -> bool:
         """Whether its beginning was captured: the request, and that it was granted."""
-        return self.granted and bool(self.requests)
+        return self.granted and bool(self.requests) and not self.requests[-1].ambiguous
 
     @property
     def lost(self) -> bool:
@@ -209,7 +211,7 @@ class Stream:
     @property
     def doubtful(self) -> bool:
         """Whether its beginning, or bytes since, are missing."""
-        return not self.granted or not self.requests or self.lost
+        return not self.witnessed or self.lost
 
     @property
     def stale(self) -> bool:
@@ -227,6 +229,13 @@ class Stream:
         return self.end_frame is not None or self.closed
 
     @property
+    def closing(self) -> bool:
+        """Whether it ended, or its consumer may have closed it: the answer to a CLOSE_STREAM waits for its request."""
+        connection = self.connection
+        taker = 1 - (connection.feeder or 0)
+        return self.ended or self.close_asked or bool(connection.exchanges.unclaimed.get((taker, CLOSE_STREAM)))
+
+    @property
     def alive(self) -> bool:
         """Whether, as far as was captured, it is open: granted or sending, and not ended."""
         return not self.ended and (self.granted or not self.requests)
@@ -235,6 +244,11 @@ class Stream:
     def live(self) -> bool:
         """Whether messages of it are to be expected: also after CLOSE_STREAM, up to STREAM_END."""
         return self.end_frame is None and self.is_sending
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was asked for, and neither granted yet nor any message of it came."""
+        return bool(self.requests) and not self.granted and not self.last_frame
 
     @property
     def reopened(self) -> bool:
@@ -265,6 +279,11 @@ class Stream:
     def filtered(self) -> bool | None:
         """Whether only some collections were asked for; None where the request was not captured."""
         return self.requests[-1].filtered if self.requests else None
+
+    @property
+    def may_be_of_replica(self) -> bool:
+        """Return whether its source may be a replica: its request does not insist on an active vbucket."""
+        return not self.flags & ACTIVE_ONLY
 
     @property
     def asked_takeover(self) -> bool:
@@ -416,8 +435,10 @@ class Connection:
     src: str = ""
     dst: str = ""
     closely: bool = False  #: what only rules ask for is kept too
-    names: "dict[tuple[str, str], Connection]" = field(default_factory=dict)
-    #: of all connections, by server and name: the one that was opened last
+    names: "dict[tuple[str, str, str], Connection]" = field(default_factory=dict)
+    #: of all connections, by server, bucket and name: the one that was opened last
+    producing: "dict[tuple[str, int], Stream]" = field(default_factory=dict)
+    #: of all connections, by bucket and vbucket: the stream that was granted last
     syn: bool = False  #: the opening was captured
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
@@ -496,6 +517,11 @@ class Connection:
     def late(self) -> bool:
         """Whether its beginning is missing: neither DCP_OPEN nor what a client says first was captured."""
         return self.open_sight is None and self.began is None
+
+    @property
+    def starts_late(self) -> bool:
+        """Whether its beginning is missing, and not merely captured a little later: the SYN was not captured."""
+        return self.late and not self.syn
 
     @property
     def doubtful(self) -> bool:

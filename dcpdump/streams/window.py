@@ -20,8 +20,8 @@ _INTERVALS = 10_000
 _MARKS = 2_048
 _NO_LIMIT = 1 << 63
 #: A producer lets one message go over the size, and none follow it. The two directions may be captured a little out
-#: of order, so few messages more, within a second, do not show that it continues.
-_MANY = 32
+#: of order, so few messages more, within a second of the first, do not show that it continues.
+MANY = 32
 _LONG_NS = 1_000_000_000
 _LEAST_PREPARE = 55  #: bytes of a prepare without key and value
 
@@ -100,6 +100,7 @@ class Window:
     slack: int | None = None  #: of a relative account: how much more it can be at most; None: any amount
     peak: int = 0
     beyond: int = 0  #: messages sent since it is full, after the one that filled it
+    beyond_ns: int | None = None  #: the time of the first of them
     complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since
     blocked_since: int | None = None  #: the time of the last message that was sent, where it is full
     is_blocked: bool = False  #: it is full
@@ -155,7 +156,7 @@ class Window:
         if outstanding > self.peak:
             self.peak = outstanding
         if outstanding >= self._limit:
-            self._fill(1, ts_ns)
+            self._fill(1, ts_ns, ts_ns)
 
     def would_fill(self, size: int) -> bool:
         """Return whether so many more bytes would fill it."""
@@ -177,7 +178,7 @@ class Window:
             self.resumed_ns = first_ns
         self.peak = max(self.peak, self.outstanding)
         if self.is_blocked:
-            self._fill(count, last_ns)
+            self._fill(count, first_ns, last_ns)
 
     def acknowledges(self, count: int, ts_ns: int | None) -> None:
         """Count an acknowledgement."""
@@ -222,7 +223,7 @@ class Window:
             if self.is_blocked:
                 self._unblock(self.outstanding, ts_ns)
         elif not self.is_blocked:
-            self._fill(0, ts_ns)
+            self._fill(0, ts_ns, ts_ns)
         if not size:
             self._clear()
 
@@ -243,7 +244,7 @@ class Window:
         if self.is_blocked:
             self.is_blocked = self.outstanding >= self._limit
             self.full_since = self.blocked_since = ts_ns if self.is_blocked else None
-            self.beyond = 0
+            self.beyond, self.beyond_ns = 0, None
 
     @property
     def account(self) -> Account:
@@ -253,8 +254,14 @@ class Window:
     @property
     def is_exceeded(self) -> bool:
         """Whether the producer continues although it is full, for longer than the order of capture explains."""
-        after = between(self.full_since, self.blocked_since) or 0
-        return self.beyond >= _MANY or (self.beyond > 0 and after >= _LONG_NS)
+        return self._exceeds(self.beyond, self.blocked_since)
+
+    def becomes_exceeded(self, ts_ns: int | None) -> bool:
+        """Return whether one more message, at that time, is the one that shows that the producer continues."""
+        return self.is_blocked and not self.is_exceeded and self._exceeds(self.beyond + 1, ts_ns)
+
+    def _exceeds(self, beyond: int, ts_ns: int | None) -> bool:
+        return beyond >= MANY or (beyond > 1 and (between(self.beyond_ns, ts_ns) or 0) >= _LONG_NS)
 
     def blocked_ns(self, until_ns: int | None) -> int:
         """Return how long the producer was blocked, up to a time."""
@@ -263,9 +270,11 @@ class Window:
             ended.append((self.blocked_since, until_ns))
         return sum(end - start for start, end in ended if start is not None and end is not None)
 
-    def _fill(self, messages: int, ts_ns: int | None) -> None:
-        """Take note of messages while it is full, or of what filled it."""
+    def _fill(self, messages: int, first_ns: int | None, ts_ns: int | None) -> None:
+        """Take note of messages while it is full, from the first to the last, or of what filled it."""
         if self.is_blocked:
+            if not self.beyond and messages:
+                self.beyond_ns = first_ns
             self.beyond += messages
         else:
             self.is_blocked, self.full_since = True, ts_ns
@@ -290,7 +299,8 @@ class Window:
                 self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
         elif len(self.blocked) < _INTERVALS:
             self.blocked.append(Blocked(self.blocked_since, ts_ns, outstanding))
-        self.is_blocked, self.full_since, self.blocked_since, self.beyond = False, None, None, 0
+        self.is_blocked, self.full_since, self.blocked_since = False, None, None
+        self.beyond, self.beyond_ns = 0, None
 
     def _clear(self) -> None:
         """Begin a new account."""

@@ -1,4 +1,4 @@
-"""DCP3xx, second half: what may stand inside a snapshot: keys, out-of-order snapshots, acknowledgements."""
+"""DCP3xx, third part: what may stand inside a snapshot: keys, out-of-order snapshots, acknowledgements."""
 
 from dcpdump.check.rule import (
     ACK_UNASKED,
@@ -39,13 +39,15 @@ def _all_once(burst: Burst, close: Close, connection: Connection, stream: Stream
     scope=Scope.SNAPSHOT,
     spares=_all_once,
 )
-def twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a key for the second time in a snapshot: among documents and commits, or among prepares and aborts.
+def twice(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when a key comes for the second time in a snapshot: among documents and commits, or among prepares and
+    aborts. Suspicious only: in a disk snapshot of a stream that may come from a replica (its request does not insist
+    on an active vbucket), as a replica may send what it has on disk and in memory under one marker.
 
     A snapshot holds only the latest state of each key, unless its marker says that it may contain duplicates.
     A client that indexes a snapshot at once gets one of the two, by chance.
 
-    Usual causes: two snapshots under one marker; an item sent again.
+    Usual causes: two snapshots under one marker; an item sent again; a replica as the source.
     """
     marker = stream.marker
     if marker is None or marker.flags & DUPLICATES:
@@ -54,7 +56,8 @@ def twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     seqno = keys.get(sight.data[sight.key_at : sight.value_at])
     if seqno is None:
         return None
-    return f"the key of seqno {sight.seqno} is that of seqno {seqno} in snapshot {marker.start}..{marker.end}"
+    text = f"the key of seqno {sight.seqno} is that of seqno {seqno} in snapshot {marker.start}..{marker.end}"
+    return Remark(text, SUSPICIOUS if marker.flags & DISK and stream.may_be_of_replica else None)
 
 
 @rule(
@@ -65,10 +68,15 @@ def twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="oso_snapshot.md, dcp/active_stream.cc",
     off="mg",
     on=(OSO, MARKER, DISORDERED),
+    scope=Scope.SNAPSHOT,
 )
 def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees OSO_SNAPSHOT without enable_out_of_order_snapshots, on a stream that does not start at 0 or has no
-    collection filter, starts without an end and ends without a start, markers in between, and keys twice.
+    """Reported when OSO_SNAPSHOT comes without enable_out_of_order_snapshots, on a stream that does not start at 0, or
+    on one of the whole bucket (with collections and without a filter); when one starts without the end of another, or
+    ends without a start; and when there is a marker, or a key twice, in between.
+
+    A filter by collections or by scope, or a connection without collections, which gets the default collection only,
+    allows for it. The server decides whether it does so.
 
     Inside such a snapshot seqnos mean nothing; a client that does not expect it takes them for an order.
 
@@ -90,8 +98,8 @@ def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
         return "out-of-order snapshot, and enable_out_of_order_snapshots is not on"
     if request is not None and request.start:
         return f"out-of-order snapshot on a stream that starts at {request.start}"
-    if stream.filtered is False:
-        return "out-of-order snapshot on a stream without a collection filter"
+    if stream.filtered is False and connection.has_collections and not connection.doubtful:
+        return "out-of-order snapshot on a stream of the whole bucket"
     return None
 
 
@@ -104,7 +112,7 @@ def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(MARKER,),
 )
 def after_oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees the marker after an out-of-order snapshot end below the highest seqno of that.
+    """Reported when the marker after an out-of-order snapshot ends below the highest seqno of that.
 
     Until its end an out-of-order snapshot has no resume point; after it the stream goes on above all of it.
 
@@ -127,8 +135,9 @@ def after_oso(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     scope=Scope.CONNECTION,
 )
 def acknowledged(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees snapshots with the acknowledge flag whose last item came and that the consumer did not acknowledge,
-    and (suspicious) acknowledgements of others.
+    """Reported when the last item of a snapshot with the acknowledge flag came and the consumer did not acknowledge
+    it, and (suspicious) when it acknowledges another. An answer with an error is no acknowledgement; where a marker
+    was refused, none is due.
 
     The hand-over of a vbucket waits for them.
 
@@ -153,7 +162,7 @@ def acknowledged(delayed: Delayed, connection: Connection, stream: Stream) -> st
     on=(COMMIT,),
 )
 def disk_commit(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees COMMIT in a disk snapshot.
+    """Reported when a COMMIT comes in a disk snapshot.
 
     On disk a committed durable write is a mutation or a deletion; only aborts appear as such.
 

@@ -1,10 +1,12 @@
 """DCP1xx, first half: frames as such, requests and their answers, and which stream a message belongs to."""
 
 from dcpdump.check.rule import (
+    ASTRAY,
     DECODED,
     INFO,
     OVERDUE,
     PUSH,
+    RESPONSE,
     SKIPPED,
     STRAY,
     SUSPICIOUS,
@@ -16,24 +18,50 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.spec import find
-from dcpdump.streams.opcodes import NOOP
+from dcpdump.streams.opcodes import (
+    ABORT,
+    ADVANCED,
+    CACHED,
+    CACHED_END,
+    COMMIT,
+    DOCUMENTS,
+    FLUSH,
+    NOOP,
+    OSO,
+    PREPARE,
+    STREAM_END,
+    SYSTEM_EVENT,
+)
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection, Stream
 from dcpdump.wire.frame import Fault
 
 _SECOND = 1_000_000_000
 _DUPLEX = 0x0C
+_SILENT = (*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, STREAM_END, ADVANCED, OSO, CACHED, CACHED_END)
 
 
 def name(opcode: int) -> str:
-    """It gives a message's name."""
+    """Return a message's name."""
     return find(opcode).name.removeprefix("DCP_")
+
+
+def without_stream(connection: Connection) -> str:
+    """Return what a server's consumer answers to messages of a vbucket of which it has no stream."""
+    return "DcpStreamNotFound" if connection.on("v7_dcp_status_codes") else "KeyEnoent"
+
+
+def unmatched(sight: Sight, connection: Connection) -> str:
+    """Return what a server's consumer answers to messages whose opaque is not that of the vbucket's stream."""
+    if sight.opcode == STREAM_END:
+        return ""  # that is ignored
+    return "OpaqueNoMatch" if connection.on("v7_dcp_status_codes") else "KeyEexists"
 
 
 @rule(
     "DCP101",
     "F1",
-    "Magic that is none, or that this side may not use",
+    "Invalid magic byte, or one that this side may not use",
     severity=VIOLATION,
     source="include/mcbp/protocol/magic.h",
     off="g",
@@ -41,8 +69,8 @@ def name(opcode: int) -> str:
     scope=Scope.CONNECTION,
 )
 def magic(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees first bytes that are no magic, and messages of magic 0x82 or 0x83 from the wrong side, or on a
-    connection on which HELLO did not grant Duplex.
+    """Reported when a frame begins with a byte that is not a magic, and when a message of magic 0x82 or 0x83 comes
+    from the wrong side, or on a connection on which HELLO did not grant Duplex.
 
     A reader that meets an unknown magic has lost its place in the stream, and closes the connection.
 
@@ -72,7 +100,8 @@ def magic(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     status="Einval",
 )
 def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees headers whose framing extras, extras and key are longer than the body, and frames beyond 30 MiB.
+    """Reported when the framing extras, extras and key of a header are longer than the body, and when a frame is
+    larger than 30 MiB.
 
     The receiver cannot tell where the next frame begins; a server closes the connection.
 
@@ -89,7 +118,7 @@ def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 @rule(
     "DCP106",
     "F6",
-    "Response that nobody asked for",
+    "Response without a request",
     severity=SUSPICIOUS,
     source="daemon/connection.cc",
     off="mg",
@@ -97,7 +126,7 @@ def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     scope=Scope.CONNECTION,
 )
 def unasked(delayed: Delayed, connection: Connection, stream: Stream) -> str:
-    """It sees responses without a request of the same opcode and opaque from the other side.
+    """Reported when a response comes without a request of the same opcode and opaque from the other side.
 
     An opaque is bytes: it comes back as it was sent. A client that looks its request up by opaque will not
     find it, and waits for ever.
@@ -142,8 +171,8 @@ def unanswered(delayed: Delayed, connection: Connection, stream: Stream) -> str 
     on=(STRAY,),
 )
 def stream_id(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees messages whose stream id is missing, is another than the stream request's, or is there though the
-    request had none. (Deletions whose header counts no framing extras, a bug of servers, are read as meant.)
+    """Reported when the stream id of a message is missing, is another than the stream request's, or is there though
+    the request had none. (Deletions whose header counts no framing extras, a bug of servers, are read as meant.)
 
     With stream ids several streams of one vbucket share a connection: a message without its id reaches the
     wrong one, or none.
@@ -165,18 +194,58 @@ def stream_id(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     source="dcp/active_stream.cc",
     off="m",
     on=(STRAY,),
-    status="KeyEnoent",
 )
-def vbucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees messages whose opaque belongs to the stream of another vbucket.
+def vbucket(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when the opaque of a message belongs to the stream of another vbucket.
 
-    The consumer files the document under the wrong vbucket, or refuses it.
+    A server's consumer goes by the vbucket: where it has a stream of another opaque it answers KeyEexists, where it
+    has none KeyEnoent (with v7_dcp_status_codes OpaqueNoMatch and DcpStreamNotFound). An application that goes by the
+    opaque files the document under the wrong vbucket.
 
     Usual causes: an opaque used for two streams; a vbucket taken from the wrong place by a proxy.
     """
     if not stream.known or stream.vbucket == sight.word:
         return None
-    return f"{name(sight.opcode)} of vbucket {sight.word} has the opaque of the stream of vbucket {stream.vbucket}"
+    text = f"{name(sight.opcode)} of vbucket {sight.word} has the opaque of the stream of vbucket {stream.vbucket}"
+    known = connection.current.get(sight.word << 16 | sight.stream_id)
+    has_one = known is not None and known.live
+    return Remark(text, status=unmatched(sight, connection) if has_one else without_stream(connection))
 
 
-RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket)
+@rule(
+    "DCP116",
+    "F16",
+    "DCP_FLUSH",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc",
+    on=(FLUSH, ASTRAY),
+    status="NotSupported",
+)
+def flush(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when DCP_FLUSH is sent, by either side. Servers have never supported it, and answer NotSupported.
+
+    Usual causes: a client written after a draft of the protocol.
+    """
+    return "DCP_FLUSH, which no server supports" if sight.opcode == FLUSH else None
+
+
+@rule(
+    "DCP117",
+    "F17",
+    "Success reported of a message that is not answered",
+    severity=SUSPICIOUS,
+    source="daemon/protocol/mcbp",
+    on=tuple(opcode | RESPONSE for opcode in _SILENT),
+)
+def silent(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a consumer answers a document, an event, a durable write, STREAM_END, SEQNO_ADVANCED,
+    OSO_SNAPSHOT or a cache transfer with Success. Only errors are answered.
+
+    A producer ignores most of these answers, and closes the connection at those to SEQNO_ADVANCED and OSO_SNAPSHOT.
+
+    Usual causes: a consumer that answers everything.
+    """
+    return None if sight.word else f"{name(sight.opcode)} answered with Success"
+
+
+RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket, flush, silent)

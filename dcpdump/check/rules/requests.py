@@ -1,13 +1,8 @@
-"""DCP221-230: stream requests, what is answered to them, and what is made of the answer."""
+"""DCP221-238: stream requests, what is answered to them, and what is made of the answer."""
 
-from dcpdump.check.rule import (
-    RESPONSE,
-    SUSPICIOUS,
-    VIOLATION,
-    Remark,
-    Scope,
-    rule,
-)
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.streams.clause import Clause, overdue
+from dcpdump.streams.facts import Entry
 from dcpdump.streams.opcodes import ADD_STREAM, STREAM_REQ
 from dcpdump.streams.requests import request_of
 from dcpdump.streams.sight import Sight, failover_log
@@ -32,7 +27,7 @@ def awaited(sight: Sight, connection: Connection) -> Request | None:
     status="Erange",
 )
 def request_range(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees requests without snapshot start <= start <= snapshot end, or with start > end.
+    """Reported when a request is without snapshot start <= start <= snapshot end, or with start > end.
 
     The server answers Erange. (With the flag from-latest it sets the numbers itself.)
 
@@ -59,7 +54,7 @@ def request_range(sight: Sight, connection: Connection, stream: Stream) -> str |
     status="KeyEexists",
 )
 def second_stream(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a stream granted for a vbucket (and stream id) whose stream is open on the same connection.
+    """Reported when a stream is granted for a vbucket (and stream id) whose stream is open on the same connection.
 
     A conforming server answers KeyEexists. With two streams every change arrives twice.
 
@@ -83,8 +78,8 @@ def second_stream(sight: Sight, connection: Connection, stream: Stream) -> str |
     on=(STREAM_REQ | RESPONSE, 0x54 | RESPONSE, 0x96 | RESPONSE),
 )
 def history(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees failover logs without an entry, with entries that are not 16 bytes, with uuid 0, or (suspicious) not
-    newest first with seqnos that never rise.
+    """Reported when a failover log is without an entry, has entries that are not 16 bytes or of uuid 0, or
+    (suspicious) is not newest first with seqnos that never rise.
 
     A consumer that cannot read the log closes the connection; one that reads it wrongly resumes wrongly.
 
@@ -113,7 +108,7 @@ def history(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
     on=(STREAM_REQ | RESPONSE,),
 )
 def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees Rollback answers without a seqno of 8 bytes, or with one above what was requested.
+    """Reported when a Rollback answer is without a seqno of 8 bytes, or has one above what was requested.
 
     A server's consumer closes the connection. An application that obeys would skip changes.
 
@@ -140,7 +135,7 @@ def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str 
     scope=Scope.CONNECTION,
 )
 def disobeyed(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a stream request, after Rollback to r, that starts above r again with the same vbucket uuid.
+    """Reported when a stream request, after Rollback to r, starts above r again with the same vbucket uuid.
 
     The server will say Rollback again. (Servers themselves try an older uuid first.)
 
@@ -165,9 +160,9 @@ def disobeyed(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(STREAM_REQ | RESPONSE,),
 )
 def loop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees the same Rollback answer for the same request more than three times in a row.
+    """Reported when the same Rollback is answered to the same request more than three times in a row.
 
-    Client and server will go on like this until somebody looks.
+    Client and server repeat this without an end.
 
     Usual causes: a uuid that is not in the failover log, kept in a checkpoint; a snapshot end of 2^64-1.
     """
@@ -194,8 +189,8 @@ def loop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     scope=Scope.CONNECTION,
 )
 def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees ADD_STREAM answers whose opaque (in network order) is that of no stream request on the connection,
-    in either byte order.
+    """Reported when the opaque of an ADD_STREAM answer (in network order) is that of no stream request on the
+    connection, in either byte order.
 
     Who asked cannot tell which stream it got. (The two legs may be on different connections of a proxy; then
     there is no stream request here to compare with.)
@@ -219,8 +214,9 @@ def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/consumer.cc",
     on=(STREAM_REQ,),
 )
-def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees stream requests with an opaque that a live stream of another vbucket has.
+def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when a stream is requested with the opaque of a live stream of another vbucket. As information, and
+    once, where all streams of the connection have one opaque: some clients do so on purpose.
 
     Answers and messages of the two can then only be told apart by vbucket, and answers have none.
 
@@ -229,7 +225,71 @@ def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str |
     other = connection.by_opaque.get(sight.opaque)
     if other is None or not other.live or other.closed or other.vbucket == sight.word or not other.witnessed:
         return None
-    return f"opaque 0x{sight.opaque:08x} is that of the stream of vbucket {other.vbucket}"
+    text = f"opaque 0x{sight.opaque:08x} is that of the stream of vbucket {other.vbucket}"
+    if len(connection.by_opaque) > 1:
+        return text
+    return Remark(text, INFO) if connection.stream_requests == 1 else None
 
 
-RULES = (request_range, second_stream, history, rollback_value, disobeyed, loop, added, shared_opaque)
+@rule(
+    "DCP237",
+    "L17",
+    "Stream granted whose request had to be refused",
+    severity=VIOLATION,
+    source="collections/vbucket_filter.cc, dcp/producer.cc",
+    off="mg",
+    on=(STREAM_REQ | RESPONSE,),
+)
+def unfit(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when a stream is granted although the JSON of its request is not an object, names both a scope and
+    collections, has no key that is known, a value of the wrong type or the stream id 0; or although it asks for
+    collections on a connection with enable_sync_writes.
+
+    The client gets other documents than it asked for: a conforming server refuses with Einval, DcpStreamIdInvalid
+    or NotSupported.
+
+    Usual causes: a server of another make; a proxy that leaves the value out.
+    """
+    request = awaited(sight, connection)
+    if sight.word or request is None or not request.has_json or connection.has_collections is False:
+        return None
+    if request.fault is not None:
+        return Remark(f"stream granted, though {request.fault.text}", status=request.fault.status)
+    if request.collections is not None and connection.controls_known and connection.on("enable_sync_writes"):
+        return Remark("stream of some collections granted, and enable_sync_writes is on", status="NotSupported")
+    return None
+
+
+@rule(
+    "DCP238",
+    "L18",
+    "Stream granted although a rollback was due",
+    severity=VIOLATION,
+    source="failover-table.cc",
+    off="mg",
+    on=(STREAM_REQ | RESPONSE,),
+    status="Rollback",
+)
+def due(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a stream is granted although, by the failover log that comes with the grant, the client has what
+    the server has not: its vbucket uuid is not in the log, or its snapshot goes beyond the end of that uuid's branch.
+
+    A conforming server answers Rollback. The client keeps changes that were lost in a failover, and the two histories
+    differ from then on.
+
+    Usual causes: a proxy that answers in a server's place; a server that lost its failover log.
+    """
+    request = awaited(sight, connection)
+    if sight.word or request is None or sight.record is None:
+        return None
+    log = [Entry(*each) for each in failover_log(sight.record.frame)]
+    clause = overdue(request, log)
+    if clause is Clause.UUID:
+        return f"granted from {request.start}, and uuid 0x{request.vbucket_uuid or 0:x} is not in the failover log"
+    if clause is Clause.SNAPSHOT:
+        snapshot = f"{request.snap_start}..{request.snap_end_seqno}"
+        return f"granted, and the snapshot {snapshot} goes beyond the branch of uuid 0x{request.vbucket_uuid or 0:x}"
+    return None
+
+
+RULES = (request_range, second_stream, history, rollback_value, disobeyed, loop, added, shared_opaque, unfit, due)

@@ -15,9 +15,12 @@ from dcpdump.check.rule import (
 )
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, PREPARE, SEQNO_ACK, SEQUENCED
+from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SEQNO_ACK, SEQUENCED
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import DISK, FROM_LATEST, Connection, Stream
+
+#: What a server's consumer refuses where its seqno is not in the snapshot. Others it processes all the same.
+_REFUSED_OUTSIDE = frozenset({*DOCUMENTS, PREPARE})
 
 
 def _all_in_snapshot(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
@@ -34,20 +37,21 @@ def _all_in_snapshot(burst: Burst, close: Close, connection: Connection, stream:
     off="oxmg",
     on=SEQUENCED,
     scope=Scope.SNAPSHOT,
-    status="Erange",
     spares=_all_in_snapshot,
 )
-def in_snapshot(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees items whose seqno is not in the range of the marker before them.
+def in_snapshot(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when the seqno of an item is not in the range of the marker before it.
 
-    The consumer answers Erange: it cannot place the document in any snapshot.
+    A server's consumer answers Erange to documents and prepares: it cannot place them in any snapshot. Commits,
+    aborts and system events it processes without that check.
 
     Usual causes: a marker with a wrong end; an item of the next snapshot sent too early.
     """
     marker, seqno = stream.marker, sight.seqno
     if marker is None or seqno is None or marker.start <= seqno <= marker.end or marker.end < marker.start:
-        return None  # of a marker that runs backwards S1 tells
-    return f"{name(sight.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
+        return None  # S1 reports a marker that runs backwards
+    text = f"{name(sight.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
+    return Remark(text, status="Erange" if sight.opcode in _REFUSED_OUTSIDE else "")
 
 
 def _all_rising(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
@@ -63,32 +67,34 @@ def _all_rising(burst: Burst, close: Close, connection: Connection, stream: Stre
     off="oxmg",
     on=SEQUENCED,
     scope=Scope.SNAPSHOT,
-    status="Erange",
     spares=_all_rising,
 )
-def rising(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees seqnos that are not above the last one of the stream, or not above the requested start.
+def rising(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when a seqno is not above the last one of the stream, or not above the requested start.
 
     The order of seqnos is what consumers resume by. They answer Erange, or drop the change as a repeat.
 
     Usual causes: an item sent twice; SEQNO_ADVANCED to a seqno that an item then has; two streams mixed.
     """
-    seqno, last = sight.seqno, stream.last
+    seqno, last, request = sight.seqno, stream.last, stream.request
     if seqno is None:
         return None
+    if last is not None and seqno > last:
+        # What lies between was lost: the panel makes "unknown" of it, as the stream is stale.
+        unseen = stream.stale and seqno > last + 1 and _lost_since_last(connection, stream)
+        return Remark(f"the order between seqno {last} and {seqno} was not seen") if unseen else None
+    status = "" if sight.opcode == ADVANCED else "Erange"
     if last is not None:
-        if seqno > last:
-            # What lies between was lost: the referee makes "unknown" of it, as the stream is stale.
-            return (
-                f"the order between seqno {last} and {seqno} was not seen"
-                if stream.stale and seqno > last + 1
-                else None
-            )
-        return f"{name(sight.opcode)} seqno {seqno} after {last}"
-    request = stream.request
+        return Remark(f"{name(sight.opcode)} seqno {seqno} after {last}", status=status)
     if request is None or not stream.witnessed or seqno > request.start or stream.items or request.bits & FROM_LATEST:
         return None
-    return f"{name(sight.opcode)} seqno {seqno}, requested were those above {request.start}"
+    text = f"{name(sight.opcode)} seqno {seqno}, requested were those above {request.start}"
+    return Remark(text, status=status)
+
+
+def _lost_since_last(connection: Connection, stream: Stream) -> bool:
+    """Return whether bytes of a stream may have been lost since its last message."""
+    return bool(stream.epoch or connection.holes != stream.holes) and connection.lost_frame >= stream.last_frame
 
 
 @rule(
@@ -100,9 +106,9 @@ def rising(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     off="m",
     on=(ADVANCED,),
 )
-def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees SEQNO_ADVANCED without collections, on a connection that gets everything there is anyway, with a seqno
-    other than the snapshot's end, and in an out-of-order snapshot without true_with_seqno_advanced.
+def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when SEQNO_ADVANCED comes without collections, on a connection that gets everything there is anyway,
+    with a seqno other than the snapshot's end, or in an out-of-order snapshot without true_with_seqno_advanced.
 
     Usual causes: a producer of another make. After 8.0 long backfills send one every 10,000 filtered items.
     """
@@ -117,7 +123,8 @@ def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | None
     marker = stream.marker
     if marker is None or stream.stale or sight.seqno == marker.end or marker.flags & DISK:
         return None
-    return f"SEQNO_ADVANCED to {sight.seqno} in snapshot {marker.start}..{marker.end}"
+    text = f"SEQNO_ADVANCED to {sight.seqno} in snapshot {marker.start}..{marker.end}"
+    return Remark(text, scope=Scope.SNAPSHOT)
 
 
 # -- durable writes -----------------------------------------------------------------------------------------
@@ -126,7 +133,7 @@ def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | None
 @rule(
     "DCP411",
     "D1",
-    "Durable writes that nobody asked for",
+    "Durable writes that were not asked for",
     severity=VIOLATION,
     source="dcp/active_stream.cc",
     off="m",
@@ -134,7 +141,7 @@ def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | None
     scope=Scope.CONNECTION,
 )
 def uninvited(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees PREPARE, COMMIT and ABORT on a connection on which enable_sync_writes was not accepted.
+    """Reported when PREPARE, COMMIT or ABORT comes on a connection on which enable_sync_writes was not accepted.
 
     A client that does not know them takes a prepare for a document that is there.
 
@@ -152,10 +159,11 @@ def uninvited(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     severity=VIOLATION,
     source="memcached/protocol_binary.h",
     on=(COMMIT, ABORT),
-    status="Einval",
 )
 def prepared_first(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees COMMIT and ABORT whose prepared seqno is not below their own (0: suspicious).
+    """Reported when the prepared seqno of a COMMIT or ABORT is not below its own (0: suspicious).
+
+    No consumer compares the two: a server looks for the prepare by its key, and fails if its seqno is another.
 
     Usual causes: the two fields swapped.
     """
@@ -175,13 +183,13 @@ def prepared_first(sight: Sight, connection: Connection, stream: Stream) -> str 
     source="dcp/passive_stream.cc",
     off="mgfr",
     on=(COMMIT, ABORT),
-    status="KeyEnoent",
 )
-def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees COMMIT and ABORT whose key has no open PREPARE with that seqno on this stream. (In disk snapshots
+def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
     prepares are de-duplicated, and a stream that resumed has those before its start.)
 
-    A replica answers KeyEnoent, and the producer closes the connection.
+    Where the key has none, a replica answers KeyEnoent to a COMMIT and Einval to an ABORT; where it has another, the
+    replica fails.
 
     Usual causes: a prepare that was lost; a decision sent twice.
     """
@@ -193,8 +201,10 @@ def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     there = stream.prepared.get(sight.key)
     if there is not None and there.seqno == prepared:
         return None
-    has = "none is open" if there is None else f"open is that of seqno {there.seqno}"
-    return f"{name(sight.opcode)} of prepared seqno {prepared}: {has} for this key"
+    text = f"{name(sight.opcode)} of prepared seqno {prepared}"
+    if there is not None:
+        return f"{text}: open is that of seqno {there.seqno} for this key"
+    return Remark(f"{text}: none is open for this key", status="KeyEnoent" if sight.opcode == COMMIT else "Einval")
 
 
 @rule(
@@ -207,7 +217,7 @@ def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(STREAM_DONE,),
 )
 def undecided(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees streams that end while prepares are neither committed nor aborted.
+    """Reported when a stream ends while prepares are neither committed nor aborted.
 
     Their outcome comes with the next stream of the vbucket, or on its new owner.
 
@@ -230,7 +240,8 @@ def undecided(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(PREPARE,),
 )
 def prepared_twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a PREPARE for a key whose last one is not decided. (Disk snapshots may leave the decision out.)
+    """Reported when a PREPARE comes for a key whose last one is not decided. (Disk snapshots may leave out what
+    decided it.)
 
     A key has one durable write under way; the next waits with SyncWriteInProgress.
 
@@ -251,17 +262,17 @@ def prepared_twice(sight: Sight, connection: Connection, stream: Stream) -> str 
     off="mg",
     on=(SEQNO_ACK, AHEAD),
     scope=Scope.CONNECTION,
-    status="Einval",
 )
-def too_far(event: Sight | Delayed, connection: Connection, stream: Stream) -> str | None:
-    """It sees SEQNO_ACKNOWLEDGED on a connection without consumer_name and enable_sync_writes, below the one before,
-    or above everything that was sent on the stream: on that the producer closes the connection.
+def too_far(event: Sight | Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when a SEQNO_ACKNOWLEDGED comes on a connection without consumer_name and enable_sync_writes, which is
+    refused with Einval; and when its seqno is below the one before, or above everything that was sent on the stream:
+    on either the producer closes the connection. (The same seqno again is tolerated.)
 
     Usual causes: acknowledging a snapshot's end before it came; the seqno of another vbucket.
     """
     if isinstance(event, Delayed):
         if connection.controls_known and not connection.sync_replication and connection.produces:
-            return "SEQNO_ACKNOWLEDGED without consumer_name and enable_sync_writes"
+            return Remark("SEQNO_ACKNOWLEDGED without consumer_name and enable_sync_writes", status="Einval")
         if stream.known and not stream.doubtful and event.amount > event.limit:
             return f"acknowledges seqno {event.amount}, sent were those up to {event.limit}"
         return None
@@ -280,9 +291,9 @@ def too_far(event: Sight | Delayed, connection: Connection, stream: Stream) -> s
     on=(SEQNO_ACK | RESPONSE,),
 )
 def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a success in answer to SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
+    """Reported when a success answers SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
 
-    (One right after a stream was granted is normal: it tells what the replica has already.)
+    (A SEQNO_ACKNOWLEDGED right after a stream was granted is normal: it says what the replica has already.)
 
     Usual causes: a producer of another make.
     """
@@ -298,7 +309,7 @@ def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | 
     on=(LAGGING,),
 )
 def lagging(delayed: Delayed, connection: Connection, stream: Stream) -> str:
-    """It sees prepares that the replica has not acknowledged after ten seconds.
+    """Reported when the replica has not acknowledged a prepare after ten seconds.
 
     Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;
     after some time the client of the write is told that its outcome is not known.

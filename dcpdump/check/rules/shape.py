@@ -64,12 +64,12 @@ _ELSEWHERE = frozenset(
 
 
 def _was_asked(sight: Sight, stream: Stream) -> bool:
-    """It says whether a rule for decoded frames was asked of one before it was asked of the same in its stream."""
+    """Return whether a rule for decoded frames was asked of one before it was asked of the same in its stream."""
     return sight.record is not None and stream.known
 
 
 def _leaves_out(connection: Connection) -> bool:
-    """It says whether a datatype may describe a body that was left out: so it may where DCP_OPEN was not witnessed."""
+    """Return whether a datatype may describe a body that was left out: it may where DCP_OPEN was not captured."""
     return connection.open_flags is None or bool(connection.open_flags & _UNDERLYING)
 
 
@@ -82,11 +82,12 @@ def _leaves_out(connection: Connection) -> bool:
     on=(DECODED, DELETION, EXPIRATION, PREPARE, OSO),
 )
 def sections(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
-    """It sees extras of a length that the message does not have, keys and values that must or must not be there,
-    values of other lengths than their fields need, a PREPARE without CAS, datatypes on messages without documents,
-    flags, states and levels that mean nothing or exclude each other, and forms of STREAM_REQ, DELETION and EXPIRATION
-    that HELLO, DCP_OPEN and controls did not agree on. Suspicious only: layouts and flags of old prototypes and
-    previews, reasons of STREAM_END that mean nothing, and deletions with a body.
+    """Reported when a message has extras of a length that it cannot have, a key or value that must not be there, or
+    lacks one that must; a value of another length than its fields need; a PREPARE without CAS; a datatype on a message
+    without a document; flags, states or levels that mean nothing or exclude each other; and when STREAM_REQ, DELETION,
+    EXPIRATION or the value of DCP_OPEN is of a form that HELLO, DCP_OPEN and controls did not agree on. Suspicious
+    only: layouts and flags of old prototypes and previews, reasons of STREAM_END that mean nothing, and deletions with
+    a body.
 
     A server refuses such a request with Einval; a client reads fields from the wrong places.
 
@@ -100,7 +101,8 @@ def sections(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
         return None
     text, severity = _refused(sight, connection)
     if text:
-        status = "" if sight.opcode == STREAM_END and severity else "Einval"  # of a reason nobody says so
+        unchecked = sight.opcode in (ADVANCED, OSO) or (sight.opcode == STREAM_END and severity is not None)
+        status = "" if unchecked else "Einval"
         return Remark(f"{name(sight.opcode)}{text}", severity, status)
     if sight.opcode == DELETION and sight.value_length and not sight.datatype & _XATTR_BIT and not sight.get("nmeta"):
         return Remark(f"DELETION has a body of {sight.value_length} bytes", SUSPICIOUS)
@@ -108,7 +110,7 @@ def sections(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
 
 
 def _refused(sight: Sight, connection: Connection) -> tuple[str, Severity | None]:
-    """It says what a receiver refuses, and how bad that is where it is no violation."""
+    """Return what a receiver refuses, and how bad that is where it is not a violation."""
     record, opcode = sight.record, sight.opcode
     if record is not None and record.frame.message.dcp:
         for problem in record.frame.problems:
@@ -143,8 +145,8 @@ def _refused(sight: Sight, connection: Connection) -> tuple[str, Severity | None
     status="Einval",
 )
 def datatype(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees datatypes with unknown bits, with Snappy where HELLO did not grant it, or with XATTR where DCP_OPEN
-    did not ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
+    """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it, or XATTR where DCP_OPEN did not
+    ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
 
     A client that did not ask for Snappy does not decompress, and stores compressed bytes as the document.
 
@@ -181,8 +183,9 @@ def _all_json(burst: Burst, close: Close, connection: Connection, stream: Stream
     spares=_all_json,
 )
 def value(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees values marked Snappy that do not decompress, xattr blocks whose lengths do not add up (a server
-    answers XattrEinval), system xattrs beyond 1 MiB (E2big), and bodies marked JSON that are none (suspicious).
+    """Reported when a value marked Snappy does not decompress, when the lengths of xattrs do not add up (a server
+    answers XattrEinval), when system xattrs are larger than 1 MiB (E2big), and when a body marked JSON is not JSON
+    (suspicious).
     Snappy and JSON only where DCP_OPEN was captured: its flag 0x40 leaves bodies out and keeps their datatype.
 
     The document arrives, and cannot be read.
@@ -241,7 +244,7 @@ def _all_clear(burst: Burst, close: Close, connection: Connection, stream: Strea
     spares=_all_clear,
 )
 def reserved(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees values in fields that are reserved: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
+    """Reported when a reserved field is not zero: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
     nmeta, the last byte of a deletion's extras, and the CAS of messages that have none.
 
     Today's receivers ignore them, or refuse the message; a later version may give them a meaning.
@@ -271,14 +274,14 @@ def _all_sound(burst: Burst, close: Close, connection: Connection, stream: Strea
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc, dockey",
     on=_KEYED,
-    status="Einval",
     spares=_all_sound,
 )
-def collection_key(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees keys, on connections with collections, whose LEB128 prefix does not end, is not in its shortest form,
-    names one of the reserved ids 1-7, or is followed by nothing.
+def collection_key(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when the LEB128 prefix of a key, on a connection with collections, does not end, is not in its shortest
+    form, names one of the reserved ids 1-7, or is followed by nothing.
 
-    The prefix decides which collection the document is in: a wrong one files it where nobody looks.
+    The prefix decides which collection the document is in. A server's consumer answers Einval to documents and
+    prepares; it does not check the keys of commits and aborts.
 
     Usual causes: a key sent without its prefix, so that its first letters are taken for one.
     """
@@ -293,7 +296,12 @@ def collection_key(sight: Sight, connection: Connection, stream: Stream) -> str 
         return None
     if first >= 0x80 and length > 2 and 0 < data[at + 1] < 0x80:
         return None
-    key = sight.key
+    fault = _prefix_fault(sight.key)
+    return Remark(fault, status="" if sight.opcode in (COMMIT, ABORT) else "Einval") if fault else None
+
+
+def _prefix_fault(key: bytes) -> str:
+    """Return what is wrong with the collection id of a key; nothing where it is right."""
     prefix = read_prefix(key)
     if prefix is None:
         return "the key ends inside its collection id"
@@ -301,7 +309,7 @@ def collection_key(sight: Sight, connection: Connection, stream: Stream) -> str 
         return prefix.fault
     if prefix.collection in RESERVED_IDS:
         return f"collection id {prefix.collection} is reserved"
-    return "the key is a collection id and nothing else" if prefix.size == len(key) else None
+    return "the key is a collection id and nothing else" if prefix.size == len(key) else ""
 
 
 @rule(
@@ -311,17 +319,18 @@ def collection_key(sight: Sight, connection: Connection, stream: Stream) -> str 
     severity=VIOLATION,
     source="dcp/consumer.cc",
     on=(ZERO,),
-    status="Einval",
 )
-def zero(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees items with by seqno (or commit or abort seqno) 0.
+def zero(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when the by seqno (or commit or abort seqno) of a message is 0.
 
-    0 is the state before the first change; nothing has it. A consumer that stored it would stream from the
-    beginning again.
+    0 is the state before the first change; no change has it. A consumer that stored it would stream from the
+    beginning again. A server's consumer answers Einval, but does not check it in system events.
 
     Usual causes: a field left empty; extras read from a wrong offset.
     """
-    return f"{name(sight.opcode)} has seqno 0" if sight.opcode != ADVANCED else None
+    if sight.opcode == ADVANCED:
+        return None
+    return Remark(f"{name(sight.opcode)} has seqno 0", status="" if sight.opcode == SYSTEM_EVENT else "Einval")
 
 
 RULES = (sections, datatype, value, reserved, collection_key, zero)

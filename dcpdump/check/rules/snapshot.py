@@ -1,13 +1,11 @@
-"""DCP3xx, first half: snapshot markers, and how they follow one another."""
+"""DCP3xx, second part: how snapshots follow one another."""
 
 from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.streams.opcodes import ADVANCED, MARKER
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import (
-    ACKNOWLEDGE,
     CHECKPOINT,
     DISK,
-    DUPLICATES,
     FROM_LATEST,
     HISTORY,
     MEMORY,
@@ -15,99 +13,9 @@ from dcpdump.streams.state import (
     Stream,
 )
 
-_KNOWN_BITS = 0x3F
-
-
-@rule(
-    "DCP301",
-    "S1",
-    "Snapshot that ends before it starts",
-    severity=VIOLATION,
-    source="snapshot-marker.md, dcp/consumer.cc",
-    on=(MARKER,),
-    status="Einval",
-)
-def backwards(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees markers with start seqno > end seqno.
-
-    No seqno lies in such a range; the consumer refuses it with Einval.
-
-    Usual causes: start and end swapped; a start computed after the end was fixed.
-    """
-    marker = connection.incoming
-    if marker is None or marker.start <= marker.end:
-        return None
-    return f"snapshot {marker.start}..{marker.end}"
-
-
-@rule(
-    "DCP302",
-    "S2",
-    "Snapshot type that does not fit",
-    severity=VIOLATION,
-    source="snapshot-marker.md, dcp/active_stream.cc",
-    off="m",
-    on=(MARKER,),
-    scope=Scope.CONNECTION,
-)
-def flags(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees markers that are both memory and disk, or neither. Suspicious: unknown bits, history or
-    may-contain-duplicates without change_streams, duplicates in memory, acknowledge on a stream that is no
-    takeover.
-
-    What a consumer does with purge seqno, completed seqno and a switch of sources depends on these bits.
-
-    Usual causes: flags of another version; a literal where a combination was meant.
-    """
-    bits = sight.get("snapshot_type")
-    if bits is None:
-        return None
-    if bool(bits & MEMORY) is bool(bits & DISK):
-        return f"snapshot type 0x{bits:x} is {'both memory and disk' if bits & DISK else 'neither memory nor disk'}"
-    if bits & ~_KNOWN_BITS:
-        return Remark(f"snapshot type 0x{bits:x} has unknown bits", SUSPICIOUS)
-    if bits & (HISTORY | DUPLICATES) and connection.controls_known and not connection.on("change_streams"):
-        return Remark(f"snapshot type 0x{bits:x}, and change_streams is not on", SUSPICIOUS)
-    if bits & DUPLICATES and bits & MEMORY:
-        return Remark(f"snapshot type 0x{bits:x}: duplicates in a memory snapshot", SUSPICIOUS)
-    if bits & ACKNOWLEDGE and stream.request is not None and not stream.asked_takeover:
-        return Remark("acknowledge is set on a stream that is no takeover", SUSPICIOUS)
-    return None
-
-
-@rule(
-    "DCP303",
-    "S3",
-    "Marker in a version that was not agreed on",
-    severity=VIOLATION,
-    source="dcp_snapshot_marker_codec.cc",
-    off="m",
-    on=(MARKER,),
-    scope=Scope.CONNECTION,
-    status="Einval",
-)
-def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees markers V2.0 without enable_sync_writes, V2.2 without max_marker_version, and (suspicious) the
-    layouts that no released server sends: V2.1, and V2.2 of 44 bytes.
-
-    A client that did not ask for V2 finds one byte of extras where it expects twenty.
-
-    Usual causes: controls refused and used all the same.
-    """
-    found = sight.shape.version
-    if found in ("2.1", "2.2-pre"):
-        return Remark(f"marker in version {found}, which no released server sends", SUSPICIOUS)
-    if not connection.controls_known:
-        return None
-    if found == "2.0" and not connection.on("enable_sync_writes"):
-        return None if "max_marker_version" in connection.agreed else "marker V2.0, and enable_sync_writes is not on"
-    if found == "2.2" and connection.agreed.get("max_marker_version") != "2.2":
-        return "marker V2.2, and max_marker_version=2.2 was not accepted"
-    return None
-
 
 def _first(stream: Stream) -> bool:
-    """Whether the marker at hand is the first of a stream that was seen to begin."""
+    """Return whether the marker at hand is the first of a stream whose beginning was captured."""
     return stream.request is not None and not stream.snapshots and not stream.request.bits & FROM_LATEST
 
 
@@ -121,11 +29,12 @@ def _first(stream: Stream) -> bool:
     on=(MARKER, FIRST),
 )
 def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees first markers that start above the requested snapshot start and the requested start: of disk
-    snapshots always, of memory snapshots (without the checkpoint flag) where no item with that seqno follows.
+    """Reported when the first marker starts above the requested snapshot start and the requested start: of a disk
+    snapshot always, of a memory snapshot (without the checkpoint flag) where no item with that seqno follows.
 
-    The client is told of a snapshot that does not contain its own position; what lies between is not accounted
-    for.
+    Servers begin the first snapshot, from disk or from memory, at the requested snapshot start or below. Else the
+    client gets a snapshot that does not contain its own position; what lies between is not accounted for. (Behind an
+    out-of-order snapshot the next marker is not the first.)
 
     Usual causes: a source that joined a later checkpoint; start taken from the first item of a backfill.
     """
@@ -134,7 +43,7 @@ def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | N
         return None
     if sight.opcode == MARKER:
         marker = connection.incoming
-        if marker is None or not marker.flags & DISK or not _first(stream) or stream.oso_high:
+        if marker is None or not marker.flags & DISK or not _first(stream) or stream.oso_snapshots:
             return None
         if marker.start <= max(request.start, request.snap_start) + 1:
             return None
@@ -142,7 +51,7 @@ def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | N
     marker = stream.marker
     if marker is None or stream.snapshots != 1 or stream.items_since_marker or marker.flags & (DISK | CHECKPOINT):
         return None
-    if stream.oso_high or request.bits & FROM_LATEST or marker.start <= max(request.start, request.snap_start) + 1:
+    if stream.oso_snapshots or request.bits & FROM_LATEST or marker.start <= max(request.start, request.snap_start) + 1:
         return None
     if sight.seqno is None or marker.start >= sight.seqno:
         return None
@@ -158,7 +67,7 @@ def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | N
     on=(MARKER,),
 )
 def seed_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees first markers that start at the requested start seqno where the requested snapshot starts lower.
+    """Reported when the first marker starts at the requested start seqno, and the requested snapshot starts lower.
 
     That is what the specification says, and not what servers do: they take the lower one. Both are accepted.
 
@@ -180,10 +89,11 @@ def seed_start(sight: Sight, connection: Connection, stream: Stream) -> str | No
     source="snapshot-marker.md, dcp/active_stream.cc",
     off="frmgho",
     on=(FIRST,),
+    scope=Scope.SNAPSHOT,
 )
 def memory_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees later memory snapshots whose start is not the seqno of the first item (without the checkpoint flag),
-    or lies above it (with that flag).
+    """Reported when a later memory snapshot does not start at the seqno of its first item (without the checkpoint
+    flag), or starts above it (with that flag: at the start of the producer's checkpoint).
 
     Usual causes: items that were dropped between the marker and the wire.
     """
@@ -210,7 +120,7 @@ def memory_start(sight: Sight, connection: Connection, stream: Stream) -> str | 
     on=(ADVANCED,),
 )
 def filtered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees snapshots of which everything was filtered out, so that SEQNO_ADVANCED follows the marker at once,
+    """Reported when everything of a snapshot was filtered out, so that SEQNO_ADVANCED follows the marker at once,
     but with a seqno below the snapshot's end.
 
     Such a marker may start anywhere; its SEQNO_ADVANCED is to bring the client to the end.
@@ -231,14 +141,19 @@ def filtered(sight: Sight, connection: Connection, stream: Stream) -> str | None
     source="snapshot-marker.md, dcp/active_stream.cc",
     off="rhfmg",
     on=(MARKER,),
+    scope=Scope.SNAPSHOT,
 )
 def disk_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees later disk snapshots that start more than one above the end of the snapshot before.
+    """Reported when a later disk snapshot starts more than one above the end of the snapshot before.
+
+    A backfill starts behind the last seqno that the producer read.
 
     Usual causes: items between the two that were purged, or that the stream's filter leaves out.
     """
     marker, before = connection.incoming, stream.marker
-    if marker is None or before is None or not marker.flags & DISK or marker.start <= before.end + 1:
+    if marker is None or before is None or stream.stale or not marker.flags & DISK or stream.oso_ended:
+        return None
+    if marker.start <= before.end + 1:
         return None
     return f"disk snapshot starts at {marker.start}, the one before ended at {before.end}"
 
@@ -251,21 +166,27 @@ def disk_start(sight: Sight, connection: Connection, stream: Stream) -> str | No
     source="dcp/active_stream.cc",
     off="rmg",
     on=(MARKER,),
+    scope=Scope.SNAPSHOT,
 )
-def overlap(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees markers that start at or below the end of the snapshot before. (The second marker of a pair with
-    history may repeat the range.)
+def overlap(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when a marker starts at or below the end of the snapshot before. (The second marker of a pair with
+    history may repeat the range.) As information only behind a disk snapshot of a stream that may come from a
+    replica (its request does not insist on an active vbucket): those join what they have on disk and in memory.
 
-    The consumer has to decide which of the two a document belongs to. Replicas as a source do this.
+    The consumer has to decide which of the two a document belongs to. An active source closes the connection instead.
 
     Usual causes: a stream from a replica; an end that was extended after it was sent.
     """
     marker, before = connection.incoming, stream.marker
-    if marker is None or before is None or stream.oso_high or marker.start > before.end or marker.end < before.end:
+    if marker is None or before is None or stream.oso_ended or marker.start > before.end or marker.end < before.end:
         return None
+    if marker.end < marker.start or before.end < before.start:
+        return None  # S1 reports markers that run backwards
     if marker.flags & HISTORY and (marker.start, marker.end) == (before.start, before.end):
         return None
-    return f"snapshot {marker.start}..{marker.end} overlaps {before.start}..{before.end}"
+    joined = before.flags & DISK and stream.may_be_of_replica
+    text = f"snapshot {marker.start}..{marker.end} overlaps {before.start}..{before.end}"
+    return Remark(text, INFO if joined else None)
 
 
 @rule(
@@ -277,19 +198,23 @@ def overlap(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     off="mg",
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
-    status="Erange",
 )
-def snapshot_back(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees markers that end below the end of the snapshot before.
+def snapshot_back(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when a marker ends below the end of the snapshot before.
 
-    A stream never goes back; a server's consumer answers Erange where all of it lies below what it has.
+    A stream never goes back; a server's consumer answers Erange where all of it lies below what it has, and closes
+    the connection where only its end does.
 
-    Usual causes: a rollback that was not told to the client; two streams mixed into one.
+    Usual causes: a rollback that the client does not know of; two streams mixed into one.
     """
     marker, before = connection.incoming, stream.marker
     if marker is None or before is None or marker.end >= before.end:
         return None
-    return f"snapshot {marker.start}..{marker.end} ends below {before.start}..{before.end}"
+    if marker.end < marker.start or before.end < before.start:
+        return None  # S1 reports markers that run backwards
+    text = f"snapshot {marker.start}..{marker.end} ends below {before.start}..{before.end}"
+    refused = stream.last is not None and marker.start < stream.last and marker.end <= stream.last
+    return Remark(text, status="Erange" if refused else "")
 
 
 @rule(
@@ -300,84 +225,24 @@ def snapshot_back(sight: Sight, connection: Connection, stream: Stream) -> str |
     source="dcp/active_stream.cc",
     off="mg",
     on=(MARKER,),
+    scope=Scope.SNAPSHOT,
 )
 def unfinished(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a new marker before a message with the seqno of the snapshot's end came. (Streams with a filter and
-    without SEQNO_ADVANCED may end so, and the first of a pair of markers with history.)
+    """Reported when a new marker comes before a message with the seqno of the snapshot's end. (Streams with a filter
+    and without SEQNO_ADVANCED may end so, and the first of a pair of markers with history.)
 
     Until the end arrives, the client must not take what it has for consistent: it resumes from before.
 
     Usual causes: the last item of a snapshot lost or filtered without SEQNO_ADVANCED.
     """
     marker, before = connection.incoming, stream.marker
-    if marker is None or before is None or stream.oso_high or (stream.last or 0) >= before.end:
+    if marker is None or before is None or stream.oso_ended or (stream.last or 0) >= before.end:
         return None
     if stream.filtered is not False and not connection.advances:
         return None
     if marker.flags & HISTORY and not before.flags & HISTORY and marker.end == before.end:
         return None
     return f"snapshot {before.start}..{before.end} came to {stream.last or 'nothing'}, and the next begins"
-
-
-@rule(
-    "DCP314",
-    "S14",
-    "Seqnos of a marker beyond its end",
-    severity=VIOLATION,
-    source="dcp/passive_stream.cc",
-    on=(MARKER,),
-)
-def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees markers whose max visible, high prepared or purge seqno lies above their end; suspicious: a high
-    completed seqno above the end, or above the high prepared seqno.
-
-    A replica throws on the first three, and the connection is closed.
-
-    Usual causes: values read at different moments; fields in the wrong order.
-    """
-    if sight.opcode != MARKER or sight.shape.version == "1":
-        return None
-    end = sight.get("end_seqno")
-    if end is None:
-        return None
-    for name in ("max_visible_seqno", "high_prepared_seqno", "purge_seqno"):
-        number = sight.get(name)
-        if number is not None and number > end:
-            return f"{name.replace('_', ' ')} {number} is above the snapshot's end {end}"
-    completed, prepared = sight.get("high_completed_seqno") or 0, sight.get("high_prepared_seqno") or 0
-    if completed > end:
-        return Remark(f"high completed seqno {completed} is above the snapshot's end {end}", SUSPICIOUS)
-    if prepared and completed > prepared:
-        return Remark(f"high completed seqno {completed} is above the high prepared seqno {prepared}", SUSPICIOUS)
-    return None
-
-
-@rule(
-    "DCP316",
-    "S16",
-    "Completed seqno where it means nothing, or missing where it is needed",
-    severity=VIOLATION,
-    source="dcp/passive_stream.cc, dcp_snapshot_marker_codec.cc",
-    on=(MARKER,),
-)
-def completed(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
-    """It sees disk markers in version 1 on a connection that replicates durable writes: they have no high completed
-    seqno, and the replica closes the connection. As information: high completed or prepared seqnos on a memory
-    snapshot, where they mean nothing.
-
-    Usual causes: a proxy that rewrites markers to the oldest version.
-    """
-    bits = sight.get("snapshot_type") or 0
-    if sight.shape.version == "1":
-        if bits & DISK and connection.controls_known and connection.sync_replication:
-            return "disk marker V1 on a connection that replicates durable writes"
-        return None
-    if bits & DISK:
-        return None
-    for field in ("high_completed_seqno", "high_prepared_seqno"):
-        if sight.get(field):
-            return Remark(f"{field.replace('_', ' ')} {sight.get(field)} on a memory snapshot", INFO)
-    return None
 
 
 @rule(
@@ -389,14 +254,14 @@ def completed(sight: Sight, connection: Connection, stream: Stream) -> str | Rem
     on=(MARKER,),
 )
 def switched(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a change between memory and disk before the snapshot at hand was finished.
+    """Reported when a stream changes between memory and disk before the snapshot at hand was finished.
 
     At the border of two snapshots such a change is normal: a client that is slow is moved to disk.
 
     Usual causes: as for an unfinished snapshot.
     """
     marker, before = connection.incoming, stream.marker
-    if marker is None or before is None or stream.doubtful or stream.filtered is not False or stream.oso_high:
+    if marker is None or before is None or stream.doubtful or stream.filtered is not False or stream.oso_ended:
         return None
     if (marker.flags ^ before.flags) & DISK and (stream.last or 0) < before.end:
         return f"{'disk' if marker.flags & DISK else 'memory'} snapshot at seqno {stream.last} of ..{before.end}"
@@ -404,9 +269,6 @@ def switched(sight: Sight, connection: Connection, stream: Stream) -> str | None
 
 
 RULES = (
-    backwards,
-    flags,
-    version,
     first_start,
     seed_start,
     memory_start,
@@ -415,7 +277,5 @@ RULES = (
     overlap,
     snapshot_back,
     unfinished,
-    beyond,
-    completed,
     switched,
 )

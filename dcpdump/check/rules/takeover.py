@@ -1,6 +1,6 @@
 """DCP52x: how a vbucket is handed over."""
 
-from dcpdump.check.rule import OUTSIDE, SUSPICIOUS, VIOLATION, rule
+from dcpdump.check.rule import OUTSIDE, RESPONSE, SUSPICIOUS, VIOLATION, Remark, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import VBUCKET_STATE
 from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SET_STATE, STREAM_END, SYSTEM_EVENT
@@ -8,6 +8,8 @@ from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import ACTIVE, PENDING, Connection, Stream
 
 _DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, 0x56})
+#: So much two frames of both directions may be captured out of order.
+_OUT_OF_ORDER_NS = 50_000_000
 
 
 def _spoken(state: int | None) -> str:
@@ -21,18 +23,21 @@ def _spoken(state: int | None) -> str:
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc",
     off="mg",
-    on=(SET_STATE, STREAM_END),
+    on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE),
 )
-def order(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees a takeover in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending) and its
-    reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok).
+def order(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+    """Reported when a takeover comes in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending)
+    and its reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok). What comes less than 50 ms before
+    the reply that it has to wait for may have been captured out of order, and is spared.
 
-    For a moment nobody, or two nodes, take writes for the vbucket.
+    For a moment two nodes, or neither of them, take writes for the vbucket.
 
     Usual causes: a producer that does not wait for replies; a hand-over that was given up.
     """
     if not stream.asked_takeover:
         return None
+    if sight.response:
+        return _too_soon(sight, stream)
     if sight.opcode == STREAM_END:
         if sight.get("status") == 0 and stream.state != ACTIVE:
             return f"the takeover ended Ok in state {_spoken(stream.state)}"
@@ -45,6 +50,25 @@ def order(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     return None
 
 
+def _too_soon(reply: Sight, stream: Stream) -> Remark | None:
+    """Return what was sent although it has to wait for a reply to SET_VBUCKET_STATE; None where all waited."""
+    at = stream.state_acks
+    if at + 1 < len(stream.states):
+        early, what = (
+            stream.states[at + 1],
+            f"SET_VBUCKET_STATE({VBUCKET_STATE.names.get(stream.states[at + 1].state)})",
+        )
+        ts_ns, frame = early.ts_ns, early.frame
+    elif at + 1 == len(stream.states) and stream.end_frame is not None and stream.end_status == 0:
+        ts_ns, frame, what = stream.ended_ns, stream.end_frame, "STREAM_END(Ok)"
+    else:
+        return None
+    if ts_ns is None or reply.ts_ns is None or reply.ts_ns - ts_ns < _OUT_OF_ORDER_NS:
+        return None
+    text = f"{what} before the reply to SET_VBUCKET_STATE({VBUCKET_STATE.names.get(stream.states[at].state)})"
+    return Remark(text, sight=reply._replace(number=frame, ts_ns=ts_ns))
+
+
 @rule(
     "DCP522",
     "T2",
@@ -55,7 +79,7 @@ def order(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(SET_STATE,),
 )
 def no_takeover(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees SET_VBUCKET_STATE on a stream that was requested without the takeover flag.
+    """Reported when SET_VBUCKET_STATE comes on a stream that was requested without the takeover flag.
 
     The consumer would become the owner of a vbucket that has one.
 
@@ -76,7 +100,7 @@ def no_takeover(sight: Sight, connection: Connection, stream: Stream) -> str | N
     status="Einval",
 )
 def odd_state(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees SET_VBUCKET_STATE with another state than pending (3) and active (1).
+    """Reported when SET_VBUCKET_STATE has another state than pending (3) and active (1).
 
     Usual causes: the numbers of an old prototype, where replica and pending were swapped.
     """
@@ -96,11 +120,11 @@ def odd_state(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(OUTSIDE,),
 )
 def after(sight: Sight, connection: Connection, stream: Stream) -> str | None:
-    """It sees markers and documents after SET_VBUCKET_STATE(active).
+    """Reported when markers or documents come after SET_VBUCKET_STATE(active).
 
     The consumer owns the vbucket by then and makes seqnos itself: the two histories part.
 
-    Usual causes: a source that went on taking writes.
+    Usual causes: a source that continues to take writes.
     """
     if stream.state != ACTIVE or sight.opcode not in _DATA or stream.end_frame is not None:
         return None

@@ -1,0 +1,38 @@
+"""DCP216: keys of controls."""
+
+from difflib import get_close_matches
+
+from dcpdump.check.rule import SUSPICIOUS, rule
+from dcpdump.spec.names import CONTROL_KEYS
+from dcpdump.streams.opcodes import CONTROL
+from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import Connection, Stream
+
+_NEAR = 0.85  #: of 1, which is the same
+
+
+@rule(
+    "DCP216",
+    "C16",
+    "Control key that is misspelt",
+    severity=SUSPICIOUS,
+    source="control.md, dcp/producer.cc",
+    on=(CONTROL,),
+    status="Einval",
+)
+def misspelt(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when the key of a CONTROL is not one that any release knows, and differs little from one that is.
+
+    A producer refuses what it does not know. (Keys that resemble none may be those of a later release.)
+
+    Usual causes: a letter that is missing, doubled or of the wrong case.
+    """
+    key = sight.key.decode("ascii", "replace")
+    if key in CONTROL_KEYS:
+        return None
+    known = {name.lower(): name for name in CONTROL_KEYS}
+    near = get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
+    return f"control key {key}: no release knows it; {known[near[0]]} is near" if near else None
+
+
+RULES = (misspelt,)

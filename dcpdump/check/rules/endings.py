@@ -1,0 +1,131 @@
+"""DCP231-239: how streams end, and whether they are requested again."""
+
+from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.spec.names import STREAM_END_STATUS
+from dcpdump.streams.opcodes import CLOSE_STREAM, STREAM_END
+from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST, Connection, Stream
+
+_OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
+
+
+@rule(
+    "DCP231",
+    "L11",
+    "Stream ended Ok before its end",
+    severity=SUSPICIOUS,
+    source="dcp/active_stream.cc",
+    off="mgf",
+    on=(STREAM_END,),
+)
+def early_end(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+    """Reported when a stream ends with Ok although the requested end seqno was not reached, and nothing else explains
+    it: the flags disk-only, to-latest, takeover, cache-transfer, or a start at or above the end. As information only
+    where the connection has no collections: what comes last may be in another collection, or a durable write.
+
+    The client takes it for done, and misses what it did not get.
+
+    Usual causes: filtered-out collections reported as Ok where collections are off; a bug of the producer.
+    """
+    request = stream.request
+    if request is None or sight.get("status") != _OK:
+        return None
+    if request.bits & (DISK_ONLY | TAKEOVER | TO_LATEST | CACHE_TRANSFER) or request.start >= request.end:
+        return None
+    reached = max(stream.last or 0, stream.marker.end if stream.marker else 0)
+    if reached >= request.end:
+        return None
+    text = f"ended Ok at seqno {stream.last or request.start}, requested up to {request.end}"
+    return Remark(text, None if connection.advances else INFO)
+
+
+@rule(
+    "DCP232",
+    "L12",
+    "Stream ended for a reason that does not fit",
+    severity=SUSPICIOUS,
+    source="dcp/active_stream.cc",
+    off="m",
+    on=(STREAM_END,),
+)
+def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when STREAM_END(Closed) comes unasked, and of reasons 3 and 6, which servers do not send, and 7 and 8
+    (collections dropped, access lost) on a connection without collections.
+
+    Usual causes: another implementation of DCP; a proxy.
+    """
+    reason = sight.get("status")
+    if reason == _CLOSED:
+        if stream.closed or stream.closing:
+            if connection.controls_known and not connection.on("send_stream_end_on_client_close_stream"):
+                return "ended as Closed, though send_stream_end_on_client_close_stream is not on"
+            return None
+        return "ended as Closed, and no CLOSE_STREAM was sent"
+    if reason in (_DISCONNECTED, _ROLLBACK):
+        return f"ended with reason {reason} ({STREAM_END_STATUS.names[reason]}), which servers do not send"
+    if reason in (_EMPTY, _PRIVILEGES) and connection.has_collections is False:
+        return f"ended with reason {reason} ({STREAM_END_STATUS.names[reason]}) on a connection without collections"
+    return None
+
+
+@rule(
+    "DCP233",
+    "L13",
+    "Ended stream that was not requested again",
+    severity=INFO,
+    source="dcp/active_stream.cc",
+    on=(CLOSING,),
+)
+def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Remark]:
+    """Reported when a stream ended because the vbucket changed its state, the consumer was slow or a backfill failed,
+    and was not requested again although the connection continued for a minute.
+
+    There is more to stream, here or on another node.
+
+    Usual causes: a client that knows not all reasons, and takes the unknown ones for the end.
+    """
+    heard_ns = max((ns for ns in connection.heard_ns if ns is not None), default=0)
+    found: list[Remark] = []
+    for each in connection.current.values():
+        if each.end_status not in (_STATE, _SLOW, _BACKFILL) or each.ended_ns is None:
+            continue
+        if heard_ns - each.ended_ns >= 60 * 10**9:
+            reason = STREAM_END_STATUS.names[each.end_status]
+            at = each.last_sight._replace(number=each.end_frame or 0, ts_ns=each.ended_ns)
+            found.append(Remark(f"ended with {reason} and was not requested again here", sight=at))
+    return found
+
+
+@rule(
+    "DCP239",
+    "L19",
+    "CLOSE_STREAM of no stream that succeeds",
+    severity=VIOLATION,
+    source="dcp/producer.cc",
+    off="mg",
+    on=(CLOSE_STREAM | RESPONSE,),
+    scope=Scope.CONNECTION,
+    status="KeyEnoent",
+)
+def closed_twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a producer answers Success to CLOSE_STREAM, and the vbucket has no stream of that stream id on the
+    connection, or it has ended.
+
+    A conforming producer answers KeyEnoent (or DcpStreamIdInvalid where only the stream id is wrong).
+
+    Usual causes: a proxy that answers in a server's place.
+    """
+    waiting = connection.exchanges.asked(sight)
+    if sight.word or waiting is None or connection.produces is not True:
+        return None
+    known = connection.current.get(waiting.sight.word << 16 | waiting.sight.stream_id)
+    if known is None or not known.is_sending:
+        return "CLOSE_STREAM answered with Success, and there is no such stream"
+    if known.closed:
+        return "CLOSE_STREAM answered with Success, and the stream was closed before"
+    if known.end_frame is None or known.end_status == _CLOSED:
+        return None
+    return f"CLOSE_STREAM answered with Success, and the stream ended in frame {known.end_frame}"
+
+
+RULES = (early_end, odd_end, abandoned, closed_twice)

@@ -1,0 +1,156 @@
+"""DCP511-516: keep-alive."""
+
+from dcpdump.check.evidence import SECOND, noop_interval_ns
+from dcpdump.check.rule import (
+    ASTRAY,
+    INFO,
+    NOOPS_MISSING,
+    OVERDUE,
+    SILENCE,
+    SUSPICIOUS,
+    VIOLATION,
+    Delayed,
+    Scope,
+    rule,
+)
+from dcpdump.streams.opcodes import NOOP
+from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import Connection, Stream
+
+
+@rule(
+    "DCP511",
+    "N1",
+    "NOOP without an answer",
+    severity=VIOLATION,
+    source="dcp/producer.cc",
+    off="g",
+    on=(OVERDUE,),
+    scope=Scope.SINCE,
+)
+def unanswered_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str | None:
+    """Reported when the opaque of a NOOP does not come back, though the consumer answers later ones, or for half a
+    minute.
+
+    The producer sends no other NOOP, and closes the connection when it receives nothing for its idle timeout.
+
+    Usual causes: a consumer whose reader is busy; an opaque byte-swapped in the answer.
+    """
+    noop = delayed.sight
+    if noop.opcode != NOOP or not delayed.late or not all(connection.frames):
+        return None
+    return f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
+
+
+@rule(
+    "DCP512",
+    "N2",
+    "Second NOOP before the first was answered",
+    severity=SUSPICIOUS,
+    source="dcp/producer.cc",
+    off="g",
+    on=(NOOP,),
+    scope=Scope.SINCE,
+)
+def two_noops(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a NOOP comes while another, sent a second or more before, waits for its answer.
+
+    A producer has at most one under way.
+
+    Usual causes: a producer of another make; two connections taken for one.
+    """
+    oldest = next(connection.exchanges.waiting((sight.direction, NOOP)), None)
+    if oldest is None or oldest.doubtful or sight.ts_ns is None or not all(connection.frames):
+        return None
+    asked = oldest.sight
+    if asked.number <= connection.lost_frame or sight.ts_ns - (asked.ts_ns or sight.ts_ns) < SECOND:
+        return None
+    return f"NOOP, though that of frame {asked.number} is not answered"
+
+
+@rule(
+    "DCP513",
+    "N3",
+    "NOOPs are missing",
+    severity=SUSPICIOUS,
+    source="dcp/producer.cc",
+    off="mg",
+    on=(NOOPS_MISSING,),
+    scope=Scope.CONNECTION,
+)
+def no_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+    """Reported when no NOOP comes for more than two intervals although enable_noop was accepted and the producer sends
+    other messages. It need not come while the last one waits for its answer.
+
+    Producers send them whether or not there is other traffic; a client that waits for them disconnects.
+
+    Usual causes: a producer whose thread is busy; an interval that was refused.
+    """
+    interval = noop_interval_ns(connection) or 0
+    return f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s, the interval is {interval / SECOND:,.0f} s"
+
+
+@rule(
+    "DCP514",
+    "N4",
+    "NOOP that was not asked for",
+    severity=VIOLATION,
+    source="dcp/producer.cc",
+    off="m",
+    on=(NOOP,),
+    scope=Scope.CONNECTION,
+)
+def unasked_noop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a producer sends a NOOP before enable_noop was accepted.
+
+    A client that does not know it leaves it unanswered, and is disconnected.
+
+    Usual causes: a control that was refused.
+    """
+    if not connection.controls_known or connection.on("enable_noop") or connection.produces is not True:
+        return None
+    return "NOOP, and enable_noop is not on"
+
+
+@rule(
+    "DCP515",
+    "N5",
+    "Silence beyond the idle timeout",
+    severity=INFO,
+    source="dcp/producer.cc, dcp/consumer.cc",
+    on=(SILENCE,),
+)
+def silence(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when one end of a DCP connection sends nothing for more than six minutes, and then continues.
+
+    Both ends disconnect after that long without a message, unless the timeout was changed.
+
+    Usual causes: a capture that was paused; keep-alive turned off.
+    """
+    before = connection.heard_ns[sight.direction]
+    if before is None or sight.ts_ns is None or connection.open_sight is None:
+        return None
+    return f"silent for {(sight.ts_ns - before) / SECOND:,.0f} s"
+
+
+@rule(
+    "DCP516",
+    "N6",
+    "NOOP sent to a producer",
+    severity=VIOLATION,
+    source="dcp/producer.cc",
+    on=(ASTRAY,),
+)
+def client_noop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+    """Reported when a client sends DCP_NOOP to a producer, which then closes the connection.
+
+    Only producers ask; the NOOP of other connections is opcode 0x0a.
+
+    Usual causes: a keep-alive written for both ends.
+    """
+    if sight.opcode != NOOP or connection.produces is not True or sight.direction == connection.feeder:
+        return None
+    return "DCP_NOOP sent to a producer"
+
+
+RULES = (unanswered_noop, two_noops, no_noop, unasked_noop, silence, client_noop)
