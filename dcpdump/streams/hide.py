@@ -15,7 +15,8 @@ from dcpdump.streams.state import Connection, Request, Stream
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
     """Hash what a ledger that is closed holds of names, addresses and texts."""
-    ledger.names.clear()  # asked only while connections are opened
+    ledger.names.clear()  # this, as the next, is asked only while frames come
+    ledger.producing.clear()
     for connection in ledger.connections.values():
         _hide(connection, redactor)
         for stream in connection.streams:
