@@ -63,7 +63,6 @@ def test_the_name_of_another_server_or_bucket_or_of_a_connection_that_ended_is_f
         OF_ONE + PLAIN + OF_OTHER + PLAIN,
         OF_ONE + PLAIN + OF_ONE.replace("50001", "50009") + other_bucket,
         OF_ONE + PLAIN + "FIN TX\nFIN RX\nWAIT 1\n" + OF_ONE.replace("50001", "50009") + PLAIN,
-        OF_ONE + PLAIN + "RST RX\nWAIT 1\n" + OF_ONE.replace("50001", "50009") + PLAIN,
     ):
         assert told(text) == []
 

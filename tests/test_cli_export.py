@@ -18,8 +18,10 @@ from dcpdump.columnar.columns import Columns, Vocabulary
 from dcpdump.columnar.write import ArrowFile
 from dcpdump.tables import verdicts
 from dcpdump.tables.folder import SCHEMAS
+from tests.captures import Record, pcap
 from tests.columnar_rows import spelled
 from tests.console import run
+from tests.conversation import opening, packets, said
 
 REPLICA = "samples/replica.pcap"
 DAMAGE = "samples/damage.pcap"
@@ -113,6 +115,15 @@ def test_streams_and_findings_are_those_of_the_commands(name: str, tmp_path: Pat
     assert [(row["code"], row["severity"], row["message"]) for row in findings] == [
         (told["code"], told["severity"], told["message"]) for told in printed("check", name)
     ]
+
+
+@pytest.mark.parametrize(("since", "roles"), [("", "seen"), ("late", "inferred")], ids=["whole", "late"])
+def test_streams_say_how_it_is_known_who_is_who(since: str, roles: str, tmp_path: Path) -> None:
+    talk = packets(said(opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=1, flags=0x5}\nRX mutation{seqno=1}"))
+    (tmp_path / "some.pcap").write_bytes(pcap(Record(each.ts_ns or 0, each.data) for each in talk[-2 * bool(since) :]))
+    run(f"dcpdump export {tmp_path}/some.pcap -o {tmp_path}/out -q --tables streams")
+    (row,) = rows(tmp_path / "out/streams.parquet")
+    assert (row["vbucket"], row["roles"]) == (5, roles)
 
 
 def test_a_count_ends_the_frames_and_not_what_is_told_of_streams(tmp_path: Path) -> None:

@@ -79,6 +79,42 @@ def test_a_consumer_that_asks_again_on_another_node_has_reopened_its_stream() ->
     assert ended(moved) == "ended (StateChanged (2) at 12:00:00.016; reopened on connection 1 at 12:00:00.077)"
 
 
+XDCR = "xdcr:dcp_%s/travel/B2_10.0.0.%d:11210_%d:%s"
+ONE, OTHER = "65713400edc789b05d26283428a2af88", "0f3b1c77edc789b05d26283428a2af88"
+REPLICA = "replication:ns_1@10.0.0.%d->ns_1@10.0.0.%d:travel"
+
+
+@pytest.mark.parametrize(
+    ("names", "verdict"),
+    [
+        ((XDCR % (ONE, 1, 0, "qKnxnVtOZ3YOrmGcYpU0jA=="), XDCR % (ONE, 2, 1, "hCJuwWqB/EcDHeM/drTFRA==")), ON),
+        ((XDCR % (ONE, 1, 0, "qKnxnVtOZ3YOrmGcYpU0jA=="), XDCR % (OTHER, 2, 0, "hCJuwWqB/EcDHeM/drTFRA==")), OFF),
+        (("sink-67CC1752DE27660B-ad301c08520b", "sink-67CC1752DE27660B-9c7e1d7c5801"), ON),
+        (("sink-67CC1752DE27660B-ad301c08520b", "sink-0FCC1752DE27660B-9c7e1d7c5801"), OFF),
+        ((REPLICA % (1, 3), REPLICA % (2, 3)), ON),
+        ((REPLICA % (1, 3), REPLICA % (2, 4)), OFF),
+    ],
+    ids=["one XDCR", "two XDCRs", "one sink", "two sinks", "one replica", "two replicas"],
+)
+def test_names_of_one_client_differ_only_in_its_connections_and_nodes(names: tuple[str, str], verdict: str) -> None:
+    first, second = ("#" + name.encode().hex() for name in names)
+    assert f"; {verdict}" in ended(two(begun(first), begun(second)))
+
+
+def test_asking_again_on_a_connection_that_refused_before_the_end_is_asking_after_it() -> None:
+    text = (
+        f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}"
+        f"TX stream-request{{vb=7}}\nRX stream-request-response{{notmyvbucket}}\nON 0\n{ENDED}ON 1\n{AGAIN}{LATER}"
+    )
+    assert ended(text) == "ended (StateChanged (2) at 12:00:00.028; reopened on connection 1 at 12:00:00.029)"
+
+
+def test_again_is_where_it_was_granted_rather_than_where_it_was_refused() -> None:
+    refused = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
+    moved = two(begun(), begun(), between=refused)
+    assert ended(moved) == "ended (StateChanged (2) at 12:00:00.016; reopened on connection 1 at 12:00:00.029)"
+
+
 def test_again_means_after_the_end() -> None:
     refused = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
     text = (
@@ -199,5 +235,6 @@ def test_many_streams_that_ended_are_judged_in_few_steps() -> None:
         stream.first_ns = stream.ended_ns = at
         stream.end_frame, stream.number = at, 2
     consumers = Consumers(streams)
-    assert [consumers.again(each, each.ended_ns) for each in streams[:1024]] == streams[1024:2048]
+    found = [consumers.again(each, each.ended_ns) for each in streams[:1024]]
+    assert [each and each.stream for each in found] == streams[1024:2048]
     assert consumers.again(streams[-1], streams[-1].ended_ns) is None

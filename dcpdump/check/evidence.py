@@ -20,6 +20,7 @@ from dcpdump.check.rule import (
     UNASKED,
     Delayed,
 )
+from dcpdump.spec import find
 from dcpdump.streams.exchanges import Kind
 from dcpdump.streams.opcodes import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.sight import Sight, kept
@@ -113,7 +114,8 @@ class Evidence:
         connection = self._connection
         frames = self._frames + GRACE if connection.over else self._frames
         for answer in connection.exchanges.take_unasked(frames):
-            if not connection.late and answer.opaque not in connection.shared:
+            asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
+            if asked and answer.opaque not in connection.shared:
                 yield UNASKED, Delayed(answer, connection.no_stream)
 
     def _overdue(self, now_ns: int) -> Iterator[Found]:

@@ -8,6 +8,7 @@ a stream of the vbucket open all along is another consumer of the same host.
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.wire.json_text import parse_json
@@ -17,8 +18,15 @@ if TYPE_CHECKING:
 
 #: So many streams before or after a moment are looked through for one of the same consumer.
 _FURTHER = 100
-#: What differs between the names of one client's connections: hexadecimal, with a digit, and not short.
-_COUNTER = re.compile(r"(?<![0-9A-Za-z])(?=[0-9A-Fa-f]*[0-9])[0-9A-Fa-f]{4,}(?![0-9A-Za-z])")
+#: What differs between the names of one client's connections: hexadecimal, with a digit, and not short; or a longer
+#: word at the end, of small letters, capitals, and digits or padding, as base64 has them.
+_COUNTER = re.compile(
+    r"(?<![0-9A-Za-z])(?=[0-9A-Fa-f]*[0-9])[0-9A-Fa-f]{4,}(?![0-9A-Za-z])"
+    r"|(?<=:)(?=[^:]*[a-z])(?=[^:]*[A-Z])(?=[^:]*[0-9=])[\w+/-]{8,}={0,2}$"
+)
+#: The address of a node, which names may have in them too, and the node that a replication has its changes from.
+_NODE = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?(?:_[0-9]+)?(?![0-9.])")
+_SOURCE = re.compile(r"(?<=^replication:)[^>]*(?=->)")
 #: In the JSON of agents and names, which may be cut short: the client's id, before that of the connection.
 _ID = re.compile(r'"i"\s*:\s*"([^"/]+)')
 #: Before everything that was captured.
@@ -31,6 +39,7 @@ class Identity(NamedTuple):
     client_id: str | None = None
     family: str | None = None  #: its name, without what its other connections would have otherwise
     agent: str | None = None
+    counters: tuple[str, ...] = ()  #: what was left out of the name, but for addresses
 
 
 NAMELESS = Identity()
@@ -41,7 +50,12 @@ def identify(connection: "Connection") -> Identity:
     agent, name = connection.agent, connection.name
     found = [_ID.search(text) for text in (agent, name) if text is not None]
     client_id = next((each[1] for each in found if each), None)
-    return Identity(client_id, None if name is None else _COUNTER.sub("#", name), _product(agent))
+    if name is None:
+        return Identity(client_id, agent=_product(agent))
+    if name.startswith("replication:"):
+        return Identity(client_id, _SOURCE.sub("#", name), _product(agent))
+    placeless = _NODE.sub("#", name)
+    return Identity(client_id, _COUNTER.sub("#", placeless), _product(agent), tuple(_COUNTER.findall(placeless)))
 
 
 def same(one: "Connection", other: "Connection") -> bool:
@@ -55,6 +69,9 @@ def same(one: "Connection", other: "Connection") -> bool:
         return mine.client_id == theirs.client_id
     if _differ(mine.agent, theirs.agent) or _differ(mine.family, theirs.family):
         return False
+    counters = list(zip(mine.counters, theirs.counters, strict=False))
+    if len(counters) > 1 and all(each != other for each, other in counters):
+        return False  # of several, one is of the connection, and another of the client
     return host(one) == host(other) is not None
 
 
@@ -79,20 +96,18 @@ class Consumers:
             for owner in owners:
                 self._streams.setdefault((owner, stream.vbucket), []).append(stream)
 
-    def again(self, stream: "Stream", after_ns: int | None) -> "Stream | None":
-        """Return the stream that its consumer asked for in its place after a time; rather one that was granted."""
-        if stream.next is not None:
-            return stream.next
+    def again(self, stream: "Stream", after_ns: int | None) -> "Again | None":
+        """Return where its consumer asked in its place after a time: for what was granted first, if anything was."""
+        here = stream.next
+        if here is not None and (here.reopened or after_ns is None):
+            return Again(here, here.first_ns)
         if after_ns is None:
             return None
-        found: Stream | None = None
-        for mate in self._mates(stream, lambda line: line.after(after_ns)):
-            if self._was_open(mate.connection, stream, after_ns):
-                continue
-            if mate.reopened:
-                return mate
-            found = found or mate
-        return found
+        mates = self._mates(stream, lambda line: line.after(after_ns))
+        later = [mate for mate in mates if not self._was_open(mate.connection, stream, after_ns)]
+        granted = min((mate for mate in later if mate.reopened), key=_granted, default=None)
+        found = granted or here or next(iter(later), None)
+        return None if found is None else Again(found, _asked_after(found, after_ns))
 
     def elsewhere(self, stream: "Stream", at_ns: int | None) -> "Stream | None":
         """Return the stream that its consumer, which names itself, had open in its place at a time."""
@@ -122,21 +137,30 @@ class Consumers:
         return line
 
 
+class Again(NamedTuple):
+    """A stream in the place of another, and when it was asked for after that."""
+
+    stream: "Stream"
+    ts_ns: int | None
+
+
 class _Line:
-    """Streams in the order in which they began."""
+    """Streams in the order in which they began, and were asked for last: after a refusal, one is asked for again."""
 
     def __init__(self, streams: "list[Stream]") -> None:
-        self._streams = sorted(streams, key=_began)
-        self._began = [_began(stream) for stream in self._streams]
+        asked = [(each.requests[-1].ts_ns or 0, each) for each in streams if len(each.requests) > 1]
+        order = sorted([*((_began(stream), stream) for stream in streams), *asked], key=itemgetter(0))
+        self._streams = [stream for _, stream in order]
+        self._times = [ts_ns for ts_ns, _ in order]
 
     def after(self, ts_ns: int) -> "list[Stream]":
-        """Return the first streams that began at a time or later."""
-        at = bisect_left(self._began, ts_ns)
+        """Return the first streams that began, or were asked for, at a time or later."""
+        at = bisect_left(self._times, ts_ns)
         return self._streams[at : at + _FURTHER]
 
     def before(self, ts_ns: int) -> "list[Stream]":
-        """Return the last streams that began before a time, latest first."""
-        at = bisect_left(self._began, ts_ns)
+        """Return the last streams that began, or were asked for, before a time, latest first."""
+        at = bisect_left(self._times, ts_ns)
         return self._streams[max(0, at - _FURTHER) : at][::-1]
 
 
@@ -162,9 +186,20 @@ def _began(stream: "Stream") -> int:
     return stream.first_ns or 0
 
 
+def _granted(stream: "Stream") -> int:
+    """Return when a stream was granted; one that was not captured so, when it began."""
+    return stream.first_ns or 0 if stream.granted_ns is None else stream.granted_ns
+
+
+def _asked_after(stream: "Stream", ts_ns: int) -> int | None:
+    """Return when a stream was first asked for after a time; one that was not captured so, when it began."""
+    asked = (each.ts_ns for each in stream.requests if each.ts_ns is not None and each.ts_ns >= ts_ns)
+    return next(asked, stream.first_ns)
+
+
 def _open_at(stream: "Stream", ts_ns: int) -> bool:
-    """Return whether a stream that began before a time was open then."""
-    if stream.requests and not stream.granted:
+    """Return whether a stream that began before a time was open then, or asked for."""
+    if stream.requests and (not stream.granted or (stream.requests[-1].ts_ns or 0) >= ts_ns):
         return False
     ends = (stream.ended_ns, stream.closed_ns, stream.connection.ended_ns)
     return all(end is None or end > ts_ns for end in ends)

@@ -7,7 +7,7 @@ they were sent. Where the two directions were captured out of order, an answer w
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.streams.facts import Waiting
 from dcpdump.streams.opcodes import (
@@ -23,6 +23,9 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
 )
 from dcpdump.streams.sight import Sight, place_of
+
+if TYPE_CHECKING:
+    from dcpdump.streams.state import Request
 
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 MOST = 4096
@@ -73,6 +76,7 @@ class Exchanges:
             if not same:
                 _forgo(waiting)
                 return None
+            waiting.doubtful = True  # the next answer may be to one of those before
         if self.earlier and not late:
             self._expire(frames)
             early = self.early(*kind, request.opaque)
@@ -123,6 +127,13 @@ class Exchanges:
         self.answered[kind] = max(self.answered.get(kind, 0), waiting.sight.number)
         self.count -= 1
         return waiting
+
+    def give_up(self, request: "Request") -> None:
+        """Take it that the answer to a stream request was lost, if it is the oldest of its opaque."""
+        for queue in self.by_place.values():
+            if queue[0].request is request:
+                self._forget(queue[0])
+                return
 
     def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
         """Return the answer that waits for a request of that direction, opcode and opaque."""

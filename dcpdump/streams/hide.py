@@ -15,7 +15,7 @@ from dcpdump.streams.state import Connection, Request, Stream
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
     """Hash what a ledger that is closed holds of names, addresses and texts."""
-    ledger.names.clear()  # this, as the next, is asked only while frames come
+    ledger.names.clear()  # asked for only while connections are opened, and streams granted
     ledger.producing.clear()
     for connection in ledger.connections.values():
         _hide(connection, redactor)
@@ -54,7 +54,12 @@ def _hide(connection: Connection, redactor: Redactor) -> None:
 
 def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
     """Return hashes that are equal where what a connection says of its consumer was."""
-    return Identity(*(None if text is None else redactor.text(text, Holds.BUCKET) for text in identity))
+
+    def hashed(text: str | None) -> str | None:
+        return None if text is None else redactor.text(text, Holds.BUCKET)
+
+    counters = tuple(redactor.text(each, Holds.BUCKET) for each in identity.counters)
+    return Identity(hashed(identity.client_id), hashed(identity.family), hashed(identity.agent), counters)
 
 
 def _hide_waiting(waiting: Waiting, redactor: Redactor) -> None:

@@ -28,10 +28,11 @@ from dcpdump.streams.opcodes import (
     SASL_AUTH,
     SEQNO_ACK,
     SET_STATE,
+    STREAM_END,
     STREAM_REQ,
     WANTED,
 )
-from dcpdump.streams.requests import answered, asked, closed, closing, request_of
+from dcpdump.streams.requests import answered, asked, closed, closing, request_of, set_apart
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
@@ -255,6 +256,8 @@ class Ledger:
             learn(stream, sight)
             if opcode == MARKER:
                 self.logs.learn_purge(stream, sight)
+        if opcode == STREAM_END and stream.requests and stream.requests[-1].status is None:
+            connection.exchanges.give_up(stream.requests[-1])  # its answer comes before all messages
         if seqno is not None:
             stream.item(sight, seqno)
         if not sight.whole:
@@ -450,6 +453,11 @@ class Ledger:
             if connection.feeder is None:
                 connection.feeder = sight.direction
             connection.window.answers += sight.length
+            if waiting is not None and sight.word == SUCCESS:
+                later = set_apart(connection, waiting)
+                if later is not None:
+                    connection.streams.append(later)
+                    self.streams.append(later)
             stream = answered(connection, sight, waiting)
             if stream is not None:
                 self.logs.learn_log(connection, stream.vbucket, sight)

@@ -4,6 +4,7 @@ from typing import Any
 
 from dcpdump.streams.facts import Entry, Waiting
 from dcpdump.streams.filters import filter_fault
+from dcpdump.streams.opcodes import STREAM_REQ
 from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.spoken import printable, whole_number
 from dcpdump.streams.state import CACHE_TRANSFER, ROLLBACK, SUCCESS, Connection, Request, Stream
@@ -70,6 +71,27 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
     elif record is not None:
         request.context = _context(record.meaning.document)
     return stream
+
+
+def set_apart(connection: Connection, waiting: Waiting) -> Stream | None:
+    """Begin a stream for what was requested in a place after a request that is granted now; None: nothing was.
+
+    The requests were captured before the answers to those before them.
+    """
+    stream, request = waiting.stream, waiting.request
+    if stream is None or request not in stream.requests[:-1]:
+        return None
+    at = stream.requests.index(request) + 1
+    later = Stream(connection, stream.vbucket, stream.stream_id, number=stream.number + 1)
+    later.requests, stream.requests = stream.requests[at:], stream.requests[:at]
+    later.losses, later.other_losses, later.holes = stream.losses, stream.other_losses, stream.holes
+    later.lost_before, later.first_ns, later.opaque = stream.lost_before, stream.last_ns, later.requests[-1].opaque
+    stream.opaque, stream.rival = request.opaque, later
+    for each in connection.asked_for(STREAM_REQ):
+        if each.request in later.requests:
+            each.stream = later
+            each.request.still_open = stream
+    return later
 
 
 def _log(sight: Sight) -> tuple[Entry, ...] | None:

@@ -113,8 +113,11 @@ def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> No
     if sight.word == SUCCESS:
         connection.opened, connection.accepted_frame = True, sight.number
         if connection.name:
-            server = connection.server_address or connection.dst
-            connection.names[server, connection.bucket or "", connection.name] = connection
+            place = connection.server_address or connection.dst, connection.bucket or "", connection.name
+            other = connection.names.get(place)
+            if other is not connection:
+                connection.namesake = other
+            connection.names[place] = connection
 
 
 def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:

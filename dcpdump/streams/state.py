@@ -440,6 +440,7 @@ class Connection:
     producing: "dict[tuple[str, int], Stream]" = field(default_factory=dict)
     #: of all connections, by bucket and vbucket: the stream that was granted last
     syn: bool = False  #: the opening was captured
+    namesake: "Connection | None" = None  #: the one that had its name before, on that server and bucket
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel

@@ -92,15 +92,16 @@ class Judge:
         """Return whether a stream that is over was asked for again. ``cause``: of its end, if more than its status."""
         later = self._consumers.again(stream, ended_ns)
         if later is not None:
-            place = "" if later.connection is stream.connection else f" on connection {later.connection.number}"
-            verb, then = ("reopened", Cause.REOPENED) if later.reopened else ("asked for again", Cause.ASKED_AGAIN)
-            return Verdict(Kind.ENDED, then, f"{why}; {verb}{place} at {clock(later.first_ns)}")
+            other, at = later.stream, clock(later.ts_ns)
+            place = "" if other.connection is stream.connection else f" on connection {other.connection.number}"
+            verb, then = ("reopened", Cause.REOPENED) if other.reopened else ("asked for again", Cause.ASKED_AGAIN)
+            return Verdict(Kind.ENDED, then, f"{why}; {verb}{place} at {at}")
         if cause in _EXPECTED:
             return Verdict(Kind.ENDED, cause, why)
-        other = self._consumers.elsewhere(stream, ended_ns)
-        if other is not None:
-            since = f"since {clock(other.granted_ns)}" if other.granted_ns is not None else "since before the capture"
-            why += f"; its consumer has it open on connection {other.connection.number} {since}"
+        mate = self._consumers.elsewhere(stream, ended_ns)
+        if mate is not None:
+            since = f"since {clock(mate.granted_ns)}" if mate.granted_ns is not None else "since before the capture"
+            why += f"; its consumer has it open on connection {mate.connection.number} {since}"
             return Verdict(Kind.ENDED, Cause.OPEN_ELSEWHERE, why)
         lost = self._lost_since(stream.connection, ended_ns)
         if lost is not None:
@@ -120,7 +121,7 @@ class Judge:
         if request.status is None:
             return self._unanswered(stream.connection, request)
         later = self._consumers.again(stream, request.answered_ns)
-        again = f"; asked for again on connection {later.connection.number}" if later is not None else ""
+        again = f"; asked for again on connection {later.stream.connection.number}" if later is not None else ""
         if request.status == ROLLBACK:
             equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
             to = f"to {seqno(request.rollback_seqno)}"

@@ -1,7 +1,7 @@
 """Verdicts as tables: ``streams``, a row for each DCP stream, and ``findings``, a row for each broken rule.
 
 The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are left
-out, since where many machines read one capture none counts its frames, and so is the evidence of roles.
+out, since where many machines read one capture none counts its frames.
 """
 
 import json
@@ -61,6 +61,7 @@ def streams() -> pa.Schema:
         ("vbucket", pa.uint16()),
         ("stream_id", pa.int64()),
         ("name", pa.string()),
+        ("roles", pa.string()),  # how it is known who is who: seen, inferred
         ("opaque", pa.uint32()),
         ("verdict", pa.string()),
         ("state", pa.string()),

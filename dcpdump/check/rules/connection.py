@@ -1,8 +1,7 @@
 """DCP201-214: how a connection is set up, and who may send what on it."""
 
-from dcpdump.check.rule import ASKED, ASTRAY, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.check.rule import ASKED, ASTRAY, CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
-from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
 from dcpdump.streams.opcodes import (
     ADVANCED,
@@ -157,9 +156,9 @@ def late_login(sight: Sight, connection: Connection, stream: Stream) -> str | No
     "Connection name in use",
     severity=INFO,
     source="dcp/dcpconnmap.cc",
-    on=(OPEN,),
+    on=(CLOSING,),
 )
-def same_name(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def same_name(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
     """Reported when DCP_OPEN has the name of another connection to the same bucket of the same server, and that one
     has not ended.
 
@@ -168,11 +167,10 @@ def same_name(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     Usual causes: two instances of an application with one configuration; a client that reconnects before its
     old connection is gone.
     """
-    server = connection.dst if sight.direction == 0 else connection.src
-    other = connection.names.get((server, connection.bucket or "", safe(sight.key)))
-    if other is None or other is connection or not other.is_used(sight.ts_ns):
+    other, opened = connection.namesake, connection.open_sight
+    if other is None or opened is None or not other.is_used(opened.ts_ns):  # its end may be known only by now
         return None
-    return f"the name is that of connection {other.number}, which the server closes now"
+    return Remark(f"the name is that of connection {other.number}, which the server closes now", sight=opened)
 
 
 @rule(

@@ -67,7 +67,8 @@ def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | 
     Usual causes: controls sent in parallel with stream requests.
     """
     key = safe(sight.key)
-    if key not in _AT_CREATION or not any(each.live and not each.closed for each in connection.current.values()):
+    streams = connection.current.values()
+    if key not in _AT_CREATION or not any(each.witnessed and each.live and not each.closed for each in streams):
         return None
     if connection.exchanges.early(sight.direction, CONTROL, sight.opaque) is not None:
         return None  # it was captured after its answer, and maybe after the streams

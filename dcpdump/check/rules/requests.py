@@ -119,7 +119,9 @@ def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str 
     if sight.value_length != 8:
         return f"the rollback's value has {sight.value_length} bytes, not 8"
     request, seqno = awaited(sight, connection), sight.get("rollback_seqno")
-    if request is None or seqno is None or seqno <= request.start or request.bits & FROM_LATEST:
+    if request is None or seqno is None or request.start_seqno is None or request.bits & FROM_LATEST:
+        return None
+    if seqno <= request.start:
         return None
     return f"rollback to {seqno}, above the requested start {request.start}"
 
@@ -148,6 +150,8 @@ def disobeyed(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     start, uuid = sight.get("start_seqno"), sight.get("vbucket_uuid")
     if start is None or start <= seqno or uuid != before.vbucket_uuid:
         return None
+    if any(each.sight.word == sight.word for each in connection.asked_for(STREAM_REQ)):
+        return None  # it may have obeyed by that, and this one comes after its answer
     return f"requests from {start} again after Rollback to {seqno}"
 
 
