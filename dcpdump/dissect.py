@@ -148,7 +148,7 @@ class Dissector:
                 if any(conversation.framed):
                     self.tally.lost_bytes += event.length or 0
                 before = splitter.held
-                cuts = splitter.gap(event.length, _where(event.seen))
+                cuts = splitter.gap(event.length)
                 self._unweighed += max(0, splitter.held - before)  # a hole inside a frame stands as zeros
             elif isinstance(event, End):
                 conversation.ended |= 1 << direction

@@ -44,7 +44,7 @@ class Brought:
         return min((ns for ns in (self.ended_ns, self.closed_ns, self.line.ended_ns) if ns is not None), default=None)
 
     @property
-    def place(self) -> tuple[object, str, int, int]:
+    def place(self) -> tuple[object, ...]:
         """Return what has one stream at a time: a leg of a consumer, a vbucket, a stream id."""
         return (*self.line.wire.owner, self.vb, self.sid)
 

@@ -89,6 +89,7 @@ class Want:
     uuid: int = 0
     state: str = "idle"
     since: int = 0  #: nothing is done before
+    line: "Line | None" = None  #: where it was asked for last
 
 
 @dataclass(eq=False)
@@ -139,7 +140,7 @@ class Cluster:
         self.buckets: dict[str, list[Vbucket]] = {}
         for bucket in ("travel", "beer")[: rng.randint(1, 2)]:
             self.buckets[bucket] = [Vbucket(vb, rng.choice(self.nodes), [(rng.getrandbits(48), 0)]) for vb in range(3)]
-        habits = rng.sample(HABITS, rng.randint(1, 3)) + [rng.choice(HABITS[1:])]
+        habits = [*rng.sample(HABITS, rng.randint(1, 3)), rng.choice(HABITS[1:])]
         self.clients = [Client(self, number, habit) for number, habit in enumerate(habits)]
         for vbuckets in self.buckets.values():
             for vb in vbuckets:
@@ -254,8 +255,8 @@ class Client:
         self.ports = count(40_000 + 1000 * number)
         self.lines: dict[str, Line] = {}
         wanted = rng.sample(cluster.buckets[self.bucket], rng.randint(1, 3))
-        end = (lambda: rng.randint(1, 40)) if habit == "cbbackupmgr" else (lambda: MAX)
-        self.wants = [Want(vb, sid, end()) for vb in wanted for sid in self.sids]
+        ends = [rng.randint(1, 40) if habit == "cbbackupmgr" else MAX for _ in wanted]
+        self.wants = [Want(vb, sid, end) for vb, end in zip(wanted, ends, strict=True) for sid in self.sids]
         cluster.spawn(self._live(), rng.random())
 
     def _agent(self) -> str:
@@ -279,7 +280,7 @@ class Client:
                     cluster.spawn(self._connect(node, line))
                     yield 0.05
                 elif line.ready:
-                    want.state = "asked"
+                    want.state, want.line = "asked", line
                     cluster.spawn(self._ask(line, want))
 
     def _connect(self, node: str, before: Line | None) -> Iterator[float]:
@@ -312,7 +313,7 @@ class Client:
         """Begin a connection: pipelined, or one request after the other."""
         features = [6, 0x0A, 0x0B, *([0x12] if self.collections else [])]
         flags = (1 if wire.feeder else 0) | 4
-        steps = [
+        steps: list[tuple[str, int, dict[str, Any], bytes, bytes, dict[str, Any]]] = [
             ("hello", 0x1F, {"features": features}, self.agent.encode(), b"", {"features": features}),
             ("auth", 0x21, {}, b"PLAIN", b"\0u\0p", {}),
             ("bucket", 0x89, {}, self.bucket.encode(), b"", {}),
@@ -428,7 +429,9 @@ class Client:
         if not feed.queue or (feed.stalled and feed.queue[0][0] != END):
             return False
         opcode, what = feed.queue.popleft()
-        want, values, key, seqno, facts, layout = feed.want, {}, b"", None, (), None
+        want, key, seqno, layout = feed.want, b"", None, None
+        values: dict[str, Any] = {}
+        facts: tuple[Any, ...] = ()
         if opcode == MARKER:
             assert isinstance(what, tuple)
             facts = tuple(what)
@@ -551,7 +554,7 @@ class Client:
             return
         line.dead = True
         for want in self.wants:
-            if want.state == "asked" or (want.vb.number, want.sid) in line.feeds:
+            if (want.state == "asked" and want.line is line) or (want.vb.number, want.sid) in line.feeds:
                 want.state, want.since = "idle", self.cluster.now + self.rng.choice((5, 200, 1500)) * MS
         yield 0.002
         for place, (wire, _) in enumerate(line.hops):

@@ -261,7 +261,7 @@ def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
             client, _, server = frame.ends.partition(" ")
             number = frame.connection
             ways[number] = flow(client, server) if server else flow(f"10.0.0.1:{50_000 + number}")
-            seq[frame.connection] = [1000, 5000]
+            seq[number] = [1000 + number * 1_000_003, 5000 + number * 2_000_003]
             put(frame.connection, 0, frame.ts_ns, b"", SYN)
             put(frame.connection, 1, frame.ts_ns, b"", SYN | ACK)
             put(frame.connection, 0, frame.ts_ns, b"", ACK)

@@ -13,8 +13,11 @@ from dcpdump.streams.watching import Watching
 from tests.conversation import packets, said
 
 
-def ledger_of(captured: Iterable[Packet], *, bursts: bool = False) -> Ledger:
-    """It gives the ledger of captured packets, closed; told with bursts, or frame by frame."""
+def ledger_of(captured: Iterable[Packet], *, bursts: bool = False, last_ns: int | None = None) -> Ledger:
+    """Return the ledger of captured packets, closed; fed with bursts, or frame by frame.
+
+    ``last_ns``: when the capture ended, if not with its last frame.
+    """
     dissection, ledger = Watching(), Ledger()
     feed = Feed(dissection, ledger)
     tell = feed.steps if bursts else feed.sights
@@ -30,7 +33,7 @@ def ledger_of(captured: Iterable[Packet], *, bursts: bool = False) -> Ledger:
         take(tell(dissection.feed_block(block)))
     take(tell(dissection.close_blocks()))
     take(feed.rest())
-    feed.close()
+    feed.close(last_ns)
     return ledger
 
 

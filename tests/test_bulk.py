@@ -6,6 +6,7 @@ import pytest
 
 from dcpdump.capture import open_capture
 from dcpdump.cli import bulk
+from tests.bench.captures import capture as made
 from tests.captures import Pcapng
 from tests.console import Printed, run
 
@@ -26,6 +27,14 @@ def both(capture: Path, options: str) -> tuple[Printed, Printed]:
 def test_a_file_in_columns_reads_as_frame_by_frame(capture: Path, form: str) -> None:
     in_columns, one_by_one = both(capture, f"-f {form}")
     assert in_columns == one_by_one
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("options", ["", "--value-bytes 0", "--problems --collection 8"])
+def test_values_that_are_not_what_they_claim_read_as_frame_by_frame(tmp_path: Path, form: str, options: str) -> None:
+    in_columns, one_by_one = both(made(tmp_path, "mislabelled", 1200, 64), f"-f {form} {options}")
+    assert in_columns == one_by_one
+    assert "the body is marked JSON but is not" in in_columns.out
 
 
 @pytest.mark.parametrize("form", FORMATS)

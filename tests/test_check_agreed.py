@@ -112,7 +112,7 @@ def test_a_takeover_waits_for_replies(order: str, wanted: list[str]) -> None:
         (0x04, '{"consumer_name":"n2"}', ""),
         (0x05, "{}", ""),
         (0x05, '{"consumer_name":"n2"}', "its value has consumer_name, which a producer does not take"),
-        (0x04, '{"name":"n2"}', "its value has name, which has no meaning"),
+        (0x04, '{"name":"n2"}', "its value has a key other than consumer_name, which has no meaning"),
     ],
 )
 def test_only_a_consumer_takes_a_name_in_the_value_of_open(flags: int, value: str, wanted: str) -> None:

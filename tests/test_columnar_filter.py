@@ -49,6 +49,7 @@ CHOICES = [
     {"until": "+4ms", "opcode": "mutation"},
     {"problems": True},
     {"problems": True, "opcode": "mutation"},
+    {"problems": True, "collection": "8", "key": "user::0*"},
 ]
 OPTIONS = (
     "opcode vbucket seqno kind status key collection opaque stream_id connection host port since until count".split()
@@ -58,9 +59,12 @@ OPTIONS = (
 @pytest.fixture(scope="module")
 def packets(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
     path = capture(tmp_path_factory.mktemp("filter"), "wire", 1200, 64)
-    traffic = list(open_capture(str(path)))
-    odd = traffic[-20]
-    traffic[-20] = odd._replace(data=odd.data.replace(b'{"type"', b'("type"'))  # values that are no JSON
+    traffic = [
+        packet._replace(data=packet.data.replace(b'{"type"', b'("type"'))  # values that are not JSON
+        if packet.number % 20 == 0
+        else packet
+        for packet in open_capture(str(path))
+    ]
     samples = list(timeline([open_capture("samples/client-rollback.pcap")]))
     return traffic + samples
 

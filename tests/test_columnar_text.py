@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.plan import distinct
-from dcpdump.columnar.text import faulty_json
+from dcpdump.columnar.text import json_faults
 from dcpdump.wire.value import RESERVED_IDS, encode_prefix, json_fault, read_prefix
 
 modest = settings(max_examples=60, deadline=None)
@@ -27,16 +27,16 @@ texts = st.one_of(
 )
 
 
-def faulty(values: list[bytes]) -> list[int]:
-    places: list[int] = faulty_json(pa.array(values, pa.binary())).tolist()
-    return places
+def faults(values: list[bytes]) -> dict[int, str]:
+    return json_faults(pa.array(values, pa.binary()))
 
 
 @modest
 @given(st.lists(texts, max_size=4), st.sampled_from([1, 40]))
 def test_what_is_no_json_is_what_the_parser_refuses(values: list[bytes], copies: int) -> None:
     values = values * copies
-    assert faulty(values) == [place for place, value in enumerate(values) if json_fault(value)]
+    wanted = {place: json_fault(value) for place, value in enumerate(values)}
+    assert faults(values) == {place: fault for place, fault in wanted.items() if fault}
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_what_is_no_json_is_what_the_parser_refuses(values: list[bytes], copies:
     ],
 )
 def test_borderline_values_are_judged_as_the_parser_does(value: bytes) -> None:
-    wanted = bool(json_fault(value))
-    assert faulty([value]) == [0] * wanted
-    assert faulty([value] * 50) == list(range(50)) * wanted
+    fault = json_fault(value)
+    assert faults([value]) == ({0: fault} if fault else {})
+    assert faults([value] * 150) == (dict.fromkeys(range(150), fault) if fault else {})
 
 
 def test_null_is_no_value() -> None:
-    assert faulty_json(pa.array([None, b"{}", None, b"{"], pa.binary())).tolist() == [3]
+    assert json_faults(pa.array([None, b"{}", None, b"{"], pa.binary())) == {3: json_fault(b"{")}
 
 
 @modest

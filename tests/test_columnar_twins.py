@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import cramjam
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -134,6 +135,33 @@ def test_bytes_that_are_no_frame_in_the_middle_of_a_run_give_the_same_rows(traff
 def test_packets_without_a_time_have_the_same_rows(traffic: list[Packet]) -> None:
     packets = [packet._replace(ts_ns=None) for packet in traffic[:700]]
     assert columnar(packets) == scalar(packets)
+
+
+@pytest.mark.parametrize("value_bytes", [0, 3, None])
+def test_values_that_are_not_what_they_claim_have_the_same_rows(tmp_path: Path, value_bytes: int | None) -> None:
+    packets = files(str(capture(tmp_path, "mislabelled", 1500, 64)))
+    rows = columnar(packets, value_bytes=value_bytes)
+    assert rows == scalar(packets, value_bytes=value_bytes)
+    assert sum("problems" in row for row in rows) > 800
+
+
+@pytest.mark.parametrize("flags", [5, 0x45])
+@pytest.mark.parametrize("hello", [True, False])
+def test_what_is_wrong_with_a_value_is_a_hint_where_values_are_left_out(flags: int, hello: bool) -> None:
+    xattrs = bytes([0, 0, 0, 9, 0, 0, 0, 5]) + b"_a\x00{\x00"
+    packed = bytes(cramjam.snappy.compress_raw(b"{1}"))
+    values = (b"{", b'{"a":1}', b"", b"\xff", xattrs, xattrs + b"{", xattrs[:9], packed)
+    opening = [(0, encode("DCP_OPEN", {"flags": flags}, key=b"replication", opaque=2))]
+    frames = [
+        (1, encode("DCP_MUTATION", {"by_seqno": 1}, layout="1", key=key, value=value, datatype=datatype))
+        for key in (b"\x08key", b"\x80")  # the collection id of the other key does not end
+        for value in values
+        for datatype in range(8)
+    ]
+    packets = talk(opening + frames, 1448, hello, 1)
+    rows = columnar(packets)
+    assert rows == scalar(packets)
+    assert sum("hints" in row for row in rows) == (0 if flags == 5 else 88)
 
 
 def talk(frames: list[tuple[int, bytes]], segment: int, hello: bool | None, copies: int) -> list[Packet]:

@@ -59,12 +59,6 @@ def test_within_a_direction_nothing_changes_places() -> None:
     assert times(order.feed(mixed, waiting=False, in_order=False)) == [(3, 1), (5, 0), (2, 0)]
 
 
-def test_a_frame_whose_bytes_never_came_does_not_hold_back_those_behind_it() -> None:
-    torn = at(5, 0)._replace(whole=False)
-    mixed = [at(1, 0), torn, at(2, 0), at(3, 1)]
-    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (5, 0), (2, 0), (3, 1)]
-
-
 def test_a_burst_stays_whole_beside_what_others_said() -> None:
     elsewhere = at(2, 1)._replace(connection=BLANK.connection + 1)
     mixed: list[Step] = [burst([1, 2, 3], 0), elsewhere, at(4, 1)]

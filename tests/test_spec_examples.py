@@ -123,6 +123,7 @@ RULES_OF = {
     "buffer-ack": ["DCP103"],  # its header counts the extras as value
     "buffer-ack-response": ["DCP506"],  # no release sends it
     "failover-log-response": ["DCP224"],  # seqnos in an order that no log has
+    "flush": ["DCP116"],  # no server supports it
     "stream-request-response": ["DCP224"],  # the same
     "set-vbucket-state": ["DCP523"],  # a hand-over sets pending and active, and not dead
 }

@@ -128,6 +128,13 @@ def test_a_first_header_that_never_comes_whole_is_no_frame() -> None:
 # -- damage in step -------------------------------------------------------------------------------------------
 
 
+def test_a_frame_with_lost_bytes_has_the_packet_of_its_last_captured_bytes() -> None:
+    machine = splitter()
+    machine.feed(STREAM[0][:30], Where(7, 1))
+    (frame,) = machine.gap(len(STREAM[0]) - 30)
+    assert frame.where == Where(7, 1)
+
+
 def damaged(number: int, at: int, new: str) -> list[bytes]:
     """It changes bytes of one frame of the stream."""
     put = bytes.fromhex(new)

@@ -275,3 +275,59 @@ def test_what_a_consumer_refuses_is_kept() -> None:
 def test_a_connection_was_ended_by_the_sender_of_the_first_fin_or_reset(end: str, why: str) -> None:
     other = "CONNECT 10.0.0.8:40000 10.0.0.2:11210\nWAIT 60\n" + OPEN
     assert verdicts(f"{OPEN}{STREAM}{end}\n{other}") == [f"ended (connection {why})"]
+
+
+def without(text: str, *lost: int) -> list[Stream]:
+    """Return the streams of a conversation of which some packets were not captured."""
+    captured = [each for at, each in enumerate(packets(said(text))) if at not in lost]
+    return ledger_of(captured).streams
+
+
+def test_who_closed_first_is_known_though_its_fin_was_not_captured() -> None:
+    text = OPEN + STREAM + TWO + "FIN RX\nFIN TX\n"
+    last = len(packets(said(text))) - 1
+    for lost in ((), (last - 1,)):
+        (stream,) = without(text, *lost)
+        assert (stream.connection.ended_by, stream.connection.ended_surely) == (1, True)
+
+
+def test_a_fin_behind_lost_bytes_has_its_own_time() -> None:
+    text = OPEN + STREAM + TWO + "RX mutation{seqno:3}\nFIN RX\nFIN TX\nWAIT 60\nCONNECT\n" + OPEN
+    fin = next(at for at, each in enumerate(packets(said(text))) if each.data[47] & 0x01)
+    (stream,) = without(text, fin - 1)
+    connection = stream.connection
+    assert (connection.ended_by, connection.ended_ns) == (1, packets(said(text))[fin].ts_ns)
+
+
+def test_of_one_direction_alone_it_is_unknown_who_closed_first() -> None:
+    text = OPEN + STREAM + TWO + "FIN TX\nFIN RX\n"
+    captured = [each for each in packets(said(text)) if each.data[34:36] == (11210).to_bytes(2, "big")]
+    kept = ledger_of(captured)
+    assert "connection closed by one side" in Judge(kept).verdict(kept.streams[0]).why
+
+
+def test_a_name_of_which_bytes_were_lost_is_not_known() -> None:
+    captured = packets(said(opening(name="a-name-of-some-length") + STREAM + TWO), 36)
+    opened = next(at for at, each in enumerate(captured) if each.data[54:56] == bytes.fromhex("8050"))
+    kept = ledger_of([*captured[: opened + 1], *captured[opened + 2 :]])
+    assert (kept.connections[0].open_flags, kept.connections[0].name) == (0x05, None)
+
+
+def test_what_was_lost_since_its_last_message_may_have_ended_a_stream() -> None:
+    text = OPEN + STREAM + TWO + "RX stream-end{status=2}\nRX noop{}\nTX noop-response{success}\n"
+    end = len(packets(said(text))) - 3
+    (stream,) = without(text, end)
+    verdict = Judge(ledger_of([each for at, each in enumerate(packets(said(text))) if at != end])).verdict(stream)
+    assert (
+        verdict.text
+        == "open and flowing (as far as was captured: 28 bytes of the connection were lost or skipped since)"
+    )
+
+
+def test_of_requests_with_one_opaque_in_a_late_capture_none_is_said_to_wait() -> None:
+    asked = "".join(f"TX stream-request{{vb={vb}, opaque=7}}\n" for vb in (1, 2))
+    text = OPEN + asked + "RX stream-request-response{success, opaque=7}\n" * 2
+    talk = packets(said(text))
+    kept = ledger_of(talk[-4:])
+    judge = Judge(kept)
+    assert {judge.verdict(each).kind for each in kept.streams} == {Kind.UNKNOWN}

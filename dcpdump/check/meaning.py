@@ -1,6 +1,5 @@
 """Meaning: values that mean nothing, flags that cannot stand together, and forms that were not agreed on."""
 
-from dcpdump.check.quote import quoted
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
 from dcpdump.spec.field import Bits, Layout
 from dcpdump.streams.opcodes import (
@@ -104,9 +103,8 @@ def _open_value(sight: Sight) -> str:
     document = None if sight.record is None else sight.record.meaning.document
     if not sight.value_length or not isinstance(document, dict):
         return ""
-    unknown = sorted(key for key in document if key != _CONSUMER_NAME)
-    if unknown:
-        return f"its value has {quoted(unknown[0])}, which has no meaning"
+    if document.keys() - {_CONSUMER_NAME}:  # which may be anybody's data, so it is not named
+        return "its value has a key other than consumer_name, which has no meaning"
     if _CONSUMER_NAME in document and (sight.get("flags") or 0) & PRODUCER:
         return "its value has consumer_name, which a producer does not take"
     return ""

@@ -176,8 +176,10 @@ def _reason(scope: Scope, sight: Sight, connection: Connection, stream: Stream |
     """Return why there is no verdict; nothing where there may be one."""
     if sight.weak:
         return "the frame was found on weak evidence after a loss"
-    if scope in (Scope.FRAME, Scope.SINCE):
+    if scope is Scope.FRAME:
         return ""
+    if scope is Scope.SINCE:
+        return connection.lost_text if connection.torn else ""
     if scope is Scope.CONNECTION or stream is None:
         if connection.late:
             return "the start of the connection was not captured"

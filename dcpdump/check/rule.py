@@ -61,7 +61,7 @@ class Scope(Enum):
     """What has to be captured without loss for a verdict."""
 
     FRAME = "the frame alone"
-    SINCE = "the connection from the frame on"
+    SINCE = "the connection from its first captured frame on"
     CONNECTION = "the connection from its beginning"
     STREAM = "the stream from its request"
     SNAPSHOT = "the stream from a snapshot marker on"

@@ -80,13 +80,11 @@ class Referee:
         connection = ledger.arrive(sight)
         evidence = self._evidence_of(connection)
         nothing = connection.no_stream
-        if sight.gap_before:
+        if sight.gap_before or not sight.whole:
             evidence.lose()
             panel.lose(connection, sight.direction)
             sight = sight._replace(skipped=False)
         if not sight.whole:
-            evidence.lose()
-            panel.lose(connection, sight.direction)
             ledger.learn_placed(connection, sight)
             return panel.taken()
         panel.release(connection.number, sight.direction)

@@ -1,7 +1,7 @@
 """FrameTable: parts of frames → batches of the table ``frames``.
 
 What a plan took is gathered column by column. What it should not have taken (a key that ends inside its
-collection id, a value that is not what its datatype says) is given to the decoder of one frame after all.
+collection id) is given to the decoder of one frame after all.
 """
 
 from collections import defaultdict
@@ -105,14 +105,14 @@ class FrameTable:
         for group in part.groups:
             keep[group.rows] &= wanted.by_fields(group)
         values = Values(part, keep)
-        for row in values.odd():
+        for row in values.unsound.tolist():
             part.records[row] = self._record(part, row)
         rows = np.array(list(part.records), np.int64)
         values.planned[rows] = False
-        planned = np.flatnonzero(keep & values.planned)
         if wanted.problems:
-            keep[planned] = False
-        elif len(planned):
+            keep &= values.faulty & ~part.underlying
+        planned = np.flatnonzero(keep & values.planned)
+        if len(planned):
             good = wanted.by_collection(values.collection[planned], values.split[planned])
             if wanted.key is not None:
                 keyed = np.flatnonzero(part.header.key[planned])
@@ -194,7 +194,7 @@ class FrameTable:
             columns.words("confidence", at[weak], ["low"])
         with_id = np.flatnonzero(header.framing[rows] == STREAM_ID_LENGTH)
         if len(with_id):
-            ids = part.stream_id[rows[with_id]]
+            ids = part.stream_id(rows[with_id])
             columns.numbers("stream_id", at[with_id], ids)
             met, _, which = distinct(ids)
             framing = [[{"name": "DcpStreamId", "stream_id": number}] for number in met.tolist()]
@@ -217,6 +217,7 @@ class FrameTable:
             if self._value_bytes != 0:
                 values.put_heads(columns, valued, place, self._value_bytes)
             values.put_xattrs(columns, valued, place)
+            values.put_faults(columns, valued, place)
 
     def _put_records(self, columns: Columns, part: Part, keep: Array, place: Array) -> None:
         found: dict[str, tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))

@@ -131,7 +131,7 @@ def _opaque(text: str) -> HeaderMask:
 
 def _stream_id(text: str) -> HeaderMask:
     ranges = parse_ranges("--stream-id", text, 0xFFFF)
-    return lambda part: (part.header.framing == STREAM_ID_LENGTH) & _inside(ranges, part.stream_id)
+    return lambda part: (part.header.framing == STREAM_ID_LENGTH) & _inside(ranges, part.stream_id())
 
 
 def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:

@@ -14,15 +14,15 @@ from dcpdump.spec import MESSAGES, PUSHES
 
 
 def packed(thing: object) -> bytes:
-    """It packs a thing."""
+    """Pack a thing."""
     file = BytesIO()
     _Writer(file, pickle.HIGHEST_PROTOCOL).dump(thing)
     return file.getvalue()
 
 
 def unpacked(data: bytes | memoryview) -> Any:
-    """It gives the thing again, with nothing of it in the memory of ``data``."""
-    return _Reader(BytesIO(data)).load()
+    """Return the thing again, with nothing of it in the memory of ``data``."""
+    return pickle.load(BytesIO(data))
 
 
 def _things() -> Iterator[object]:
@@ -40,11 +40,15 @@ _THINGS = list(_things())
 _PLACES = {id(thing): place for place, thing in enumerate(_THINGS)}
 
 
+def _thing(place: int) -> object:
+    return _THINGS[place]
+
+
+def _by_place(thing: object) -> Any:
+    place = _PLACES.get(id(thing))
+    return thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if place is None else (_thing, (place,))
+
+
 class _Writer(pickle.Pickler):
-    def persistent_id(self, thing: object) -> int | None:
-        return _PLACES.get(id(thing))
-
-
-class _Reader(pickle.Unpickler):
-    def persistent_load(self, place: int) -> object:
-        return _THINGS[place]
+    #: By class, because asking about every single object would take most of the time.
+    dispatch_table = dict.fromkeys(map(type, _THINGS), _by_place)

@@ -110,10 +110,9 @@ class Part:
             ends[row] = raw.offset + len(raw.data)
         return ends
 
-    @property
-    def stream_id(self) -> Array:
-        """What stands where the only framing extra of a planned frame has its stream id. Elsewhere: nonsense."""
-        at = np.minimum(self.start + HEADER_LENGTH + 1, max(0, len(self.data) - 2))
+    def stream_id(self, rows: Array | slice = slice(None)) -> Array:
+        """Return what stands where the only framing extra of planned frames has a stream id. Elsewhere: nonsense."""
+        at = np.minimum(self.start[rows] + HEADER_LENGTH + 1, max(0, len(self.data) - 2))
         ids: Array = overlapping(self.view, np.dtype(">u2"))[at].astype(np.int64)
         return ids
 

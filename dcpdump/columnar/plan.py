@@ -185,6 +185,10 @@ class Headers:
         found: Array = _SERVER[self.magic]
         return found
 
+    def taken(self, rows: Array) -> "Headers":
+        """Return the headers of some rows."""
+        return Headers(*(getattr(self, field.name)[rows] for field in fields(self)))
+
     @classmethod
     def joined(cls, parts: "Sequence[Headers]") -> "Headers":
         """It puts columns behind one another."""

@@ -36,19 +36,21 @@ _DEEP = _pattern(r'[^"\\\x00-\x1f]', 3)
 _FEW = 100  #: values that the parser is done with before a pattern is compiled
 
 
-def faulty_json(values: pa.Array) -> Array:
-    """It gives the places of those binary values that are no JSON. Null is no value."""
+def json_faults(values: pa.Array) -> dict[int, str]:
+    """Return, by their places, what is wrong with those binary values that are not JSON. Null is no value."""
     few = len(values) - values.null_count <= _FEW
     suspects = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)) if few else _unmatched(values, _FLAT)
+    rest = values.take(laid.places(suspects))
     if len(suspects) > _FEW:
-        rest = values.take(laid.places(suspects))
         try:
             rest.cast(pa.string())  # UTF-8 throughout?
         except pa.ArrowInvalid:
             pass
         else:
-            suspects = suspects[_unmatched(rest, _DEEP)]
-    return np.array([place for place in suspects.tolist() if json_fault(values[place].as_py())], np.int64)
+            unmatched = _unmatched(rest, _DEEP)
+            suspects, rest = suspects[unmatched], rest.take(laid.places(unmatched))
+    judged = zip(suspects.tolist(), map(json_fault, rest.to_pylist()), strict=True)
+    return {place: fault for place, fault in judged if fault}
 
 
 def _unmatched(values: pa.Array, pattern: str) -> Array:

@@ -13,10 +13,11 @@ from dcpdump.columnar.columns import Columns
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.part import YES, Part
 from dcpdump.columnar.plan import Array
-from dcpdump.columnar.text import faulty_json
+from dcpdump.columnar.text import json_faults
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
-from dcpdump.wire.value import Body, decompress, open_value
+from dcpdump.wire.frame import Fault
+from dcpdump.wire.value import LEFT_OUT, Body, open_value
 
 _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "u2")
 
@@ -46,52 +47,77 @@ class Values:
         self._logical = self._start.copy()
         self.collection = np.zeros(count, np.uint32)
         self.split = np.zeros(count, bool)  #: whether there is a collection id
-        self._unsound = np.zeros(0, np.int64)
+        self.unsound = np.zeros(0, np.int64)  #: rows whose keys end inside their collection ids
         self._split(np.flatnonzero(keyed & wanted & (header.key > 0) & (part.collections == YES)))
         self._bodies: dict[int, Body] = {}  # of values that are not shown as they are on the wire
+        #: By row: what is wrong with values that are not what their datatypes say, and in words.
+        self.faults: dict[int, tuple[Fault, str]] = {}
+        self._open(np.flatnonzero(self._document & (self.length > 0)))
+        self.faulty = np.zeros(count, bool)
+        self.faulty[list(self.faults)] = True
+        for row in np.flatnonzero(self.faulty & part.underlying).tolist():
+            self._bodies.pop(row, None)
 
     def _split(self, rows: Array) -> None:
         if len(rows):
             found = prefixes(self._part.view, self._start[rows], self._part.header.key[rows])
-            self._unsound = rows[~found.sound]
+            self.unsound = rows[~found.sound]
             self.split[rows] = True
             self.collection[rows] = found.collection
             self._logical[rows] += found.size
 
-    # -- what is odd ------------------------------------------------------------------------------------
+    # -- what is not as its datatype says ---------------------------------------------------------------
 
-    def odd(self) -> list[int]:
-        """It gives the rows whose key or value is not what it should be. Compressed values are opened for that."""
-        rows = np.flatnonzero(self._document & (self.length > 0))
+    def _open(self, rows: Array) -> None:
+        """Open values that are compressed or have xattrs, and try those that claim to be JSON."""
         datatype = self._part.header.datatype[rows]
         plain = rows[datatype == JSON]
-        odd = self._no_json(plain) if len(plain) else []
+        if len(plain):
+            self._try_json(plain)
         texts: dict[int, bytes] = {}  # that claim to be JSON
         packed = rows[datatype & (SNAPPY | XATTR) != 0]
         kinds, starts, lengths = self._part.header.datatype[packed], self._end[packed], self.length[packed]
-        data, bodies = self._part.data, self._bodies
+        data, bodies, faults = self._part.data, self._bodies, self.faults
         columns = (each.tolist() for each in (packed, kinds, starts, starts + lengths))
         for row, kind, start, end in zip(*columns, strict=True):
-            if kind & XATTR:
-                body = open_value(data[start:end], kind)
-                if body.faults:
-                    odd.append(row)
-                else:
-                    bodies[row] = body
-                continue
-            plain, _ = decompress(data[start:end])
-            if plain is None:
-                odd.append(row)
-                continue
-            bodies[row] = Body(plain)
-            if kind & JSON and plain:
-                texts[row] = plain
+            # Of a body with xattrs JSON is tried at once; of others all together.
+            body = bodies[row] = open_value(data[start:end], kind if kind & XATTR else kind & ~JSON)
+            if body.faults:
+                faults[row] = body.faults[0]
+            elif kind & JSON and not kind & XATTR and body.value:
+                texts[row] = body.value
         if texts:
-            faulty = faulty_json(pa.array(list(texts.values()), pa.binary()))
-            if len(faulty):
-                held = list(texts)
-                odd += [held[place] for place in faulty.tolist()]
-        return sorted({*odd, *self._unsound.tolist()})
+            held = list(texts)
+            found = json_faults(pa.array(list(texts.values()), pa.binary()))
+            faults |= {held[place]: (Fault.NOT_JSON, fault) for place, fault in found.items()}
+
+    def _try_json(self, rows: Array) -> None:
+        """Try the JSON of values where they lie."""
+        rows = rows[self._by_place(rows)]
+        values = laid.pieces(self._part.data, self._end[rows], self._end[rows] + self.length[rows], gaps=False)
+        for place, fault in json_faults(values).items():
+            self.faults[int(rows[place // 2])] = Fault.NOT_JSON, fault
+
+    def put_faults(self, columns: Columns, rows: Array, place: Array) -> None:
+        """Put what is wrong with values into columns: a hint where the datatype may describe one that was left out."""
+        rows = rows[self.faulty[rows]]
+        hinted = self._part.underlying[rows]
+        if hinted.any():
+            columns.pick("hints", place[rows[hinted]], pa.array([[LEFT_OUT]], schema.WORDS), hinted.nonzero()[0] * 0)
+        rows = rows[~hinted]
+        if len(rows):
+            codes, texts = zip(*(self.faults[row] for row in rows.tolist()), strict=True)
+            kind = schema.frames().field("problems").type
+            members = {
+                "code": pa.array([code.value for code in codes]),
+                "text": pa.array(texts),
+                "offset": pa.array(self._end[rows] - self._part.start[rows]),
+                "length": pa.array(self.length[rows]),
+            }
+            fields = list(kind.value_type)
+            problems = pa.StructArray.from_arrays([members[field.name] for field in fields], fields=fields)
+            offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32))
+            columns.pick("problems", place[rows], pa.ListArray.from_arrays(offsets, problems, type=kind))
 
     # -- Arrow over the part's bytes --------------------------------------------------------------------
 
@@ -146,13 +172,6 @@ class Values:
         if len(start) > 1 and (start[1:] < start[:-1]).any():
             rank[np.argsort(start, kind="stable")] = rank.copy()
         return rank
-
-    def _no_json(self, rows: Array) -> list[int]:
-        """It gives the rows whose values are no JSON. Those are looked at where they lie."""
-        rows = rows[self._by_place(rows)]
-        values = laid.pieces(self._part.data, self._end[rows], self._end[rows] + self.length[rows], gaps=False)
-        odd: list[int] = rows[faulty_json(values) // 2].tolist()
-        return odd
 
 
 def hexed(values: pa.Array) -> pa.Array:

@@ -62,6 +62,13 @@ class ByteStream(Reassembly):
         """Whether ``offset_of`` is final for all that was fed so far."""
         return self._base is not None and not self._gathering and self._stray is None
 
+    @property
+    def fin_is_missing(self) -> bool:
+        """Whether a FIN that was not captured follows what was delivered: one more byte than that is acknowledged."""
+        if self._fin is not None or self._base is None or self.last_ack == _NEVER:
+            return False
+        return self._offset_of(self.last_ack) == self.offset + 1
+
     def offset_of(self, seq: int) -> int:
         """It gives the offset of a sequence number near those that were seen last."""
         return self._offset_of(seq)
@@ -192,7 +199,7 @@ class ByteStream(Reassembly):
         if content:
             out += self._place(start, payload, missing, seen)
         if flags & FIN:
-            self._fin = Fin(start + content, self._arrived, now)
+            self._fin = Fin(start + content, self._arrived, now, seen)
         return out + self._settle(seen)
 
     def _settle(self, seen: Seen) -> list[Event]:
@@ -206,7 +213,7 @@ class ByteStream(Reassembly):
             self._release(self._first_held())
         out = self._sweep(seen)
         out += self._give_up(seen, now, self._aside)
-        out += self._fin_reached(seen)
+        out += self._fin_reached()
         usual = not (self._base is None or self._backlog or self._fin or self._stray) and self._reset_at is None
         self._ready = self._expected() if usual else _NEVER
         return out

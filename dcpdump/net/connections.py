@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
-from dcpdump.net.event import END, EVICTED, Event, Seen
+from dcpdump.net.event import END, EVICTED, End, Event, Seen
 from dcpdump.net.flow import Connection, reverse_key
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.net.tcp import ACK, RST, SYN, Segment
+from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
 
 #: What a packet costs beside its payload, when deciding how soon to look at the memory again.
 _OVERHEAD = 256
@@ -106,7 +106,10 @@ class Connections:
         if flags & ACK and ack != other.stream.last_ack:
             self._tell(other, other.stream.acknowledge(ack, seen), out)
         stream = half.stream
-        for event in stream.feed(segment, seen):
+        events = stream.feed(segment, seen)
+        if flags & FIN and other.stream.fin_is_missing:  # which it acknowledges: the other side closed first
+            events = [each._replace(by_peer=True) if isinstance(each, End) else each for each in events]
+        for event in events:
             out.append(_row(Delivery, (connection, half.direction, event)))
         if stream.deadline is not None and not half.scheduled:
             self._schedule(half)

@@ -16,11 +16,12 @@ from dcpdump.net.repeats import is_twin, note_delivered, note_waiting
 
 
 class Fin(NamedTuple):
-    """Where a direction says that it ends, and when it said so: in bytes arrived, and in time."""
+    """Where a direction says that it ends, and when it said so: in bytes arrived, and in time, by which packet."""
 
     offset: int
     arrived: int
     since: int
+    seen: Seen
 
 
 #: What a direction has that has not been seen yet: always empty, and shared, because half of all directions
@@ -150,7 +151,7 @@ class Reassembly:
                 first = backlog.first
                 hole = Hole(first.start, first.order, first.since)
             elif fin is not None and fin.offset > self.offset:
-                hole = Hole(*fin)
+                hole = Hole(fin.offset, fin.arrived, fin.since)
             else:
                 patience.rest()
                 return out
@@ -187,12 +188,12 @@ class Reassembly:
         self.offset = goal
         return gap
 
-    def _fin_reached(self, seen: Seen) -> list[Event]:
+    def _fin_reached(self) -> list[Event]:
         """It ends once all up to the FIN is delivered or given up."""
         if self._fin is None or self.offset < self._fin.offset or self._ended:
             return []
         self._ended = True
-        return [End(self.offset, "fin", seen)]
+        return [End(self.offset, "fin", self._fin.seen)]
 
     def _tail(self, seen: Seen) -> list[Event]:
         """It reports what must have come after the last byte seen: before a FIN, or acknowledged.

@@ -23,6 +23,7 @@ from dcpdump.render.gathered import Columns
 from dcpdump.render.templates import TEMPLATES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.frame import Fault
 from dcpdump.wire.value import json_fault, open_value
 
 _DAY_NS = 86_400 * 1_000_000_000
@@ -65,7 +66,7 @@ class Bulk:
             good &= group.column(plan.layout.tail) == 0
         if chosen is not None:
             good &= [row in chosen for row in rows.tolist()]
-        good[good], opened = _plain(plan, part, rows[good])
+        good[good], opened, faults = _plain(plan, part, rows[good])
         if not good.any():
             return None
         rows = rows[good]
@@ -106,7 +107,7 @@ class Bulk:
             body=header.body[rows],
             opaque=header.opaque[rows],
             cas=header.cas[rows],
-            stream_id=part.stream_id[rows] if framed else None,
+            stream_id=part.stream_id(rows) if framed else None,
             fields=[group.column(field.name)[good] for field in plan.fields],
             key=_safe(_cut(part.data, logical, key_end)),
             wire_key=_cut(part.data, key_at, key_end),
@@ -114,18 +115,21 @@ class Bulk:
             inferred=part.inferred[rows].tolist(),
             value=_safe(values),
             plain_length=plain_length,
+            value_at=(key_end - part.start[rows]).tolist(),
             value_length=length.tolist(),
+            fault=[faults.get(row, "") for row in rows.tolist()] if faults else [""] * len(rows),
         )
 
 
-def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes]]:
-    """It says which frames have a key and a value that mean just what they say, but for being compressed.
+def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes], dict[int, str]]:
+    """Return which frames have a key and a value that mean just what they say, but for being compressed or not JSON.
 
-    With it, by row, the values that were: the decompressed ones.
+    With it, by row, the values that were compressed, decompressed; and why values that are marked JSON are not.
     """
     header = part.header
     good = header.magic[rows] >= 0
     opened: dict[int, bytes] = {}
+    faults: dict[int, str] = {}
     key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
     if plan.message.collection_key:
         good &= (part.collections[rows] != states.YES) | prefixes(part.view, key_at, header.key[rows]).sound
@@ -136,14 +140,16 @@ def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes]
         start = key_at + header.key[rows]
         for place in (good & packed).nonzero()[0].tolist():
             body = open_value(part.data[start[place] : start[place] + length[place]], int(datatype[place]))
-            if body.faults:
-                good[place] = False
-            else:
-                opened[int(rows[place])] = body.value
+            opened[int(rows[place])] = body.value
+            for code, fault in body.faults:
+                faults[int(rows[place])] = fault
+                good[place] = code is Fault.NOT_JSON
         json = (good & (datatype == JSON) & (length > 0)).nonzero()[0]
-        faulty = [bool(json_fault(value)) for value in _cut(part.data, start[json], (start + length)[json])]
-        good[json[faulty]] = False
-    return good, opened
+        values = _cut(part.data, start[json], (start + length)[json])
+        faults |= {row: fault for row, fault in zip(rows[json].tolist(), map(json_fault, values), strict=True) if fault}
+        if faults:  # where the datatype may describe a value that was left out, it is no fault
+            good &= ~(part.underlying[rows] & np.isin(rows, list(faults)))
+    return good, opened, faults
 
 
 def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:

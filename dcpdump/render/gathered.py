@@ -36,7 +36,9 @@ class Columns:
     inferred: list[bool]
     value: list[bytes]  #: safe to show, as UTF-8, as much of it as is wanted, decompressed
     plain_length: list[int]  #: of the whole value, decompressed
+    value_at: list[int]  #: where in the frame the value begins
     value_length: list[int]
+    fault: list[str]  #: why a value that is marked JSON is not; empty where it is, or claims nothing
 
 
 #: It gives the texts of frames of one plan, as UTF-8; the second argument: whether they all have a stream id.

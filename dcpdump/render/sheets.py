@@ -10,6 +10,7 @@ import numpy as np
 
 from dcpdump.columnar.digits import filled
 from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Plan, distinct
+from dcpdump.escape import safe
 from dcpdump.render import View, table
 from dcpdump.render.gathered import Columns
 from dcpdump.spec.field import Field, u8, u16
@@ -36,7 +37,7 @@ def sheets(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes
     told = list(zip(columns.plain_length, sizes, datatypes, strict=True))
     beside = {each: _beside_value(*each, view.value_bytes) for each in set(told)}
     out: list[bytes] = []
-    for number, time, place, packet, remark, head, shape, key, owner, value, each in zip(
+    for number, time, place, packet, remark, head, shape, key, owner, value, each, fault in zip(
         columns.number,
         columns.time,
         columns.place,
@@ -48,6 +49,7 @@ def sheets(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes
         owned,
         columns.value,
         told,
+        columns.fault,
         strict=True,
     ):
         _, key_head, value_head = shaped[shape]
@@ -66,6 +68,8 @@ def sheets(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes
             rest = rest.lstrip()
         elif not rest:
             value = _stripped(value)
+        if fault:
+            rest += f"\n! {safe(fault)}".encode()
         out.append(
             b"#%d  %b%b%d%b\n%b%b%b%b%b\n\n"
             % (number, time, peers[place], packet, remark, head, key, value_head, value, rest)

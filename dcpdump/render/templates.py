@@ -9,14 +9,17 @@ from json.encoder import encode_basestring as quoted
 from typing import Any
 
 from dcpdump.columnar.plan import FLEXIBLE, Array, Plan
+from dcpdump.escape import safe
 from dcpdump.record import columns as csv_columns
 from dcpdump.render import View, line
 from dcpdump.render.gathered import Columns, Template
 from dcpdump.render.sheets import sheets
 from dcpdump.spec.field import Bits, Choice, Field
 from dcpdump.spec.names import DATATYPE
+from dcpdump.wire.frame import Fault
 
 _CLASSIC = 0x80
+_NOT_JSON = quoted(Fault.NOT_JSON.value)
 _DATATYPES = ["|".join(DATATYPE.speak(value)) for value in range(8)]
 
 
@@ -54,6 +57,8 @@ def _line(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]
     gaps = [""] * count
     if any(columns.gap):
         gaps = [f" [after {gap:,} bytes lost or skipped]" if gap else "" for gap in columns.gap]
+    if any(columns.fault):
+        gaps = [f"{gap} ! {safe(fault)}" if fault else gap for gap, fault in zip(gaps, columns.fault, strict=True)]
     name = line.spoken_name(message.name)
     known = [f" c{ends.connection} {line.speaks(message, response=False)} {name}{{" for ends in columns.places]
     bodies = map("".join, zip(*words, strict=True))
@@ -118,14 +123,16 @@ def _ndjson(plan: Plan, framed: bool, columns: Columns, view: View) -> list[byte
     )
     shows_value = view.value_bytes != 0 and plan.value is None
     out: list[bytes] = []
-    for start, collection, inferred, key, wire_key, value, length in zip(
+    for start, collection, inferred, key, wire_key, value, value_at, length, fault in zip(
         heads,
         columns.collection,
         columns.inferred,
         _texts(columns.key),
         columns.wire_key,
         _texts(columns.value),
+        columns.value_at,
         columns.value_length,
+        columns.fault,
         strict=True,
     ):
         text = head % start
@@ -139,6 +146,9 @@ def _ndjson(plan: Plan, framed: bool, columns: Columns, view: View) -> list[byte
             text += f', "value_length": {length}'
             if shows_value:
                 text += f', "value": {quoted(value)}'
+        if fault:
+            text += f', "problems": [{{"code": {_NOT_JSON}, "text": {quoted(fault)}, '
+            text += f'"offset": {value_at}, "length": {length}}}]'
         out.append(f"{text}}}\n".encode())
     return out
 
@@ -189,6 +199,8 @@ def _csv(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]:
         cells["stream_id"] = columns.stream_id.tolist()
     if shows_value:
         cells["value"] = [_cell(value) for value in _texts(columns.value)]
+    if any(columns.fault):
+        cells["problems"] = [_cell(fault) for fault in columns.fault]
     for field, column in zip(plan.fields, columns.fields, strict=True):
         numbers = column.tolist()
         cells[field.name] = [f"0x{number:0{2 * field.width}x}" for number in numbers] if field.identity else numbers

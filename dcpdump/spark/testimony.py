@@ -19,7 +19,7 @@ from dcpdump.columnar.later import Later
 from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
-from dcpdump.columnar.text import faulty_json
+from dcpdump.columnar.text import json_faults
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
@@ -158,7 +158,7 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
     odd: list[int] = []
     if len(plain):
         values = laid.pieces(part.data, value_at[plain], value_at[plain] + size[plain], gaps=False)
-        odd += plain[faulty_json(values) // 2].tolist()
+        odd += plain[[place // 2 for place in json_faults(values)]].tolist()
     packed = np.flatnonzero(rows & (datatype > JSON))
     if len(packed):
         strict = Connection(0, open_flags=0)  # flags under which nothing is left out: whatever may be a fault is kept

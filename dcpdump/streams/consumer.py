@@ -100,14 +100,16 @@ class Consumers:
         """Return where its consumer asked in its place after a time: for what was granted first, if anything was."""
         here = stream.next
         if here is not None and (here.reopened or after_ns is None):
-            return Again(here, here.first_ns)
+            return Again(here, here.first_ns, inferred=False)
         if after_ns is None:
             return None
         mates = self._mates(stream, lambda line: line.after(after_ns))
         later = [mate for mate in mates if not self._was_open(mate.connection, stream, after_ns)]
         granted = min((mate for mate in later if mate.reopened), key=_granted, default=None)
         found = granted or here or next(iter(later), None)
-        return None if found is None else Again(found, _asked_after(found, after_ns))
+        if found is None:
+            return None
+        return Again(found, _asked_after(found, after_ns), not _say(stream.connection, found.connection))
 
     def elsewhere(self, stream: "Stream", at_ns: int | None) -> "Stream | None":
         """Return the stream that its consumer, which names itself, had open in its place at a time."""
@@ -142,6 +144,7 @@ class Again(NamedTuple):
 
     stream: "Stream"
     ts_ns: int | None
+    inferred: bool  #: from the host alone: a name of the consumer was not captured
 
 
 class _Line:
@@ -211,6 +214,13 @@ def _fits(stream: "Stream", mate: "Stream") -> bool:
         return True
     one, other = stream.request, mate.request
     return one is not None and other is not None and one.purpose == other.purpose
+
+
+def _say(one: "Connection", other: "Connection") -> bool:
+    """Return whether two connections of one consumer both say who it is."""
+    mine, theirs = one.identity, other.identity
+    named = mine.family is not None and theirs.family is not None
+    return one is other or named or (mine.client_id is not None and theirs.client_id is not None)
 
 
 def _names_itself(stream: "Stream", mate: "Stream") -> bool:

@@ -40,10 +40,11 @@ Kind = tuple[int, int]  #: the direction of the request, and its opcode
 
 
 class Early(NamedTuple):
-    """An answer without a request, so far. ``frames``: how many of the connection were captured before it."""
+    """An answer without a request, so far."""
 
     answer: Sight
-    frames: int
+    frames: int  #: how many of the connection were captured before it
+    late: bool  #: the beginning of the connection is missing, so that its request may be
 
 
 @dataclass(slots=True)
@@ -77,10 +78,12 @@ class Exchanges:
                 _forgo(waiting)
                 return None
             waiting.doubtful = True  # the next answer may be to one of those before
-        if self.earlier and not late:
+        if self.earlier:
             self._expire(frames)
             early = self.early(*kind, request.opaque)
-            if early is not None and _near(early.answer, request):
+            # NOOPs are far apart, so what comes just before one can only be its own answer.
+            trusted = early is not None and (request.opcode == NOOP or not (late or early.late))
+            if early is not None and trusted and _near(early.answer, request):
                 self.earlier.remove(early)
                 self.unclaimed[kind] -= 1
                 return early.answer
@@ -113,9 +116,8 @@ class Exchanges:
         place = kind[0], kind[1], answer.opaque
         queue = self.by_place.get(place)
         if not queue:
-            if not late:
-                self._expire(frames)
-                self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames))
+            self._expire(frames)
+            self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames, late))
             self.unclaimed[kind] = self.unclaimed.get(kind, 0) + 1
             return None
         if answer.opcode == STAT and answer.value_at > answer.key_at:
@@ -180,9 +182,9 @@ class Exchanges:
 
     def _expire(self, frames: int) -> None:
         while self.earlier and frames - self.earlier[0].frames >= SLACK:
-            expired = self.earlier.popleft().answer
-            if self.closely:
-                self.unasked.append(place_of(expired))
+            expired = self.earlier.popleft()
+            if self.closely and not expired.late:
+                self.unasked.append(place_of(expired.answer))
 
     def _forget_oldest(self) -> None:
         oldest = min((next(iter(self.by_kind[kind].values())) for kind in self.kinds()), key=_number)

@@ -55,11 +55,11 @@ def _hide(connection: Connection, redactor: Redactor) -> None:
 def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
     """Return hashes that are equal where what a connection says of its consumer was."""
 
-    def hashed(text: str | None) -> str | None:
+    def hidden(text: str | None) -> str | None:
         return None if text is None else redactor.text(text, Holds.BUCKET)
 
-    counters = tuple(redactor.text(each, Holds.BUCKET) for each in identity.counters)
-    return Identity(hashed(identity.client_id), hashed(identity.family), hashed(identity.agent), counters)
+    counters = tuple(redactor.text(text, Holds.BUCKET) for text in identity.counters)
+    return Identity(hidden(identity.client_id), hidden(identity.family), hidden(identity.agent), counters)
 
 
 def _hide_waiting(waiting: Waiting, redactor: Redactor) -> None:

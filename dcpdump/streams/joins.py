@@ -17,7 +17,7 @@ them, or they were lost.
 
 from dcpdump.streams.opcodes import MARKER, STREAM_END
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, Stream
+from dcpdump.streams.state import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, SUCCESS, Stream
 
 _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
 
@@ -45,7 +45,11 @@ def _has_two_markers(stream: Stream, sight: Sight) -> bool:
         flags = sight.get("snapshot_type") or 0
         return bool(flags & DISK and flags & _HAS_HISTORY)
     on_disk = stream.snapshot is not None and bool(stream.snapshot.flags & DISK)
-    return on_disk and stream.connection.accepted("change_streams") == "true"
+    connection = stream.connection
+    if not on_disk or connection.late or stream.other_losses:
+        return on_disk  # the control may be among what was not captured
+    control = connection.controls.get("change_streams")
+    return control is not None and control.status in (None, SUCCESS) and control.value == "true"
 
 
 def _marker_joins(stream: Stream, start: int | None) -> bool:

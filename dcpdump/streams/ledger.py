@@ -168,8 +168,8 @@ class Ledger:
             and (known.granted or not known.requests or known.last_frame)
             and known.opaque in (None, opaque)
         ):
-            if known.losses != losses and known.ended:
-                return Place(None, True)  # its request may be among what was lost
+            if known.ended and (known.losses != losses or known.asked_again):
+                return Place(None, True)  # its request, or the answer, may be among what was lost
             if known.closing and self._granted_early(connection, sight):
                 return Place(None, True)  # it was requested again, which is captured a little later
             outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
@@ -323,6 +323,7 @@ class Ledger:
         if connection is None:
             return
         before = connection.ended_ns
+        connection.closed_by[direction] |= reason == "fin"
         if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):

@@ -2,8 +2,7 @@
 
 A direction with a hole waits until the hole is filled or given up, and the other goes on: an answer may be known
 before its request. Here frames wait with it, so that what was said first is learnt first. Within a direction
-nothing changes places: a frame that had to wait for bytes counts from when they came. One whose bytes never came has
-the time at which they were given up; it counts from when the next one of its direction came, if that was earlier.
+nothing changes places: a frame that had to wait for bytes counts from when they came.
 """
 
 from bisect import bisect_left, bisect_right
@@ -42,7 +41,7 @@ class Order:
         """It takes the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
         if not self._held and not waiting and in_order:
             return seen
-        self._held += map(self._timed, seen, _starts(seen))
+        self._held += map(self._timed, seen)
         self._held.sort()
         if not waiting:
             return self.close()
@@ -59,10 +58,13 @@ class Order:
         self._latest.clear()
         return _told(held)
 
-    def _timed(self, step: Step, first: int) -> _Held:
-        """Return when frames count."""
+    def _timed(self, step: Step) -> _Held:
+        """It says when frames count."""
         whose = step.connection, step.direction
-        frames, last = (step.frames, step.last_ns) if isinstance(step, Burst) else (1, first)
+        if isinstance(step, Burst):
+            frames, first, last = step.frames, step.first_ns, step.last_ns
+        else:
+            frames, first, last = 1, step.ts_ns or 0, step.ts_ns or 0
         before = self._latest.get(whose, 0)
         self._latest[whose] = end = max(before, last)
         self._count += frames
@@ -79,23 +81,6 @@ class Order:
             if frames > _MOST:
                 return max(until, each.ts_ns)
         return until
-
-
-def _starts(seen: Sequence[Step]) -> list[int]:
-    """Return when frames came."""
-    nexts: dict[tuple[int, int], int] = {}
-    out = []
-    for step in reversed(seen):
-        whose = step.connection, step.direction
-        if isinstance(step, Burst):
-            start = step.first_ns
-        else:
-            start = step.ts_ns or 0
-            if not step.whole:
-                start = min(start, nexts.get(whose, start))
-        nexts[whose] = start
-        out.append(start)
-    return out[::-1]
 
 
 def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_Held]:

@@ -26,7 +26,7 @@ class Rates:
         while int(part.ts_ns[rows].max() - part.ts_ns[rows].min()) >> self._shift > _STEPS:
             self._double()
         connection = np.array([ends.connection for ends in part.places])[part.place[rows]]
-        sid = np.where(header.framing[rows] > 0, part.stream_id[rows], 0)
+        sid = np.where(header.framing[rows] > 0, part.stream_id(rows), 0)
         whose = connection.astype(np.int64) << 32 | header.word[rows].astype(np.int64) << 16 | sid
         both = np.stack([whose, part.ts_ns[rows] >> self._shift])
         met, counts = np.unique(both, axis=1, return_counts=True)

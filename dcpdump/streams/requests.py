@@ -117,6 +117,9 @@ def _grant(connection: Connection, stream: Stream, request: Request, sight: Sigh
         stream.follow(before)
     elif before is not None:
         stream.follow(before)
+    if stream.granted and connection.torn:  # which of its requests each answer is for cannot be told
+        stream.marker = stream.snapshot = stream.last = None
+        stream.epoch += 1
     place = stream.vbucket << 16 | stream.stream_id
     stream.granted, stream.granted_ns, stream.granted_frame = True, sight.ts_ns, sight.number
     if connection.bucket is not None:

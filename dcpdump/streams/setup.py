@@ -32,7 +32,7 @@ def waiting_for(sight: Sight, connection: Connection) -> Waiting:
     """Return what is to be remembered of a request that has to be answered."""
     waiting = Waiting(place_of(sight), connection.frames[1 - sight.direction])
     if sight.opcode in _KEYED:
-        waiting.key = _text(sight.key)
+        waiting.key = _key(sight) or ""
     if sight.opcode == CONTROL:
         waiting.value = _text(sight.value)
     elif sight.opcode == ALL_SEQNOS and sight.get("collection_id") is not None:
@@ -53,17 +53,17 @@ def keep_alive(connection: Connection, sight: Sight) -> None:
 
 
 def _hello(connection: Connection, sight: Sight) -> None:
-    connection.agent = _text(sight.key) or None
+    connection.agent = _key(sight) or None
     connection.asked_features = _features(sight)
 
 
 def _sasl(connection: Connection, sight: Sight) -> None:
-    connection.mechanism = _text(sight.key) or None
+    connection.mechanism = _key(sight) or None
 
 
 def _open(connection: Connection, sight: Sight) -> None:
     connection.opens += 1
-    connection.name = _text(sight.key)
+    connection.name = _key(sight)
     connection.open_flags, connection.open_sight = sight.get("flags"), kept(sight)
     if connection.open_flags is not None:
         connection.feeder = 1 - sight.direction if connection.open_flags & PRODUCER else sight.direction
@@ -71,7 +71,9 @@ def _open(connection: Connection, sight: Sight) -> None:
 
 
 def _control(connection: Connection, sight: Sight) -> None:
-    key, value = _text(sight.key), _text(sight.value)
+    key, value = _key(sight), _text(sight.value)
+    if key is None:
+        return
     if key in connection.controls or len(connection.controls) < _CONTROLS:
         connection.controls[key] = Control(key, value, sight.number, sight.ts_ns)
     if key == _BUFFER_SIZE:
@@ -105,7 +107,7 @@ def _authenticated(connection: Connection, sight: Sight, waiting: Waiting | None
 
 def _selected(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
     if sight.word == SUCCESS and waiting is not None:
-        connection.bucket = waiting.key
+        connection.bucket = waiting.key or None
 
 
 def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
@@ -121,7 +123,7 @@ def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> No
 
 
 def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    if waiting is None:
+    if waiting is None or not waiting.key:
         return
     key, value = waiting.key, waiting.value
     control = connection.controls.get(key)
@@ -172,6 +174,11 @@ def _features(sight: Sight) -> frozenset[int] | None:
         return None
     fields = sight.record.frame.fields
     return frozenset(f.value for f in fields if f.group == "features" and isinstance(f.value, int))
+
+
+def _key(sight: Sight) -> str | None:
+    """Return the key of a frame as text; None where bytes of the frame were lost, and maybe of the key."""
+    return _text(sight.key) if sight.whole else None
 
 
 def _text(data: bytes) -> str:

@@ -11,7 +11,7 @@ from dcpdump.columnar.dissection import Lost
 from dcpdump.columnar.key import keys_of
 from dcpdump.columnar.later import Later
 from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array
+from dcpdump.columnar.plan import Array, Group
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.streams.sight import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of
 
@@ -22,32 +22,29 @@ NO_ROWS = np.zeros(0, np.int64)
 
 
 def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> list[Sight]:
-    """It gives the sights of a part, or of some of its rows.
+    """Return the sights of a part, or of some of its rows, which rise.
 
     ``documents``: mutations, deletions and expirations have their fields too (their seqno is there in any case).
     """
     everything = rows is None
     rows = np.arange(len(part)) if rows is None else rows
-    count, header = len(rows), part.header
+    count = len(rows)
+    if not count:
+        return []
+    header = part.header if everything else part.header.taken(rows)
     fields: list[Any] = [()] * count
     shapes: list[Any] = [_NOTHING] * count
     seqnos: list[Any] = [None] * count
-    at = np.full(len(part), -1)
-    at[rows] = np.arange(count)
-    for group in part.groups:
+    for group, places in ((each, each.rows) for each in part.groups) if everything else _among(part.groups, rows):
         plan, shape = group.plan, shape_of(group.plan.layout)
-        places, mine = at[group.rows], np.arange(len(group.rows))
-        if not everything:
-            mine = np.flatnonzero(places >= 0)
-            places = places[mine]
         tuples: Any = repeat(())
         if documents or plan.message.opcode not in DOCUMENTS:
-            tuples = group.extras[mine].tolist() if group.extras.dtype.names else repeat(())
+            tuples = group.extras.tolist() if group.extras.dtype.names else repeat(())
             if group.value is not None:
-                tuples = [extras + value for extras, value in zip(tuples, group.value[mine].tolist(), strict=False)]
+                tuples = [extras + value for extras, value in zip(tuples, group.value.tolist(), strict=False)]
         own = next((name for name in OWN_SEQNO if plan.has(name)), None)
-        brought: Any = group.column(own)[mine].tolist() if own is not None else repeat(None)
-        if len(mine) == count and own is not None and not isinstance(tuples, repeat):
+        brought: Any = group.column(own).tolist() if own is not None else repeat(None)
+        if len(places) == count and own is not None and not isinstance(tuples, repeat):
             fields, seqnos, shapes = tuples, brought, [shape] * count
             break
         for place, values, seqno in zip(places.tolist(), tuples, brought, strict=False):
@@ -57,44 +54,55 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
     times: list[Any] = part.ts_ns[rows].tolist()
     if (part.ts_ns[rows] == NO_TIME).any():
         times = [None if time == NO_TIME else time for time in times]
-    key_at = (part.start + HEADER_LENGTH + header.framing + header.extras)[rows]
-    whole = np.ones(len(part), bool)
-    whole[list(part.odd)] = False
-    place, magic = part.place[rows], header.magic[rows]
+    key_at = part.start[rows] + HEADER_LENGTH + header.framing + header.extras
+    whole = np.isin(rows, list(part.odd), invert=True) if part.odd else np.ones(count, bool)
+    place, magic = part.place[rows], header.magic
     columns = zip(
         (part.first + rows).tolist(),
         times,
         np.array([ends.connection for ends in part.places])[place].tolist(),
         np.array([ends.direction for ends in part.places])[place].tolist(),
         magic.tolist(),
-        header.opcode[rows].tolist(),
+        header.opcode.tolist(),
         RESPONSE[magic].tolist(),
         _SERVER[magic].tolist(),
-        header.word[rows].tolist(),
-        header.opaque[rows].tolist(),
-        header.cas[rows].tolist(),
-        header.datatype[rows].tolist(),
+        header.word.tolist(),
+        header.opaque.tolist(),
+        header.cas.tolist(),
+        header.datatype.tolist(),
         part.length[rows].tolist(),
-        stream_ids(part)[rows].tolist(),
+        stream_ids(part, rows).tolist(),
         seqnos,
         shapes,
         fields,
         repeat(part.data),
         key_at.tolist(),
-        (key_at + header.key[rows]).tolist(),
-        np.maximum(header.value[rows], 0).tolist(),
+        (key_at + header.key).tolist(),
+        np.maximum(header.value, 0).tolist(),
         part.gap_before[rows].tolist(),
-        whole[rows].tolist(),
+        whole.tolist(),
         (part.weak[rows] != 0).tolist(),
         repeat(None),
         repeat(False),
         strict=False,
     )
     out: list[Sight] = list(map(Sight._make, columns))
-    for row, record in part.records.items():
-        if at[row] >= 0 and not isinstance(record, Later):
-            out[at[row]] = sight_of(record)
+    for place, row in enumerate(rows.tolist() if part.records else ()):
+        record = part.records.get(row)
+        if record is not None and not isinstance(record, Later):
+            out[place] = sight_of(record)
     return out
+
+
+def _among(groups: list[Group], rows: Array) -> Iterator[tuple[Group, Array]]:
+    """Yield of each group the frames that are among some rows, and their places there."""
+    for group in groups:
+        begin, end = np.searchsorted(group.rows, (rows[0], rows[-1] + 1))
+        places = np.searchsorted(rows, group.rows[begin:end])
+        mine = np.flatnonzero(rows[places] == group.rows[begin:end])
+        if len(mine):
+            value = None if group.value is None else group.value[begin + mine]
+            yield Group(group.plan, group.rows[begin + mine], group.extras[begin + mine], value), places[mine]
 
 
 def keys(part: Part) -> Iterator[tuple[int, bytes]]:
@@ -150,12 +158,12 @@ def _gaps(part: Part) -> list[tuple[int, int]]:
     return list(zip(rows.tolist(), part.gap_before[rows].tolist(), strict=True))
 
 
-def stream_ids(part: Part) -> Array:
-    """It gives the stream ids, 0 where there is none."""
-    framing = part.header.framing
+def stream_ids(part: Part, rows: Array | slice = slice(None)) -> Array:
+    """Return the stream ids, 0 where there is none."""
+    framing = part.header.framing[rows]
     if not framing.any():
-        return np.zeros(len(part), np.int64)
-    return np.where(framing > 0, part.stream_id, 0)
+        return np.zeros(len(framing), np.int64)
+    return np.where(framing > 0, part.stream_id(rows), 0)
 
 
 RESPONSE = np.array([value in MAGICS and MAGICS[value].response for value in range(256)])

@@ -188,8 +188,9 @@ class Stream:
 
     @property
     def grant(self) -> Request | None:
-        """The request that was granted; None where that was not captured."""
-        return self.requests[-1] if self.granted and self.requests else None
+        """Return the request that was granted; None where that was not captured."""
+        granted = (request for request in reversed(self.requests) if request.status == SUCCESS)
+        return next(granted, None) if self.granted else None
 
     @property
     def witnessed(self) -> bool:
@@ -284,6 +285,11 @@ class Stream:
     def may_be_of_replica(self) -> bool:
         """Return whether its source may be a replica: its request does not insist on an active vbucket."""
         return not self.flags & ACTIVE_ONLY
+
+    @property
+    def asked_again(self) -> bool:
+        """Return whether its latest request is one whose answer cannot be told from others."""
+        return bool(self.requests) and self.requests[-1].ambiguous
 
     @property
     def asked_takeover(self) -> bool:
@@ -497,6 +503,7 @@ class Connection:
     ended_ns: int | None = None  #: the TCP connection ended, by FIN or RST
     ended_by: int | None = None  #: the direction whose end came first
     end_reason: str = ""  #: fin, rst, reused
+    closed_by: list[bool] = field(default_factory=lambda: [False, False])  #: the directions of which a FIN was captured
     until_ns: int | None = None  #: until when it was watched, once the input is over
     no_stream: Stream = field(init=False)  #: stands where a message is of no stream
 
@@ -533,6 +540,11 @@ class Connection:
     def complete(self) -> bool:
         """Whether it was captured from its very first frame on, without a loss."""
         return self.began is not None and not self.torn
+
+    @property
+    def ended_surely(self) -> bool:
+        """Whether it is known who ended it: of two sides that close it, the end of the first may be missing."""
+        return self.end_reason != "fin" or all(self.closed_by) or (all(self.frames) and not self.torn)
 
     @property
     def role(self) -> str | None:

@@ -27,6 +27,7 @@ _ENDS = {
 }
 #: By the status of STREAM_END.
 _FINISHED = {_OK: Cause.FINISHED, _CLOSED: Cause.CLOSED}
+_INFERRED = " (inferred from the host alone)"
 #: Ends that are no trouble: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_CLIENT)
 
@@ -88,14 +89,19 @@ class Judge:
                 why += f", seqno {stream.high_seqno} of {request.end_seqno} reached"
         return self._left(stream, why, stream.ended_ns, _FINISHED.get(-1 if code is None else code))
 
-    def _left(self, stream: Stream, why: str, ended_ns: int | None, cause: Cause | None) -> Verdict:
-        """Return whether a stream that is over was asked for again. ``cause``: of its end, if more than its status."""
+    def _left(
+        self, stream: Stream, why: str, ended_ns: int | None, cause: Cause | None, lost: Unknown | None = None
+    ) -> Verdict:
+        """Return whether a stream that is over was asked for again.
+
+        ``cause``: of its end, if more than its status; ``lost``: why it may have ended before, if it may.
+        """
         later = self._consumers.again(stream, ended_ns)
         if later is not None:
             other, at = later.stream, clock(later.ts_ns)
             place = "" if other.connection is stream.connection else f" on connection {other.connection.number}"
             verb, then = ("reopened", Cause.REOPENED) if other.reopened else ("asked for again", Cause.ASKED_AGAIN)
-            return Verdict(Kind.ENDED, then, f"{why}; {verb}{place} at {at}")
+            return Verdict(Kind.ENDED, then, f"{why}; {verb}{place} at {at}{_INFERRED * later.inferred}")
         if cause in _EXPECTED:
             return Verdict(Kind.ENDED, cause, why)
         mate = self._consumers.elsewhere(stream, ended_ns)
@@ -103,7 +109,7 @@ class Judge:
             since = f"since {clock(mate.granted_ns)}" if mate.granted_ns is not None else "since before the capture"
             why += f"; its consumer has it open on connection {mate.connection.number} {since}"
             return Verdict(Kind.ENDED, Cause.OPEN_ELSEWHERE, why)
-        lost = self._lost_since(stream.connection, ended_ns)
+        lost = lost or self._lost_since(stream.connection, ended_ns)
         if lost is not None:
             return Verdict(
                 Kind.ENDED, lost.reason, f"{why}; whether it was reopened is unknown: {lost.text}", trouble=True
@@ -121,7 +127,9 @@ class Judge:
         if request.status is None:
             return self._unanswered(stream.connection, request)
         later = self._consumers.again(stream, request.answered_ns)
-        again = f"; asked for again on connection {later.stream.connection.number}" if later is not None else ""
+        again = ""
+        if later is not None:
+            again = f"; asked for again on connection {later.stream.connection.number}{_INFERRED * later.inferred}"
         if request.status == ROLLBACK:
             equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
             to = f"to {seqno(request.rollback_seqno)}"
@@ -140,6 +148,10 @@ class Judge:
         lost = self._lost_since(connection, request.ts_ns)
         if lost is not None:
             return Verdict(Kind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
+        if request.ambiguous:
+            starts = connection.late and not connection.lossy
+            why = "requests with one opaque were sent, and not all were captured: its answer cannot be told from theirs"
+            return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
         left = self._since(request.ts_ns)
         if connection.ended_ns is not None:
             why = f"{_closing(connection)} before it was answered"
@@ -160,18 +172,30 @@ class Judge:
         if stream.flags & TAKEOVER and any(each.state == _ACTIVE for each in stream.states):
             return Verdict(Kind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
-            why = f"{_closing(connection)}, no STREAM_END"
-            return self._left(stream, why, connection.ended_ns, _ended_by(connection))
+            lost = self._lost_since(connection, stream.last_ns)
+            why = f"{_closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
+            return self._left(stream, why, connection.ended_ns, _ended_by(connection), lost)
         idle = self._since(stream.last_ns)
         held = self._standing(connection)
         if held.state is State.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
             return Verdict(Kind.BLOCKED, Cause.WINDOW_FULL, why_blocked(connection.window, held), trouble=True)
         if idle is None or idle < self._idle_ns:
-            if not stream.counts_any:
-                why = f"nothing came since it was granted at {clock(stream.granted_ns)}"
-                return Verdict(Kind.QUIET, Cause.NOTHING_SENT, why)
-            return Verdict(Kind.FLOWING, Cause.FLOWING, "" if stream.requests else "since before the capture")
+            return self._recent(stream)
         return self._idle(stream, idle)
+
+    def _recent(self, stream: Stream) -> Verdict:
+        """Return the verdict on a stream that is open as far as was captured, and was not silent for long."""
+        lost = self._lost_since(stream.connection, stream.last_ns)
+        if not stream.counts_any:
+            why = f"nothing came since it was granted at {clock(stream.granted_ns)}"
+            if lost is not None:
+                return Verdict(Kind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
+            return Verdict(Kind.QUIET, Cause.NOTHING_SENT, why)
+        since = "" if stream.requests else "since before the capture"
+        until = "" if lost is None else f"as far as was captured: {lost.text} since"
+        if lost is not None and lost.reason is Reason.ONE_DIRECTION:
+            until = f"as far as was captured: {lost.text}"
+        return Verdict(Kind.FLOWING, Cause.FLOWING, "; ".join(filter(None, (since, until))))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
         lost = self._lost_since(stream.connection, stream.last_ns)
@@ -267,14 +291,14 @@ def _earlier(stream: Stream) -> str:
 
 
 def _closing(connection: Connection) -> str:
-    server = connection.roles.server
+    server = connection.roles.server if connection.ended_surely else None
     who = "one side" if server is None else "its server" if connection.ended_by == server else "its client"
     how = {"rst": "reset", "reused": "replaced"}.get(connection.end_reason, "closed")
     return f"connection {how} by {who} at {clock(connection.ended_ns)}"
 
 
 def _ended_by(connection: Connection) -> Cause:
-    server = connection.roles.server
+    server = connection.roles.server if connection.ended_surely else None
     if server is None or connection.end_reason not in _ENDS:
         return Cause.CONNECTION_ENDED
     return _ENDS[connection.end_reason][connection.ended_by == server]

@@ -86,13 +86,13 @@ class FrameSplitter:
             return []
         return self._run(False)
 
-    def gap(self, length: int | None, where: Where = NOWHERE) -> list[Cut]:
+    def gap(self, length: int | None) -> list[Cut]:
         """It hears that the next ``length`` bytes were lost (None: an unknown number)."""
         if self.foreign:
             self._offset += length or 0
             return []
         if length is not None and self._within_frame(length):
-            return self._bridge(length, where)
+            return self._bridge(length)
         out = self.close()
         self._offset += length or 0
         self._lost += length or 0
@@ -249,8 +249,11 @@ class FrameSplitter:
             return False
         return have + length <= unpack_header(self._data).frame_length
 
-    def _bridge(self, length: int, where: Where) -> list[Cut]:
-        """It lets a hole pass that lies inside the body of the frame at hand."""
+    def _bridge(self, length: int) -> list[Cut]:
+        """Let a hole pass that lies inside the body of the frame at hand, which has the packet before it at most.
+
+        The packet that made the hole known may have come long after.
+        """
         have = len(self._data)
         # A hole stands as zeros. Two forged packets can make one of any size, so it must be in proportion.
         if self._state == self._pass or self._hole_bytes + length > HOLE + have:
@@ -258,7 +261,7 @@ class FrameSplitter:
         self._holes.append(Span(have, have + length))
         self._hole_bytes += length
         self._data += bytes(length)
-        self._marks.append((self._offset + len(self._data), where))
+        self._marks.append((self._offset + len(self._data), self._marks[-1][1]))
         return self._run(False) if len(self._data) >= self._need else []
 
     def _leave_frame(self, length: int) -> list[Cut]:

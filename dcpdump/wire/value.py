@@ -16,6 +16,7 @@ from dcpdump.wire.key import RESERVED_IDS, SEPARATOR, Prefix, encode_prefix, pre
 from dcpdump.wire.snappy import MAX_RATIO, MAX_VALUE, decompress
 
 __all__ = [
+    "LEFT_OUT",
     "MAX_RATIO",
     "MAX_VALUE",
     "RESERVED_IDS",
@@ -33,6 +34,10 @@ __all__ = [
     "read_prefix",
     "split_xattrs",
 ]
+
+
+#: The hint of a value that is not what its datatype says, where the datatype may describe one that was left out.
+LEFT_OUT = "the connection keeps the datatype of values that it leaves out: shown as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ def _document(frame: Frame, datatype: int, underlying: bool, problems: list[Prob
         return Body(b"")  # the datatype may describe a body that was removed
     body = open_value(frame.value, datatype)
     if body.faults and underlying:
-        hints.append("the connection keeps the datatype of values that it leaves out: shown as it is")
+        hints.append(LEFT_OUT)
         return Body(frame.value)
     start = _start(frame, Section.VALUE)
     problems += [Problem(code, text, start, start + len(frame.value)) for code, text in body.faults]

@@ -109,7 +109,7 @@ def compare(work: Work, path: Path, frames: int, out: Path, repeat: int, tshark:
             peer.append(measure([tshark, *theirs]))
     best, size = min(mine), path.stat().st_size / 1e6
     row = (
-        f"{work.name:20} {path.name.partition('-')[0]:9} {best.seconds:8.2f} {frames / best.seconds:11,.0f} "
+        f"{work.name:20} {path.name.partition('-')[0]:11} {best.seconds:8.2f} {frames / best.seconds:11,.0f} "
         f"{size / best.seconds:7.0f} {best.megabytes:7.0f}"
     )
     if peer:
@@ -141,7 +141,7 @@ def main() -> None:
     compileall.compile_dir(Path(dcpdump.__file__).parent, quiet=1)
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors, tshark: {tshark or 'not installed'}")
     print(
-        f"{'work':20} {'capture':9} {'seconds':>8} {'frames/s':>11} {'MB/s':>7} {'peak MB':>7} "
+        f"{'work':20} {'capture':11} {'seconds':>8} {'frames/s':>11} {'MB/s':>7} {'peak MB':>7} "
         f"{'tshark s':>9} {'its MB':>8} {'ratio':>7} {'of CPU':>7} {'/ reading':>8}"
     )
     with tempfile.TemporaryDirectory(dir=folder) as out:

@@ -1,6 +1,7 @@
 """Captures to measure with: replica traffic of a few connections, the same bytes every time.
 
-Wire-like ones have segments of 1,448 bytes, loopback-like ones of 32 KiB. Every frame is the encoder's own.
+Wire-like ones have segments of 1,448 bytes, loopback-like ones of 32 KiB; in mislabelled ones no value that is marked
+JSON is JSON. Every frame is the encoder's own.
 """
 
 import json
@@ -15,7 +16,8 @@ import cramjam
 from dcpdump.wire.encode import encode
 from dcpdump.wire.value import encode_prefix
 
-SEGMENTS = {"wire": 1448, "loopback": 32 * 1024}
+MISLABELLED = "mislabelled"
+SEGMENTS = {"wire": 1448, "loopback": 32 * 1024, MISLABELLED: 1448}
 #: Raised when what is written changes, so that an old file is not taken for a new one.
 VERSION = 2
 
@@ -79,12 +81,12 @@ class Talk:
 def _records(kind: str, frames: int, vbuckets: int) -> Iterator[bytes]:
     """It gives the capture piece by piece: the header of a pcap, then its records."""
     yield struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
-    for number, packet in enumerate(_packets(SEGMENTS[kind], frames, vbuckets)):
+    for number, packet in enumerate(_packets(SEGMENTS[kind], frames, vbuckets, mislabelled=kind == MISLABELLED)):
         seconds, ns = divmod(START_NS + number * STEP_NS, 1_000_000_000)
         yield struct.pack("<IIII", seconds, ns // 1000, len(packet), len(packet)) + packet
 
 
-def _packets(segment: int, frames: int, count: int) -> Iterator[bytes]:
+def _packets(segment: int, frames: int, count: int, *, mislabelled: bool) -> Iterator[bytes]:
     talks = [Talk(number, segment) for number in range(CONNECTIONS)]
     vbuckets = [range(number, count, CONNECTIONS) for number in range(CONNECTIONS)]
     spent = 0
@@ -94,7 +96,7 @@ def _packets(segment: int, frames: int, count: int) -> Iterator[bytes]:
             spent += 2
             yield from talk.sent(0, asked)
             yield from talk.sent(1, answered)
-    sources = [documents(random.Random(number), mine) for number, mine in enumerate(vbuckets)]
+    sources = [documents(random.Random(number), mine, mislabelled=mislabelled) for number, mine in enumerate(vbuckets)]
     unread = [0] * CONNECTIONS
     while spent < frames:
         for number, (talk, source) in enumerate(zip(talks, sources, strict=True)):
@@ -128,7 +130,7 @@ def opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
         yield asked, encode("DCP_STREAM_REQ", log, response=True, opaque=opaque)
 
 
-def documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
+def documents(chance: random.Random, vbuckets: range, *, mislabelled: bool = False) -> Iterator[bytes]:
     """It gives snapshot after snapshot: a marker, then the documents that it announces."""
     seqnos = dict.fromkeys(vbuckets, 0)
     prefixes = [encode_prefix(collection) for collection in (0, 8, 9, 300)]
@@ -144,7 +146,7 @@ def documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
                 gone = {"by_seqno": seqno, "rev_seqno": 2}
                 yield encode("DCP_DELETION", gone, layout="1", key=key, vbucket=vbucket, opaque=opaque, cas=cas)
                 continue
-            value, datatype = _value(chance)
+            value, datatype = _value(chance, mislabelled=mislabelled)
             yield encode(
                 "DCP_MUTATION",
                 {"by_seqno": seqno, "rev_seqno": 1},
@@ -159,8 +161,11 @@ def documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
         seqnos[vbucket] += count
 
 
-def _value(chance: random.Random) -> tuple[bytes, int]:
-    """It gives a document and its datatype: mostly JSON, some of it compressed, some plain bytes."""
+def _value(chance: random.Random, *, mislabelled: bool) -> tuple[bytes, int]:
+    """Return a document and its datatype: mostly JSON, some of it compressed, some plain bytes.
+
+    Of ``mislabelled`` JSON there is text that ends too soon, text that is something else, and bytes.
+    """
     kind = chance.random()
     if kind < 0.1:
         return chance.randbytes(chance.randint(40, 500)), 0
@@ -176,6 +181,8 @@ def _value(chance: random.Random) -> tuple[bytes, int]:
         "note": "lorem ipsum dolor sit amet " * chance.randint(0, 7),
     }
     text = json.dumps(document, separators=(",", ":")).encode()
+    if mislabelled:
+        text = (text[:-1], b"user " + text, chance.randbytes(len(text)))[chance.randrange(3)]
     if kind < 0.15:
         return bytes(cramjam.snappy.compress_raw(text)), JSON | SNAPPY
     return text, JSON

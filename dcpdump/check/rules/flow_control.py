@@ -149,7 +149,7 @@ def stall(delayed: Delayed, connection: Connection, stream: Stream) -> str | Rem
     waited = delayed.waited_ns / SECOND
     if connection.doubtful:
         why = why_blocked(window, standing(connection, connection.now_ns))
-        return Remark(f"relative, {why}: for {waited:,.0f} s", SUSPICIOUS, scope=Scope.SINCE)
+        return Remark(f"relative, {why}: for {waited:,.0f} s", SUSPICIOUS, scope=Scope.FRAME)
     return f"{window.outstanding:,} of {window.size or 0:,} bytes not acknowledged for {waited:,.0f} s"
 
 

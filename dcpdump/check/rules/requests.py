@@ -119,9 +119,9 @@ def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str 
     if sight.value_length != 8:
         return f"the rollback's value has {sight.value_length} bytes, not 8"
     request, seqno = awaited(sight, connection), sight.get("rollback_seqno")
-    if request is None or seqno is None or request.start_seqno is None or request.bits & FROM_LATEST:
+    if request is None or request.start_seqno is None or seqno is None:
         return None
-    if seqno <= request.start:
+    if seqno <= request.start or request.bits & FROM_LATEST:
         return None
     return f"rollback to {seqno}, above the requested start {request.start}"
 

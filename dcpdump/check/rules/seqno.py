@@ -76,7 +76,7 @@ def rising(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
 
     Usual causes: an item sent twice; SEQNO_ADVANCED to a seqno that an item then has; two streams mixed.
     """
-    seqno, last, request = sight.seqno, stream.last, stream.request
+    seqno, last, request = sight.seqno, stream.last, stream.grant
     if seqno is None:
         return None
     if last is not None and seqno > last:
@@ -86,10 +86,12 @@ def rising(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
     status = "" if sight.opcode == ADVANCED else "Erange"
     if last is not None:
         return Remark(f"{name(sight.opcode)} seqno {seqno} after {last}", status=status)
-    if request is None or not stream.witnessed or seqno > request.start or stream.items or request.bits & FROM_LATEST:
+    if request is None or (connection.doubtful and len(stream.requests) > 1):  # its answer may be that of another
+        return None
+    if seqno > request.start or stream.items or request.bits & FROM_LATEST:
         return None
     text = f"{name(sight.opcode)} seqno {seqno}, requested were those above {request.start}"
-    return Remark(text, status=status)
+    return Remark(text, status=status, scope=Scope.STREAM)
 
 
 def _lost_since_last(connection: Connection, stream: Stream) -> bool:

@@ -16,7 +16,8 @@ from dcpdump.streams.state import (
 
 def _first(stream: Stream) -> bool:
     """Return whether the marker at hand is the first of a stream whose beginning was captured."""
-    return stream.request is not None and not stream.snapshots and not stream.request.bits & FROM_LATEST
+    request = stream.grant
+    return request is not None and not stream.snapshots and not request.bits & FROM_LATEST
 
 
 @rule(
@@ -38,7 +39,7 @@ def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | N
 
     Usual causes: a source that joined a later checkpoint; start taken from the first item of a backfill.
     """
-    request = stream.request
+    request = stream.grant
     if request is None:
         return None
     if sight.opcode == MARKER:
@@ -73,7 +74,7 @@ def seed_start(sight: Sight, connection: Connection, stream: Stream) -> str | No
 
     Usual causes: a producer that was written after the specification.
     """
-    request, marker = stream.request, connection.incoming
+    request, marker = stream.grant, connection.incoming
     if request is None or marker is None or not _first(stream):
         return None
     if marker.start != request.start or request.start == request.snap_start:
