@@ -251,6 +251,22 @@ def test_addresses_choose_the_same_whether_or_not_they_are_shown(command: str, t
     assert rows == {where: one if "host" in where[0] else every for where in rows}
 
 
+@pytest.mark.parametrize("level", ["partial", "full"])
+def test_what_a_finding_quotes_is_hidden_but_for_words_of_the_protocol(level: str, tmp_path: Path) -> None:
+    controls = "enable_nopp=true, max_marker_version=2.7, backfill_order=margarete"
+    path = saved(packets(said(opening(controls=controls))), tmp_path / "a.pcap")
+    command = f"dcpdump check {path} -q"
+    clear, hidden = run(command).out, run(f"{command} --redact-level {level}").out
+    for sentence in ("control key enable_nopp: no release", "backfill_order=margarete accepted"):
+        assert sentence in clear
+        assert sentence not in hidden
+    assert "max_marker_version=2.7 accepted" in clear
+    assert "max_marker_version=2.7 accepted" in hidden
+    assert [len(line) for line in clear.splitlines()] == [len(line) for line in hidden.splitlines()]
+    assert "enable_nopp" not in hidden
+    assert "margarete" not in hidden
+
+
 def test_a_salt_that_was_not_asked_for_is_said_nowhere(tmp_path: Path) -> None:
     path = talk(tmp_path)
     salts = [secrets.token_bytes(size) for size in range(64)]

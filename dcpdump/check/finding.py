@@ -1,8 +1,10 @@
 """Finding: where a conversation breaks a rule, or would, if bytes were not missing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from dcpdump.check.quote import hidden
 from dcpdump.check.rule import Rule, Severity
+from dcpdump.redact import Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class Finding:
     stream_id: int = 0
     status: str = ""  #: what a conforming peer would have answered
     reason: str = ""  #: of an unknown one: why there is no verdict
+    marked: str = field(default="", compare=False, repr=False)  #: the message, with what it quotes marked
 
     @property
     def place(self) -> tuple[str, int, int | None, int, bool]:
@@ -27,3 +30,7 @@ class Finding:
         if unknown:
             return self.rule.code, self.connection, None, 0, True
         return self.rule.code, self.connection, self.vbucket, self.stream_id, False
+
+    def hidden(self, redactor: Redactor) -> "Finding":
+        """Return it with what its message quotes hashed."""
+        return replace(self, message=hidden(self.marked, redactor), marked="") if self.marked else self

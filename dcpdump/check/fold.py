@@ -4,6 +4,7 @@ from collections import Counter
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
+from dcpdump.redact import Redactor
 
 SHOWN = 20
 
@@ -23,6 +24,10 @@ class Fold:
         self._met[finding.place] += 1
         if self._limit is None or self._met[finding.place] <= self._limit:
             self.kept.append(finding)
+
+    def hide(self, redactor: Redactor) -> None:
+        """Hash what messages quote."""
+        self.kept = [finding.hidden(redactor) for finding in self.kept]
 
     def findings(self) -> list[tuple[Finding, int]]:
         """It gives what was kept in the order of frames, and with the last of each kind how many more there were."""

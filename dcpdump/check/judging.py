@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dcpdump.check.fold import Fold
 from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar.part import Part
+from dcpdump.redact import Redactor
 from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
+from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.watching import Watching
 
@@ -36,6 +38,11 @@ class Judging:
         if self._referee is not None:
             for finding in self._referee.close(self.ledger.watched(alone=alone)):
                 self.fold.add(finding)
+
+    def hide(self, redactor: Redactor) -> None:
+        """Hash what ledger and findings have of names, addresses and texts, once it is closed."""
+        hide(self.ledger, redactor)
+        self.fold.hide(redactor)
 
     def _learn(self, step: Step) -> None:
         if self._referee is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dcpdump.check.finding import Finding
+from dcpdump.check.quote import unmarked
 from dcpdump.check.rule import EVENTS, SUSPENSIONS, Delayed, Remark, Rule, Scope, Severity
 from dcpdump.streams.opcodes import (
     CLOSE_STREAM,
@@ -117,7 +118,7 @@ class Panel:
             finding = Finding(
                 rule,
                 Severity.UNKNOWN if reason else remark.severity or rule.severity,
-                remark.message,
+                unmarked(remark.message),
                 connection.number,
                 at.number,
                 at.ts_ns,
@@ -125,6 +126,7 @@ class Panel:
                 stream.stream_id if stream.known else at.stream_id,
                 remark.status or rule.status,
                 reason,
+                remark.message,
             )
             if reason or scope not in _WAIT:
                 self._found.append(finding)

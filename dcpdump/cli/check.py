@@ -17,6 +17,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.redact import Redactor
 from dcpdump.render import findings as report
 from dcpdump.render import ndjson
 from dcpdump.render.style import Palette
@@ -125,6 +126,10 @@ class Checking(LedgerReading):
     def _close(self) -> None:
         super()._close()
         self._keep(self._referee.close(self.ledger.watched(alone=len(self._captures) == 1)))
+
+    def _hide(self, redactor: Redactor) -> None:
+        super()._hide(redactor)
+        self._fold.hide(redactor)
 
     def _keep(self, found: Iterable[Finding]) -> None:
         for finding in found:

@@ -234,9 +234,7 @@ class Exporting:
         self._judging.close(self._last_ns, alone=len(self._captures) == 1)
         ledger, redactor = self._judging.ledger, self._shown.redactor
         if redactor is not None:
-            from dcpdump.streams.hide import hide
-
-            hide(ledger, redactor)
+            self._judging.hide(redactor)
         if "streams" in self._wanted:
             tables.feed("streams", verdicts.stream_rows(ledger))
         if "findings" in self._wanted:

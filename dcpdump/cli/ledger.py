@@ -20,6 +20,7 @@ from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, pa
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.limits import Limits
 from dcpdump.record import Json, Record
+from dcpdump.redact import Redactor
 from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
 from dcpdump.streams.burst import Burst, Step, one_by_one
@@ -150,7 +151,11 @@ class LedgerReading(Analysis):
         self._close()
         if self._redactor is not None:
             self._wanted = self._wanted.settled(self.ledger.connections.values())
-            hide(self.ledger, self._redactor)
+            self._hide(self._redactor)
+
+    def _hide(self, redactor: Redactor) -> None:
+        """Hash names, addresses and texts."""
+        hide(self.ledger, redactor)
 
     def _close(self) -> None:
         """Close the ledger, before names become hashes."""

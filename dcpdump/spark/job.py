@@ -22,7 +22,6 @@ from dcpdump.spark.shelf import Parts, Written, table_of
 from dcpdump.spark.survey import survey_split
 from dcpdump.spark.testimony import Hearing
 from dcpdump.spark.work import Exit, State, Surveyed, Work
-from dcpdump.streams.hide import hide
 from dcpdump.tables import verdicts
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class Job(NamedTuple):
                         hearing.hear(data)
         judging = hearing.close(alone=self.alone)
         if self.choice.redactor is not None:
-            hide(judging.ledger, self.choice.redactor)
+            judging.hide(self.choice.redactor)
         parts.feed("streams", verdicts.stream_rows(judging.ledger))
         parts.feed("findings", verdicts.finding_rows(judging.fold.findings()))
         return parts.close()

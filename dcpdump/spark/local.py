@@ -15,7 +15,6 @@ from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.shelf import Parts, table_of
-from dcpdump.streams.hide import hide
 from dcpdump.streams.watching import Watching
 from dcpdump.tables import verdicts
 from dcpdump.tables.account import Files, gap_rows
@@ -99,6 +98,6 @@ class _Engine:
         judging = self._judging
         judging.close(None if self._last_ns == NO_TIME else self._last_ns, alone=alone)
         if self._choice.redactor is not None:
-            hide(judging.ledger, self._choice.redactor)
+            judging.hide(self._choice.redactor)
         self._parts.feed("streams", verdicts.stream_rows(judging.ledger))
         self._parts.feed("findings", verdicts.finding_rows(judging.fold.findings()))

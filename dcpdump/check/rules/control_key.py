@@ -2,6 +2,7 @@
 
 from difflib import get_close_matches
 
+from dcpdump.check.quote import quoted
 from dcpdump.check.rule import SUSPICIOUS, rule
 from dcpdump.spec.names import CONTROL_KEYS
 from dcpdump.streams.opcodes import CONTROL
@@ -32,7 +33,7 @@ def misspelt(sight: Sight, connection: Connection, stream: Stream) -> str | None
         return None
     known = {name.lower(): name for name in CONTROL_KEYS}
     near = get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
-    return f"control key {key}: no release knows it; {known[near[0]]} is near" if near else None
+    return f"control key {quoted(sight.key)}: no release knows it; {known[near[0]]} is near" if near else None
 
 
 RULES = (misspelt,)

@@ -1,5 +1,6 @@
 """DCP210-215: controls: when they are sent, and which of them may be accepted."""
 
+from dcpdump.check.quote import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.escape import safe
 from dcpdump.spec.names import REPLICATION
@@ -148,7 +149,7 @@ def accepted(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
     if sight.word or not key or connection.produces is not True:
         return None
     status = _refusal(key, value, connection)
-    return Remark(f"{key}={value} accepted", status=status) if status else None
+    return Remark(f"{key}={quoted(value)} accepted", status=status) if status else None
 
 
 def _refusal(key: str, value: str, connection: Connection) -> str:
