@@ -7,7 +7,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.state import Stream
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.watching import Watching
 from tests.conversation import packets, said

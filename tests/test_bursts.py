@@ -19,8 +19,9 @@ from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.sights import sights
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
 from dcpdump.streams.steps import steps
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
 from tests.bench.captures import capture
 from tests.check_cases import CASES, items

@@ -4,7 +4,8 @@ import pytest
 
 from dcpdump.streams.causes import Cause, Reason
 from dcpdump.streams.consumer import Consumers, same
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.conversation import opening, packets, said
 from tests.ledgers import ledger, ledger_of

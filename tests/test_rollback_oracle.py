@@ -12,8 +12,8 @@ from hypothesis.strategies import DrawFn
 from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.explanation import Cause, Explanation
 from dcpdump.streams.facts import Entry
+from dcpdump.streams.request import Request
 from dcpdump.streams.rollback import rollbacks
-from dcpdump.streams.state import Request
 from tests.conversation import opening
 from tests.ledgers import ledger
 

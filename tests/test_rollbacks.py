@@ -8,8 +8,8 @@ from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.explanation import Cause
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.request import Request
 from dcpdump.streams.rollback import rollbacks
-from dcpdump.streams.state import Request
 from tests.conversation import opening, packets, said
 from tests.ledgers import ledger, ledger_of
 

@@ -4,7 +4,8 @@ import pytest
 
 from dcpdump.streams.causes import Kind
 from dcpdump.streams.facts import Entry
-from dcpdump.streams.state import Request, Stream
+from dcpdump.streams.request import Request
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.conversation import opening, packets, said
 from tests.ledgers import ledger, ledger_of, only, verdicts

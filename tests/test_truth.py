@@ -15,7 +15,8 @@ from dcpdump.streams.history import coverage
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.spoken import clock
 from dcpdump.streams.standing import Evidence, State, standing
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.accounts import Brought, Talked, account, judged
 from tests.cluster import Cluster, Event

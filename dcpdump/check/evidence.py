@@ -25,7 +25,8 @@ from dcpdump.streams.exchanges import Kind
 from dcpdump.streams.opcodes import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.sight import Sight, kept
 from dcpdump.streams.standing import State, standing
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 SECOND = 1_000_000_000
 #: Frames of a connection in which the two directions may be captured out of order.

@@ -15,8 +15,10 @@ from dcpdump.streams.opcodes import (
     STREAM_END,
     STREAM_REQ,
 )
+from dcpdump.streams.request import PRODUCER, XATTRS
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import PRODUCER, XATTRS, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 #: By opcode: a field of which only some values have a meaning, what it is called, and how bad others are.
 _MEANT = {

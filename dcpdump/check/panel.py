@@ -20,8 +20,10 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
     STREAMED,
 )
+from dcpdump.streams.request import DUPLICATES, HISTORY
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import DUPLICATES, HISTORY, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 #: Findings of a connection that wait until the other direction goes on without a loss, at most.
 PATIENCE = 1000

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 
 class Severity(Enum):

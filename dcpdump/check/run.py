@@ -47,7 +47,8 @@ from dcpdump.streams.opcodes import (
     WANTED,
 )
 from dcpdump.streams.sight import Sight, kept
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 #: Frames between two looks at what waits on the connection at hand.
 TICKS = 64

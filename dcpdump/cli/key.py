@@ -19,7 +19,7 @@ from dcpdump.spec import find
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.sight import OWN_SEQNO, Sight
 from dcpdump.streams.sights import keys
-from dcpdump.streams.state import Stream
+from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
 
 _CACHE_TRANSFER = 0x66

@@ -12,7 +12,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.render import streams as rows
 from dcpdump.render.columns import spark
 from dcpdump.streams.causes import Kind, Verdict
-from dcpdump.streams.state import Stream
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
 
 _BARS = 16

@@ -7,8 +7,9 @@ from dcpdump.render.columns import aligned, number
 from dcpdump.render.lines import Line
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
+from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.spoken import clock, printable, span, status
-from dcpdump.streams.state import SUCCESS, Connection
+from dcpdump.streams.state import Connection
 from dcpdump.wire.json_text import parse_json
 
 _HEADS = (

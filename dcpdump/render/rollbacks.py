@@ -7,9 +7,10 @@ from dcpdump.render.columns import counted
 from dcpdump.render.lines import Kind, Line
 from dcpdump.render.streams import client
 from dcpdump.streams.explanation import Explanation, written
+from dcpdump.streams.request import ROLLBACK, Request
 from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.spoken import clock, seqno, span, status, times
-from dcpdump.streams.state import ROLLBACK, Request, Stream
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
 
 _SOON_NS = 1_000_000_000

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.logs import Purge, Purged
-from dcpdump.streams.state import FROM_LATEST, IGNORE_PURGED, STRICT_UUID, Request
+from dcpdump.streams.request import FROM_LATEST, IGNORE_PURGED, STRICT_UUID, Request
 
 
 class Clause(Enum):

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.wire.json_text import parse_json
 
 if TYPE_CHECKING:
-    from dcpdump.streams.state import Connection, Stream
+    from dcpdump.streams.state import Connection
+    from dcpdump.streams.stream import Stream
 
 #: So many streams before or after a moment are looked through for one of the same consumer.
 _FURTHER = 100

@@ -25,7 +25,7 @@ from dcpdump.streams.opcodes import (
 from dcpdump.streams.sight import Sight, place_of
 
 if TYPE_CHECKING:
-    from dcpdump.streams.state import Request
+    from dcpdump.streams.request import Request
 
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 MOST = 4096

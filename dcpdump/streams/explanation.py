@@ -12,8 +12,9 @@ from dcpdump.streams.clause import Asked, Below, Clause, Held, asked, below, bey
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.logs import Log, Purge, Purged, moment
+from dcpdump.streams.request import NEVER, Request
 from dcpdump.streams.spoken import seqno
-from dcpdump.streams.state import NEVER, Request, Stream
+from dcpdump.streams.stream import Stream
 
 
 class Cause(Enum):

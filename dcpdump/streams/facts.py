@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.streams.sight import Sight
 
 if TYPE_CHECKING:
-    from dcpdump.streams.state import Request, Stream
+    from dcpdump.streams.request import Request
+    from dcpdump.streams.stream import Stream
 
 
 class Entry(NamedTuple):

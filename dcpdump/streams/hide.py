@@ -10,7 +10,9 @@ from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, DCP_SYSTEM_EVENT, HELLO,
 from dcpdump.streams.consumer import Identity
 from dcpdump.streams.facts import Waiting
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.state import Connection, Request, Stream
+from dcpdump.streams.request import Request
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:

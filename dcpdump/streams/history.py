@@ -5,7 +5,7 @@ from zlib import crc32
 
 from dcpdump.record import Record
 from dcpdump.streams.spoken import seqno
-from dcpdump.streams.state import Stream
+from dcpdump.streams.stream import Stream
 
 VBUCKETS = 1024
 

@@ -16,8 +16,9 @@ them, or they were lost.
 """
 
 from dcpdump.streams.opcodes import MARKER, STREAM_END
+from dcpdump.streams.request import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, SUCCESS
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, SUCCESS, Stream
+from dcpdump.streams.stream import Stream
 
 _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
 

@@ -32,11 +32,13 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
     WANTED,
 )
+from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS
 from dcpdump.streams.requests import answered, asked, closed, closing, request_of, set_apart
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
-from dcpdump.streams.state import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
 _COMPLAINTS = 16

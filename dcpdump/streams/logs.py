@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeVar
 
 from dcpdump.streams.facts import Entry, Waiting
 from dcpdump.streams.sight import Sight, failover_log
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 _GET_ALL_VB_SEQNOS = 0x48
 #: So many of a kind are kept for a vbucket of a connection, the latest.

@@ -18,8 +18,9 @@ from dcpdump.streams.opcodes import (
     STREAM_END,
     SYSTEM_EVENT,
 )
+from dcpdump.streams.request import ACTIVE, DISK
 from dcpdump.streams.sight import Sight, kept
-from dcpdump.streams.state import ACTIVE, DISK, MANY, Stream
+from dcpdump.streams.stream import MANY, Stream
 
 _OSO_START = 1
 _BEGIN, _END, _CREATE, _DROP, _MODIFY = 0, 1, 3, 4, 5

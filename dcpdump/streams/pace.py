@@ -4,7 +4,8 @@ from collections import deque
 from typing import NamedTuple
 
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 #: Looks that are kept: a pace is that since the oldest of them.
 _LOOKS = 5

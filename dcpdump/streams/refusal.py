@@ -1,8 +1,9 @@
 """Why a stream request was refused: the diagnosis that the status, the request and the connection allow."""
 
 from dcpdump.streams.causes import Cause
+from dcpdump.streams.request import Request
 from dcpdump.streams.spoken import clock, seqno
-from dcpdump.streams.state import Request, Stream
+from dcpdump.streams.stream import Stream
 
 _XATTRS = 0x04
 _EEXISTS, _EINVAL, _NOT_MY_VBUCKET, _ERANGE, _EACCESS = 0x02, 0x04, 0x07, 0x22, 0x24

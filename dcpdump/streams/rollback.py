@@ -10,7 +10,8 @@ from dcpdump.streams.consumer import same
 from dcpdump.streams.explanation import Explanation, explain
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.logs import Moment, moment
-from dcpdump.streams.state import SUCCESS, Request, Stream
+from dcpdump.streams.request import SUCCESS, Request
+from dcpdump.streams.stream import Stream
 
 #: So many requests after a rollback are looked through for one of the same consumer.
 _FURTHER = 100

@@ -15,9 +15,10 @@ from dcpdump.streams.opcodes import (
     SASL_STEP,
     SELECT_BUCKET,
 )
+from dcpdump.streams.request import PRODUCER, SUCCESS
 from dcpdump.streams.sight import Sight, kept, place_of
 from dcpdump.streams.spoken import whole_number
-from dcpdump.streams.state import PRODUCER, SUCCESS, Connection
+from dcpdump.streams.state import Connection
 
 _CONTINUE = 0x21
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"

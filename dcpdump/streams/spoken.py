@@ -3,7 +3,7 @@
 from dcpdump.escape import safe
 from dcpdump.record import iso_time
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS
-from dcpdump.streams.state import NEVER
+from dcpdump.streams.request import NEVER
 
 _MS, _SECOND = 1_000_000, 1_000_000_000
 

@@ -7,9 +7,11 @@ from dcpdump.streams.causes import Cause, Kind, Reason, Unknown, Verdict
 from dcpdump.streams.consumer import Consumers
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.refusal import explained, refusal
+from dcpdump.streams.request import NEVER, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.spoken import clock, reason, seqno, span, status, times
 from dcpdump.streams.standing import State, standing, why_blocked
-from dcpdump.streams.state import NEVER, ROLLBACK, SUCCESS, TAKEOVER, Connection, Request, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 #: A stream that brings nothing for so long is looked at twice.
 IDLE_NS = 10 * 1_000_000_000

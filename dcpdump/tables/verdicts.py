@@ -18,7 +18,8 @@ from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
 from dcpdump.streams.explanation import explain
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.state import ROLLBACK, Request, Stream
+from dcpdump.streams.request import ROLLBACK, Request
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 
 STREAMS = "dcpdump.streams/1"

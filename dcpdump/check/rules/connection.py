@@ -16,8 +16,10 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
     WANTED,
 )
+from dcpdump.streams.request import XATTRS
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import XATTRS, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 _BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
 _UNORDERED = 0x0E

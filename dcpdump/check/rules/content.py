@@ -15,8 +15,10 @@ from dcpdump.check.rule import (
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.opcodes import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
+from dcpdump.streams.request import ACTIVE, DISK, DUPLICATES
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import ACTIVE, DISK, DUPLICATES, MANY, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import MANY, Stream
 
 _SECOND = 1_000_000_000
 

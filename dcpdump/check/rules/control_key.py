@@ -7,7 +7,8 @@ from dcpdump.check.rule import SUSPICIOUS, rule
 from dcpdump.spec.names import CONTROL_KEYS
 from dcpdump.streams.opcodes import CONTROL
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 _NEAR = 0.85  #: of 1, which is the same
 

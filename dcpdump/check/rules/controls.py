@@ -6,7 +6,8 @@ from dcpdump.escape import safe
 from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.opcodes import CONTROL
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 #: Controls that are read when a stream is created.
 _AT_CREATION = frozenset(

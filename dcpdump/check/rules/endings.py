@@ -3,8 +3,10 @@
 from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.opcodes import CLOSE_STREAM, STREAM_END
+from dcpdump.streams.request import CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
 

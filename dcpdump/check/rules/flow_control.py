@@ -19,7 +19,8 @@ from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.opcodes import BUFFER_ACK, CONTROL
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.standing import standing, why_blocked
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 _SIZE = "connection_buffer_size"
 

@@ -33,7 +33,8 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
 
 _SECOND = 1_000_000_000

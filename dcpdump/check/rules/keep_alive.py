@@ -15,7 +15,8 @@ from dcpdump.check.rule import (
 )
 from dcpdump.streams.opcodes import NOOP
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 
 @rule(

@@ -13,8 +13,10 @@ from dcpdump.streams.opcodes import (
     PREPARE,
     SYSTEM_EVENT,
 )
+from dcpdump.streams.request import FROM_LATEST
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import FROM_LATEST, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import RESERVED_IDS, read_prefix
 
 #: Bytes of a key, with its collection id; without collections; and of its own where it is not the default collection.

@@ -24,8 +24,10 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
     SYSTEM_EVENT,
 )
+from dcpdump.streams.request import ACTIVE, CACHE_TRANSFER
 from dcpdump.streams.sight import Sight, failover_log
-from dcpdump.streams.state import ACTIVE, CACHE_TRANSFER, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 
 def _out_of_range(sight: Sight) -> str:

@@ -2,18 +2,10 @@
 
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.streams.opcodes import MARKER
+from dcpdump.streams.request import ACKNOWLEDGE, CHECKPOINT, DISK, DISK_ONLY, DUPLICATES, HISTORY, MEMORY
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import (
-    ACKNOWLEDGE,
-    CHECKPOINT,
-    DISK,
-    DISK_ONLY,
-    DUPLICATES,
-    HISTORY,
-    MEMORY,
-    Connection,
-    Stream,
-)
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 _KNOWN_BITS = 0x3F
 #: Versions of markers that only disk snapshots have.

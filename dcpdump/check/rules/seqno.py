@@ -16,8 +16,10 @@ from dcpdump.check.rule import (
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.burst import Burst, Close
 from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SEQNO_ACK, SEQUENCED
+from dcpdump.streams.request import DISK, FROM_LATEST
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import DISK, FROM_LATEST, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 #: What a server's consumer refuses where its seqno is not in the snapshot. Others it processes all the same.
 _REFUSED_OUTSIDE = frozenset({*DOCUMENTS, PREPARE})

@@ -30,8 +30,10 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
     SYSTEM_EVENT,
 )
+from dcpdump.streams.request import XATTRS
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import XATTRS, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
 

@@ -2,16 +2,10 @@
 
 from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.streams.opcodes import ADVANCED, MARKER
+from dcpdump.streams.request import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import (
-    CHECKPOINT,
-    DISK,
-    FROM_LATEST,
-    HISTORY,
-    MEMORY,
-    Connection,
-    Stream,
-)
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 
 def _first(stream: Stream) -> bool:

@@ -4,8 +4,10 @@ from dcpdump.check.rule import OUTSIDE, RESPONSE, SUSPICIOUS, VIOLATION, Remark,
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import VBUCKET_STATE
 from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SET_STATE, STREAM_END, SYSTEM_EVENT
+from dcpdump.streams.request import ACTIVE, PENDING
 from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import ACTIVE, PENDING, Connection, Stream
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
 
 _DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, 0x56})
 #: So much two frames of both directions may be captured out of order.

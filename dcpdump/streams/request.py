@@ -1,0 +1,86 @@
+"""A stream request and what was answered, and the flags and states that the state of conversations knows."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dcpdump.streams.facts import Entry
+from dcpdump.streams.filters import FilterFault
+
+if TYPE_CHECKING:
+    from dcpdump.streams.stream import Stream
+
+SUCCESS, ROLLBACK = 0x00, 0x23
+TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY, STRICT_UUID, FROM_LATEST, IGNORE_PURGED, CACHE_TRANSFER = (
+    0x01,
+    0x02,
+    0x04,
+    0x10,
+    0x20,
+    0x40,
+    0x80,
+    0x100,
+)
+MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  #: of a marker's type
+ACTIVE, PENDING = 1, 3  #: states of a vbucket
+PRODUCER, XATTRS = 0x01, 0x04  #: of the open flags
+NEVER = (1 << 64) - 1
+
+
+@dataclass(slots=True)
+class Request:
+    """A stream request, and what was answered."""
+
+    frame: int
+    ts_ns: int | None
+    opaque: int
+    flags: int | None
+    start_seqno: int | None
+    end_seqno: int | None
+    vbucket_uuid: int | None
+    snap_start_seqno: int | None
+    snap_end_seqno: int | None
+    stream_id: int = 0
+    collections: tuple[str, ...] | None = None  #: the filter
+    scope: str | None = None
+    purge_seqno: int | None = None
+    has_json: bool = False
+    readable: bool = True  #: its JSON, if it has any, could be read
+    fault: FilterFault | None = None  #: what is wrong with its JSON
+    status: int | None = None  #: None: no answer was captured
+    answer_frame: int | None = None
+    answered_ns: int | None = None
+    rollback_seqno: int | None = None
+    failover_log: tuple[Entry, ...] | None = None
+    context: str = ""  #: what the server said about an error
+    still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
+    ambiguous: bool = False  #: bytes were lost while it waited: its answer may be that of another with its opaque
+
+    @property
+    def filtered(self) -> bool:
+        """Whether only some collections were asked for, or that could not be read."""
+        return self.collections is not None or self.scope is not None or not self.readable
+
+    @property
+    def snap_start(self) -> int:
+        """The start of the snapshot that the client is in; 0 where it was lost."""
+        return self.snap_start_seqno or 0
+
+    @property
+    def bits(self) -> int:
+        """The flags; 0 where they were lost."""
+        return self.flags or 0
+
+    @property
+    def start(self) -> int:
+        """The start seqno; 0 where it was lost."""
+        return self.start_seqno or 0
+
+    @property
+    def end(self) -> int:
+        """The end seqno; 0 where it was lost."""
+        return self.end_seqno or 0
+
+    @property
+    def purpose(self) -> tuple[tuple[str, ...] | None, str | None]:
+        """Return which documents it asks for."""
+        return self.collections, self.scope

@@ -1,0 +1,363 @@
+"""What is known of one DCP stream. None always means: not captured."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dcpdump.streams.facts import Complaint, Entry, Prepare, Snapshot, State
+from dcpdump.streams.opcodes import CLOSE_STREAM
+from dcpdump.streams.request import (
+    ACKNOWLEDGE,
+    ACTIVE,
+    ACTIVE_ONLY,
+    HISTORY,
+    ROLLBACK,
+    SUCCESS,
+    TAKEOVER,
+    Request,
+)
+from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
+from dcpdump.streams.window import FIRST, LAST
+
+if TYPE_CHECKING:
+    from dcpdump.streams.state import Connection
+
+_LOSSES = 8
+#: Keys remembered of one snapshot, and durable writes of one stream; beyond, their rules are silent.
+MANY = 1_000_000
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One DCP stream: a vbucket, and a stream id where the connection has them, from its request to its end.
+
+    A request after a rollback or a refusal goes on with the same Stream, one after its end begins the next.
+    """
+
+    connection: "Connection"
+    vbucket: int
+    stream_id: int = 0
+    number: int = 1  #: 1, 2, 3 … of those with this vbucket and stream id on this connection
+    opaque: int | None = None
+    requests: list[Request] = field(default_factory=list)
+    granted: bool = False
+    granted_ns: int | None = None
+    granted_frame: int | None = None
+    failover_log: tuple[Entry, ...] | None = None
+    # what came
+    counts: list[int] = field(default_factory=lambda: [0] * (LAST - FIRST + 1))  #: frames by opcode, from FIRST on
+    size: int = 0  #: bytes of its messages
+    first_ns: int | None = None  #: of anything about it
+    last_ns: int | None = None
+    first_seqno: int | None = None
+    last_seqno: int | None = None  #: of the latest message that brought one
+    high_seqno: int | None = None  #: the largest that came
+    last_item_ns: int | None = None
+    last_frame: int = 0  #: the number of its latest message
+    # where it is
+    snapshot: Snapshot | None = None  #: None before the first marker, and after lost bytes until the next
+    marker: Snapshot | None = None  #: the latest that came, whatever was lost since
+    snapshots: int = 0
+    items: int = 0  #: messages with a seqno
+    items_since_marker: int = 0
+    last: int | None = None  #: the seqno that the next has to be above; None after a loss, from the next marker on
+    reached: int = 0  #: the highest seqno or end of a snapshot that was announced
+    oso: bool = False  #: inside an out-of-order snapshot
+    oso_ended: bool = False  #: one ended, and no marker came since
+    oso_high: int = 0  #: the highest seqno of the latest
+    oso_snapshots: int = 0
+    ordered: bool = False  #: ``last_seqno`` is the last that was sent: nothing was lost since
+    in_order: bool = False  #: it is open, inside a snapshot, and nothing forbids data
+    unclear: str = ""  #: why it is not ``ordered``, if not for lost bytes
+    caching: bool = False  #: in the phase of cache transfer
+    cached: int = 0  #: messages of the cache transfer
+    cache_ended: bool = False
+    states: list[State] = field(default_factory=list)  #: that a takeover set
+    state_acks: int = 0
+    acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
+    prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
+    purge_seqno: int | None = None  #: the latest that a marker told
+    collections: dict[int, bool] = field(default_factory=dict)  #: that its events created (True) or dropped, by id
+    # how it ended
+    end_status: int | None = None
+    ended_ns: int | None = None
+    end_frame: int | None = None
+    close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
+    close_asked_ns: int | None = None
+    closed_ns: int | None = None  #: the consumer closed it, and was told that it is
+    closed: bool = False
+    after_end: int = 0  #: messages after its end
+    next: "Stream | None" = None  #: the one that followed it in its place
+    rival: "Stream | None" = None  #: the one that was asked for in its place while it was open
+    # what was lost meanwhile
+    epoch: int = 0  #: how often bytes were lost in its direction since it began, and may have been its own
+    joined: int = 0  #: how often they were not: it continued where it was
+    losses: int = 0  #: the direction's count of losses that this state knows of
+    other_losses: int = 0  #: the other direction's count of losses when it began
+    holes: int = 0  #: frames of its connection that bytes were missing of, when it began
+    marker_holes: int = 0  #: and when its latest snapshot began
+    lost_bytes: int = 0  #: of its own, at most
+    lost_after: list[int | None] = field(default_factory=list)  #: its last seqno before such losses, the first few
+    lost_before: int = 0  #: the direction's lost bytes that are not its own, or counted already
+    replaced: bool = False  #: another was granted in its place while it was open
+    complaints: list["Complaint"] = field(
+        default_factory=list
+    )  #: what the consumer answered with an error, the first few
+    # what rules ask for, where the connection is watched closely
+    keys: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits of the snapshot, and their seqnos
+    pending_keys: dict[bytes, int] = field(default_factory=dict)  #: of its prepares and aborts
+    oso_keys: set[bytes] = field(default_factory=set)
+    acks_due: deque[Sight] = field(default_factory=deque)  #: last items of snapshots that ask for an acknowledgement
+    acks_early: deque[Sight] = field(default_factory=deque)  #: acknowledgements before what they acknowledge
+    unacked: dict[int, Sight] = field(default_factory=dict)  #: prepares that no SEQNO_ACKNOWLEDGED covers, by seqno
+
+    @property
+    def request(self) -> Request | None:
+        """The latest request; None where none was captured."""
+        return self.requests[-1] if self.requests else None
+
+    @property
+    def grant(self) -> Request | None:
+        """Return the request that was granted; None where that was not captured."""
+        granted = (request for request in reversed(self.requests) if request.status == SUCCESS)
+        return next(granted, None) if self.granted else None
+
+    @property
+    def witnessed(self) -> bool:
+        """Whether its beginning was captured: the request, and that it was granted."""
+        return self.granted and bool(self.requests) and not self.requests[-1].ambiguous
+
+    @property
+    def lost(self) -> bool:
+        """Whether bytes of its connection were lost since it began."""
+        connection = self.connection
+        feeder = connection.feeder or 0
+        return (
+            self.epoch > 0
+            or connection.losses[feeder] != self.losses
+            or connection.losses[1 - feeder] != self.other_losses
+            or connection.holes != self.holes
+        )
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether its beginning, or bytes since, are missing."""
+        return not self.witnessed or self.lost
+
+    @property
+    def stale(self) -> bool:
+        """Whether bytes were lost, or it was joined, and no snapshot marker came since."""
+        return not self.ordered or self.connection.holes != self.marker_holes
+
+    @property
+    def known(self) -> bool:
+        """Whether it is one at all: False of what stands for no stream."""
+        return self.vbucket >= 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether it came to an end: by STREAM_END, or because the consumer closed it."""
+        return self.end_frame is not None or self.closed
+
+    @property
+    def closing(self) -> bool:
+        """Whether it ended, or its consumer may have closed it: the answer to a CLOSE_STREAM waits for its request."""
+        connection = self.connection
+        taker = 1 - (connection.feeder or 0)
+        return self.ended or self.close_asked or bool(connection.exchanges.unclaimed.get((taker, CLOSE_STREAM)))
+
+    @property
+    def alive(self) -> bool:
+        """Whether, as far as was captured, it is open: granted or sending, and not ended."""
+        return not self.ended and (self.granted or not self.requests)
+
+    @property
+    def live(self) -> bool:
+        """Whether messages of it are to be expected: also after CLOSE_STREAM, up to STREAM_END."""
+        return self.end_frame is None and self.is_sending
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was asked for, and neither granted yet nor any message of it came."""
+        return bool(self.requests) and not self.granted and not self.last_frame
+
+    @property
+    def reopened(self) -> bool:
+        """Return whether it was granted, or came without a request that was captured."""
+        return self.granted or not self.requests
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether it was granted, or messages of it say that it was."""
+        return self.granted or not self.requests or self.last_frame > 0
+
+    @property
+    def counts_any(self) -> bool:
+        """Whether any message of it came."""
+        return any(self.counts)
+
+    @property
+    def rollbacks(self) -> list[Request]:
+        """The requests that were answered with a rollback."""
+        return [request for request in self.requests if request.status == ROLLBACK]
+
+    @property
+    def flags(self) -> int:
+        """The flags of the request; 0 where it was not captured."""
+        return (self.requests[-1].flags or 0) if self.requests else 0
+
+    @property
+    def filtered(self) -> bool | None:
+        """Whether only some collections were asked for; None where the request was not captured."""
+        return self.requests[-1].filtered if self.requests else None
+
+    @property
+    def may_be_of_replica(self) -> bool:
+        """Return whether its source may be a replica: its request does not insist on an active vbucket."""
+        return not self.flags & ACTIVE_ONLY
+
+    @property
+    def asked_again(self) -> bool:
+        """Return whether its latest request is one whose answer cannot be told from others."""
+        return bool(self.requests) and self.requests[-1].ambiguous
+
+    @property
+    def asked_takeover(self) -> bool:
+        """Whether it was asked for with the takeover flag."""
+        return bool(self.flags & TAKEOVER)
+
+    @property
+    def takeover(self) -> bool:
+        """Whether it hands the vbucket over."""
+        return self.asked_takeover or bool(self.states)
+
+    @property
+    def state(self) -> int | None:
+        """The last state that a takeover set."""
+        return self.states[-1].state if self.states else None
+
+    @property
+    def last_sight(self) -> Sight:
+        """The place of its last message."""
+        connection = self.connection
+        return NO_FRAME._replace(
+            number=self.last_frame,
+            ts_ns=self.last_ns,
+            connection=connection.number,
+            word=max(self.vbucket, 0),
+            opaque=self.opaque or 0,
+            direction=connection.feeder or 0,
+            stream_id=self.stream_id,
+        )
+
+    def lose(self, direction: int, *, joins: bool = False) -> None:
+        """Take it that bytes were lost in its direction: what is known of it may not hold any more.
+
+        ``joins``: none of its own can be among them, so it does.
+        """
+        connection = self.connection
+        before = self.lost_before
+        self.losses, self.lost_before = connection.losses[direction], connection.lost_bytes[direction]
+        if joins:
+            self.joined += 1
+            return
+        self.epoch += 1
+        self.lost_bytes += self.lost_before - before
+        if len(self.lost_after) < _LOSSES:
+            self.lost_after.append(self.last_seqno)
+        self.snapshot = None
+        self.ordered = self.in_order = self.oso = self.caching = False
+        self.unclear = ""
+        self.forget()
+
+    def follow(self, before: "Stream | None") -> None:
+        """Come after another in its place."""
+        if before is not None:
+            before.next = self
+            self.number = before.number + 1
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Take a snapshot marker."""
+        if self.stale:
+            self.last = None
+            self.oso = self.caching = False
+            self.unclear = ""
+        self.marker_holes = self.connection.holes
+        before, flags = self.marker, snapshot.flags
+        if not (before and flags & HISTORY and (snapshot.start, snapshot.end) == (before.start, before.end)):
+            self.keys.clear()
+            self.pending_keys.clear()
+        self.snapshot = self.marker = snapshot
+        self.ordered = True
+        self.oso_ended = False
+        self.reached = max(self.reached, snapshot.end)
+        self.items_since_marker = 0
+        self.in_order = self.live and self.state != ACTIVE
+
+    def item(self, sight: Sight, seqno: int) -> None:
+        """Take a message with a seqno."""
+        self.last = seqno
+        self.items += 1
+        self.items_since_marker += 1
+        marker = self.marker
+        if seqno > self.reached:
+            self.reached = seqno
+        if self.oso and seqno > self.oso_high:
+            self.oso_high = seqno
+        if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
+            if self.acks_early:
+                self.acks_early.pop()
+            else:
+                self.acks_due.append(place_of(sight))
+
+    def acknowledge_marker(self, sight: Sight) -> None:
+        """Take the consumer's answer to a marker: a producer takes any for the acknowledgement that it waits for.
+
+        A refusal of a marker that asked for none acknowledges nothing.
+        """
+        if self.snapshot is not None:
+            self.snapshot.acked = True
+        if self.acks_due:
+            self.acks_due.popleft()
+        elif not sight.word and len(self.acks_early) < MANY:
+            self.acks_early.append(kept(sight))
+
+    def acknowledge(self, seqno: int) -> None:
+        """Take a SEQNO_ACKNOWLEDGED."""
+        self.acked_seqno = seqno
+        if self.unacked:
+            self.unacked = {at: prepare for at, prepare in self.unacked.items() if at > seqno}
+
+    def complete(self, seqno: int) -> None:
+        """Take it that all prepares up to a seqno are decided."""
+        self.prepared = {key: open for key, open in self.prepared.items() if open.seqno > seqno}
+
+    def forget(self) -> None:
+        """Forget what a message of which bytes are missing may have changed."""
+        for known in (self.prepared, self.unacked, self.keys, self.pending_keys, self.acks_due, self.acks_early):
+            known.clear()
+
+    def goes_on(self, opaque: int) -> bool:
+        """Return whether mutations are simply the next of a snapshot: neither its first nor anything to settle."""
+        marker = self.marker
+        return (
+            self.in_order
+            and self.opaque == opaque
+            and self.items_since_marker > 0
+            and not self.oso
+            and not self.prepared
+            and marker is not None
+            and not marker.flags & ACKNOWLEDGE
+        )
+
+    def fits(self, sight: Sight) -> bool:
+        """Return whether a message may be the next of it."""
+        seqno, marker = sight.seqno, self.marker
+        if seqno is None or not self.live:
+            return self.live
+        inside = self.oso or (marker is not None and marker.start <= seqno <= marker.end)
+        return inside and (self.oso or self.last is None or seqno > self.last)
+
+    def count(self, *opcodes: int) -> int:
+        """Return how many messages of these opcodes came."""
+        return sum(self.counts[opcode - FIRST] for opcode in opcodes)
