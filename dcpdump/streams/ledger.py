@@ -169,11 +169,7 @@ class Ledger:
                 known = other  # of a stream that was closed and asked for again, messages may trail in
         elif other is not None and other.vbucket == sight.word and known is None and _may_have(other, sight):
             known = other
-        if (
-            known is not None
-            and (known.granted or not known.requests or known.last_frame)
-            and known.opaque in (None, opaque)
-        ):
+        if known is not None and known.is_sending and known.opaque in (None, opaque):
             if known.ended and (known.losses != losses or known.asked_again):
                 return Place(None, True)  # its request, or the answer, may be among what was lost
             if known.closing and self._granted_early(connection, sight):

@@ -55,8 +55,6 @@ def _marker(stream: Stream, sight: Sight) -> None:
         stream.unclear = f"the snapshot marker of frame {sight.number} could not be read"
         return
     stream.begin(snapshot)
-    if snapshot.purge is not None:
-        stream.purge_seqno = snapshot.purge
     if stream.prepared and snapshot.high_completed:
         stream.complete(snapshot.high_completed)
 

@@ -115,10 +115,8 @@ def _roll_back(connection: Connection, stream: Stream, request: Request) -> None
 
 def _grant(connection: Connection, stream: Stream, request: Request, sight: Sight) -> None:
     before = request.still_open
-    if before is not None and before.alive:
-        before.replaced = True
-        stream.follow(before)
-    elif before is not None:
+    if before is not None:
+        before.replaced = before.alive
         stream.follow(before)
     if stream.granted and connection.torn:  # which of its requests each answer is for cannot be told
         stream.marker = stream.snapshot = stream.last = None
@@ -150,7 +148,6 @@ def _grant(connection: Connection, stream: Stream, request: Request, sight: Sigh
 
 def closing(stream: Stream, sight: Sight) -> None:
     """Take it that the consumer asks to close a stream."""
-    stream.close_asked_ns = sight.ts_ns
     stream.close_asked = True
 
 

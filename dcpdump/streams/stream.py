@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 from dcpdump.streams.facts import Complaint, Entry, Prepare, Snapshot, State
 from dcpdump.streams.opcodes import CLOSE_STREAM
-from dcpdump.streams.request import (
-    ACKNOWLEDGE,
-    ACTIVE,
-    ACTIVE_ONLY,
-    HISTORY,
-    ROLLBACK,
-    SUCCESS,
-    TAKEOVER,
-    Request,
-)
+from dcpdump.streams.request import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
 from dcpdump.streams.window import FIRST, LAST
 
@@ -76,14 +67,12 @@ class Stream:
     state_acks: int = 0
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
     prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
-    purge_seqno: int | None = None  #: the latest that a marker told
     collections: dict[int, bool] = field(default_factory=dict)  #: that its events created (True) or dropped, by id
     # how it ended
     end_status: int | None = None
     ended_ns: int | None = None
     end_frame: int | None = None
     close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
-    close_asked_ns: int | None = None
     closed_ns: int | None = None  #: the consumer closed it, and was told that it is
     closed: bool = False
     after_end: int = 0  #: messages after its end
@@ -100,9 +89,8 @@ class Stream:
     lost_after: list[int | None] = field(default_factory=list)  #: its last seqno before such losses, the first few
     lost_before: int = 0  #: the direction's lost bytes that are not its own, or counted already
     replaced: bool = False  #: another was granted in its place while it was open
-    complaints: list["Complaint"] = field(
-        default_factory=list
-    )  #: what the consumer answered with an error, the first few
+    #: what the consumer answered with an error, the first few
+    complaints: list[Complaint] = field(default_factory=list)
     # what rules ask for, where the connection is watched closely
     keys: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits of the snapshot, and their seqnos
     pending_keys: dict[bytes, int] = field(default_factory=dict)  #: of its prepares and aborts
@@ -299,9 +287,7 @@ class Stream:
         self.last = seqno
         self.items += 1
         self.items_since_marker += 1
-        marker = self.marker
-        if seqno > self.reached:
-            self.reached = seqno
+        marker, self.reached = self.marker, max(self.reached, seqno)
         if self.oso and seqno > self.oso_high:
             self.oso_high = seqno
         if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
