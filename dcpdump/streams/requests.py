@@ -116,7 +116,7 @@ def _roll_back(connection: Connection, stream: Stream, request: Request) -> None
 def _grant(connection: Connection, stream: Stream, request: Request, sight: Sight) -> None:
     before = request.still_open
     if before is not None:
-        before.replaced = before.alive
+        before.replaced |= before.alive
         stream.follow(before)
     if stream.granted and connection.torn:  # which of its requests each answer is for cannot be told
         stream.marker = stream.snapshot = stream.last = None
