@@ -46,6 +46,7 @@ from dcpdump.streams.opcodes import (
     STREAMED,
     WANTED,
 )
+from dcpdump.streams.placing import find_place, simply
 from dcpdump.streams.sight import Sight, kept
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
@@ -192,9 +193,9 @@ class Referee:
 
     def _message(self, sight: Sight, connection: Connection) -> None:
         ledger = self.ledger
-        stream = ledger.simply(connection, sight)
+        stream = simply(connection, sight)
         if stream is None:
-            place = ledger.place(connection, sight)
+            place = find_place(connection, sight)
             if place.stray is not None:
                 self._ask(STRAY, sight, connection, place.stray)
             stream = ledger.begin(connection, sight) if place.begins else place.stream

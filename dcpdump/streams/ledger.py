@@ -24,7 +24,6 @@ from dcpdump.streams.opcodes import (
     MARKER,
     NOOP,
     OBSERVE,
-    OSO,
     SASL_AUTH,
     SEQNO_ACK,
     SET_STATE,
@@ -32,6 +31,7 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
     WANTED,
 )
+from dcpdump.streams.placing import find_place, simply
 from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS
 from dcpdump.streams.requests import answered, asked, closed, closing, request_of, set_apart
 from dcpdump.streams.roles import infer, server_by
@@ -59,15 +59,6 @@ class Watched(NamedTuple):
 
 #: Flags of snapshots in which single documents settle something: without open prepares, and with them.
 _SETTLED = (ACKNOWLEDGE, ACKNOWLEDGE | DISK)
-
-
-class Place(NamedTuple):
-    """Where a message of a stream belongs."""
-
-    stream: Stream | None  #: None: to none that is known
-    begins: bool = False  #: it is the first that was captured of its stream
-    stray: Stream | None = None  #: its opaque, vbucket and stream id are not those of one stream: whose opaque it has
-    outside: bool = False  #: it is in no snapshot of its stream, or past the stream's end
 
 
 class Ledger:
@@ -101,9 +92,9 @@ class Ledger:
         """Learn a frame of a connection, wherever it belongs there."""
         if not self.is_message(connection, sight):
             return self.learn(connection, sight)
-        stream = self.simply(connection, sight)
+        stream = simply(connection, sight)
         if stream is None:
-            place = self.place(connection, sight)
+            place = find_place(connection, sight)
             stream = self.begin(connection, sight) if place.begins else place.stream
         return self.learn_message(connection, sight, stream)
 
@@ -146,57 +137,6 @@ class Ledger:
         if connection.feeder is None:
             connection.feeder = sight.direction
         return connection.feeder == sight.direction
-
-    def simply(self, connection: Connection, sight: Sight) -> Stream | None:
-        """Return the stream that a message simply goes on with; None where that takes a closer look."""
-        stream = connection.current.get(sight.word << 16 | sight.stream_id)
-        if (
-            stream is None
-            or not stream.in_order
-            or stream.opaque != sight.opaque
-            or stream.losses != connection.losses[sight.direction]
-        ):
-            return None
-        return stream
-
-    def place(self, connection: Connection, sight: Sight) -> Place:
-        """Find the stream of a message that is not simply the next of one."""
-        opaque, losses = sight.opaque, connection.losses[sight.direction]
-        known = connection.current.get(sight.word << 16 | sight.stream_id)
-        other = connection.by_opaque.get(opaque)
-        if other is not None and (other.vbucket, other.stream_id) == (sight.word, sight.stream_id):
-            if known is None or known.opaque != opaque or (known.waits and other.closed and other.end_frame is None):
-                known = other  # of a stream that was closed and asked for again, messages may trail in
-        elif other is not None and other.vbucket == sight.word and known is None and _may_have(other, sight):
-            known = other
-        if known is not None and known.is_sending and known.opaque in (None, opaque):
-            if known.ended and (known.losses != losses or known.asked_again):
-                return Place(None, True)  # its request, or the answer, may be among what was lost
-            if known.closing and self._granted_early(connection, sight):
-                return Place(None, True)  # it was requested again, which is captured a little later
-            outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
-            return Place(known, outside=outside)
-        if connection.exchanges.early(1 - sight.direction, STREAM_REQ, opaque) is not None:
-            return Place(None, True)  # it was granted, and its request is captured a little later
-        stray = other or connection.no_stream
-        if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
-            connection.shared.add(opaque)
-            return Place(None, True)
-        waits = known is not None and known.requests and not known.granted
-        if waits and known is not None and known.opaque == opaque and known.requests[-1].status is None:
-            return Place(known, stray=stray)  # the answer was not captured
-        if connection.doubtful or (known is None and other is None):
-            return Place(None, True, stray)
-        if waits:
-            return Place(known, stray=stray)
-        return Place(
-            next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray
-        )
-
-    def _granted_early(self, connection: Connection, sight: Sight) -> bool:
-        """Return whether the grant of a stream with the opaque of a message waits for its request."""
-        waiting = connection.exchanges.all_early(1 - sight.direction, STREAM_REQ, sight.opaque)
-        return any(early.answer.word == SUCCESS for early in waiting)
 
     def begin(self, connection: Connection, sight: Sight) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
@@ -503,16 +443,6 @@ class Ledger:
         if sight.word and len(stream.complaints) < _COMPLAINTS:
             stream.complaints.append(Complaint(opcode, sight.word, sight.number, sight.ts_ns))
         return stream
-
-
-def _may_have(stream: Stream, sight: Sight) -> bool:
-    """Return whether a stream may have the stream id of a message: its request's could not be read."""
-    request = stream.request
-    if stream.items or request is None or request.readable:
-        return stream.doubtful
-    stream.stream_id = sight.stream_id
-    stream.connection.current[sight.word << 16 | sight.stream_id] = stream
-    return True
 
 
 def announce(connection: Connection, sight: Sight) -> None:

@@ -1,0 +1,80 @@
+"""Places: to which stream of its connection a message belongs, by vbucket, stream id and opaque."""
+
+from typing import NamedTuple
+
+from dcpdump.streams.opcodes import MARKER, OSO, STREAM_REQ
+from dcpdump.streams.request import SUCCESS
+from dcpdump.streams.sight import Sight
+from dcpdump.streams.state import Connection
+from dcpdump.streams.stream import Stream
+
+
+class Place(NamedTuple):
+    """Where a message of a stream belongs."""
+
+    stream: Stream | None  #: None: to none that is known
+    begins: bool = False  #: it is the first that was captured of its stream
+    stray: Stream | None = None  #: its opaque, vbucket and stream id are not those of one stream: whose opaque it has
+    outside: bool = False  #: it is in no snapshot of its stream, or past the stream's end
+
+
+def simply(connection: Connection, sight: Sight) -> Stream | None:
+    """Return the stream that a message simply goes on with; None where that takes a closer look."""
+    stream = connection.current.get(sight.word << 16 | sight.stream_id)
+    if (
+        stream is None
+        or not stream.in_order
+        or stream.opaque != sight.opaque
+        or stream.losses != connection.losses[sight.direction]
+    ):
+        return None
+    return stream
+
+
+def find_place(connection: Connection, sight: Sight) -> Place:
+    """Find the stream of a message that is not simply the next of one."""
+    opaque, losses = sight.opaque, connection.losses[sight.direction]
+    known = connection.current.get(sight.word << 16 | sight.stream_id)
+    other = connection.by_opaque.get(opaque)
+    if other is not None and (other.vbucket, other.stream_id) == (sight.word, sight.stream_id):
+        if known is None or known.opaque != opaque or (known.waits and other.closed and other.end_frame is None):
+            known = other  # of a stream that was closed and asked for again, messages may trail in
+    elif other is not None and other.vbucket == sight.word and known is None and _may_have(other, sight):
+        known = other
+    if known is not None and known.is_sending and known.opaque in (None, opaque):
+        if known.ended and (known.losses != losses or known.asked_again):
+            return Place(None, True)  # its request, or the answer, may be among what was lost
+        if known.closing and _granted_early(connection, sight):
+            return Place(None, True)  # it was requested again, which is captured a little later
+        outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
+        return Place(known, outside=outside)
+    if connection.exchanges.early(1 - sight.direction, STREAM_REQ, opaque) is not None:
+        return Place(None, True)  # it was granted, and its request is captured a little later
+    stray = other or connection.no_stream
+    if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
+        connection.shared.add(opaque)
+        return Place(None, True)
+    waits = known is not None and known.requests and not known.granted
+    if waits and known is not None and known.opaque == opaque and known.requests[-1].status is None:
+        return Place(known, stray=stray)  # the answer was not captured
+    if connection.doubtful or (known is None and other is None):
+        return Place(None, True, stray)
+    if waits:
+        return Place(known, stray=stray)
+    return Place(next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray)
+
+
+def _granted_early(connection: Connection, sight: Sight) -> bool:
+    """Return whether the grant of a stream with the opaque of a message waits for its request."""
+    waiting = connection.exchanges.all_early(1 - sight.direction, STREAM_REQ, sight.opaque)
+    return any(early.answer.word == SUCCESS for early in waiting)
+
+
+def _may_have(stream: Stream, sight: Sight) -> bool:
+    """Return whether a stream may have the stream id of a message: its request's could not be read."""
+    request = stream.request
+    if stream.items or request is None or request.readable:
+        return stream.doubtful
+    stream.stream_id = sight.stream_id
+    stream.connection.current[sight.word << 16 | sight.stream_id] = stream
+    return True
