@@ -15,7 +15,7 @@ from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Part, Repea
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, STATUS
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
-from dcpdump.wire.session import Asked
+from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.value import Meaning
 
 Json = dict[str, Any]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.wire.encode import encode
 from tests.captures import Record, pcap
 from tests.console import run
 from tests.packets import TcpTalk
@@ -42,6 +43,20 @@ def test_a_connection_goes_on_from_one_file_into_the_next(tmp_path: Path) -> Non
     assert shown(f"dcpdump read {tmp_path}/a.pcap {tmp_path}/b.pcap -f ndjson -q") == whole
     assert shown(f"dcpdump read {tmp_path} -f ndjson -q") == whole
     assert shown(f"dcpdump read '{tmp_path}/*.pcap' -f ndjson -q") == whole
+
+
+def test_an_answer_has_the_vbucket_of_its_own_request_where_all_have_one_opaque(tmp_path: Path) -> None:
+    talk = TcpTalk()
+    for vbucket in (7, 8):
+        talk.send(0, encode("DCP_STREAM_REQ", vbucket=vbucket, opaque=1))
+    for status, value in ((0x23, bytes(8)), (0x07, b"")):
+        talk.send(1, encode("DCP_STREAM_REQ", response=True, status=status, value=value, opaque=1))
+    records = [Record(packet.ts_ns or 0, packet.data, packet.wire_length) for packet in talk.fin()]
+    (tmp_path / "one.pcap").write_bytes(pcap(records))
+    for vbucket, answer in ((7, ("Rollback", 3, 4000)), (8, ("NotMyVbucket", 4, 4000))):
+        printed = run(f"dcpdump read {tmp_path}/one.pcap --vbucket {vbucket} -f ndjson -q")
+        _, row = map(json.loads, printed.out.splitlines())
+        assert (row["status_name"], row["frame"], row["latency_us"]) == answer
 
 
 def test_a_file_alone_stands_for_read() -> None:

@@ -75,6 +75,30 @@ def test_disorder_loss_and_repetition_give_the_same_rows(traffic: list[Packet], 
     assert columnar(packets, size=chance.choice([100_000, 1 << 20])) == scalar(packets)
 
 
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_answers_to_requests_of_one_opaque_have_the_same_rows(seed: int) -> None:
+    chance = random.Random(seed)
+    talk = TcpTalk(segment=600, step_ns=2_000_000_000)
+    names: list[str | int] = ["DCP_STREAM_REQ", "DCP_CONTROL", 0x00, 0x11]
+    waiting: list[tuple[str | int, int]] = []
+    for seqno in range(1, 400):
+        name, opaque = chance.choice(names), chance.choice([1, 1, 1, seqno])
+        talk.send(0, encode(name, key=b"" if name == "DCP_STREAM_REQ" else b"k", opaque=opaque, vbucket=seqno))
+        waiting.append((name, opaque))
+        if chance.random() < 0.5:
+            fields = {"by_seqno": seqno, "rev_seqno": 1}
+            talk.send(1, encode("DCP_MUTATION", fields, layout="1", key=b"k", value=bytes(70), opaque=9) * 20)
+        if chance.random() < 0.02:
+            talk.skip(chance.choice([0, 1]), 300)
+        while waiting and chance.random() < 0.6:
+            name, opaque = waiting.pop(0)
+            talk.send(1, encode(name, response=True, opaque=opaque))
+    packets = talk.fin().packets
+    rows = scalar(packets)
+    assert columnar(packets, size=chance.choice([20_000, 1 << 20])) == rows
+    assert len({row["request_frame"] for row in rows if row.get("request_frame")}) > 100
+
+
 @pytest.mark.parametrize("loss", [0.002, 0.01])
 def test_holes_that_are_given_up_amid_other_connections_give_the_same_rows(tmp_path: Path, loss: float) -> None:
     chance = random.Random(loss)

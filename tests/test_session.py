@@ -1,21 +1,27 @@
 """Session: what HELLO granted, what is inferred where it was not seen, which response answers which request."""
 
-from typing import Any
+import marshal
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame, Span, Where, unpack_header
-from dcpdump.wire.session import Asked, Session, Understood
+from dcpdump.wire.outstanding import Asked
+from dcpdump.wire.session import Session, SessionState, Understood, session_essence
 
 COLLECTIONS, JSON = 0x12, 0x0B
 CLIENT, SERVER = 0, 1
 
 
-def frame(name: str, values: dict[str, Any] | None = None, *, ts_ns: int | None = None, **given: Any) -> Frame:
+def frame(
+    name: str | int, values: dict[str, Any] | None = None, *, ts_ns: int | None = None, lost: int = 0, **given: Any
+) -> Frame:
     data = encode(name, values or {}, **given)
-    return decode(RawFrame(data, unpack_header(data), where=Where(1, ts_ns)))
+    return decode(RawFrame(data, unpack_header(data), where=Where(1, ts_ns), gap_before=lost))
 
 
 def hear(session: Session, *frames: Frame) -> list[Understood]:
@@ -190,6 +196,55 @@ def test_a_response_is_paired_with_the_request_of_its_opaque_and_has_its_vbucket
     assert session.understand(answer, 4, SERVER).request is None, "a request is answered once"
 
 
+def exchange(session: Session, *said: tuple[str | int, int, Frame]) -> list[int | None]:
+    """Return of each answer the number of the request that it is to; frames are numbered from 1."""
+    answers: list[int | None] = []
+    for number, (_, direction, each) in enumerate(said, 1):
+        understood = session.understand(each, number, direction)
+        if each.magic.response:
+            answers.append(understood.request and understood.request.frame)
+    return answers
+
+
+def ask(name: str | int, **given: Any) -> tuple[str | int, int, Frame]:
+    return name, CLIENT, frame(name, **given)
+
+
+def answer(name: str | int, **given: Any) -> tuple[str | int, int, Frame]:
+    return name, SERVER, frame(name, response=True, **given)
+
+
+def test_requests_with_one_opaque_are_answered_in_the_order_in_which_they_were_sent() -> None:
+    session = Session()
+    for vbucket in (7, 8, 9):
+        session.understand(frame("DCP_STREAM_REQ", vbucket=vbucket, opaque=1), vbucket, CLIENT)
+    session.understand(frame("DCP_CONTROL", key=b"enable_noop", value=b"true", opaque=1), 10, CLIENT)
+    given = [session.understand(frame("DCP_STREAM_REQ", response=True, opaque=1), 11, SERVER) for _ in range(4)]
+    assert [(each.vbucket, each.request) for each in given] == [
+        (7, Asked(7, None, 7)),
+        (8, Asked(8, None, 8)),
+        (9, Asked(9, None, 9)),
+        (None, None),
+    ]
+
+
+def test_where_bytes_were_lost_it_is_not_known_which_of_several_requests_is_answered() -> None:
+    said = [ask("DCP_STREAM_REQ", vbucket=7), ask("DCP_STREAM_REQ", vbucket=8), ask("DCP_CONTROL", key=b"k")]
+    lossy = [answer("DCP_STREAM_REQ", lost=20), answer("DCP_STREAM_REQ"), answer("DCP_CONTROL")]
+    assert exchange(Session(), *said, *lossy) == [None, None, 3]
+
+
+def test_a_request_whose_answer_may_be_lost_does_not_take_the_answer_to_the_next() -> None:
+    again = [ask("DCP_STREAM_REQ", vbucket=8, lost=1), ask("DCP_STREAM_REQ", vbucket=9)]
+    answers = [answer("DCP_STREAM_REQ"), answer("DCP_STREAM_REQ"), answer("DCP_STREAM_REQ")]
+    assert exchange(Session(), ask("DCP_STREAM_REQ", vbucket=7), *again, *answers) == [2, 3, None]
+
+
+@pytest.mark.parametrize("alone", ["DCP_NOOP", 0x09, 0x11], ids=["DCP_NOOP", "GETQ", "SETQ"])
+def test_what_is_sent_one_at_a_time_or_may_go_unanswered_is_answered_for_the_last(alone: str | int) -> None:
+    assert exchange(Session(), ask(alone), ask(alone), answer(alone), answer(alone)) == [2, None]
+
+
 def test_a_request_is_answered_by_the_other_side_only() -> None:
     session = Session()
     session.understand(frame("DCP_NOOP", opaque=1), 1, SERVER)
@@ -209,6 +264,12 @@ def test_statistics_are_answered_until_an_empty_key() -> None:
     keys = (b"a", b"b", b"", b"c")
     answers = [session.understand(frame("STAT", key=key, response=True, opaque=1), 2, SERVER) for key in keys]
     assert [answer.request is not None for answer in answers] == [True, True, True, False]
+
+
+def test_statistics_that_were_asked_for_twice_with_one_opaque_are_answered_one_after_the_other() -> None:
+    keys = (b"a", b"", b"b", b"", b"c")
+    answers = [answer("STAT", key=key) for key in keys]
+    assert exchange(Session(), ask("STAT", key=b"dcp"), ask("STAT"), *answers) == [1, 1, 2, 2, None]
 
 
 def test_an_error_about_a_mutation_has_the_vbucket_of_its_stream() -> None:
@@ -236,7 +297,7 @@ def test_the_streams_of_a_connection_and_their_last_seqnos_are_known() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpdump.wire.session.MAX_OUTSTANDING", 40)
+    monkeypatch.setattr("dcpdump.wire.outstanding.MAX_OUTSTANDING", 40)
     monkeypatch.setattr("dcpdump.wire.session.MAX_STREAMS", 60)
     session = Session()
     for opaque in range(50):
@@ -246,3 +307,48 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for opaque in range(70):
         session.understand(mutation(b"k", opaque=opaque))
     assert list(session.streams) == list(range(10, 70))
+
+
+def test_of_too_many_requests_the_oldest_is_forgotten_whatever_its_opaque(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpdump.wire.outstanding.MAX_OUTSTANDING", 4)
+    said = [ask("DCP_STREAM_REQ", opaque=opaque) for opaque in (1, 2, 1, 1, 2, 1)]
+    answers = [answer("DCP_STREAM_REQ", opaque=opaque) for opaque in (1, 1, 1, 1, 2, 2)]
+    assert exchange(Session(), *said, *answers) == [3, 4, 6, None, 5, None]
+
+
+# -- state ------------------------------------------------------------------------------------------------------
+
+SAID = st.one_of(
+    st.builds(
+        lambda name, opaque, vbucket, lost: (CLIENT, frame(name, opaque=opaque, vbucket=vbucket, lost=lost)),
+        st.sampled_from(["DCP_STREAM_REQ", "DCP_NOOP", "STAT", "DCP_CONTROL", "DCP_OPEN"]),
+        st.integers(1, 2),
+        st.integers(1, 3),
+        st.sampled_from([0, 0, 0, 0, 9]),
+    ),
+    st.builds(
+        lambda name, opaque, key, lost: (SERVER, frame(name, opaque=opaque, key=key, lost=lost, response=True)),
+        st.sampled_from(["DCP_STREAM_REQ", "DCP_NOOP", "STAT", "DCP_CONTROL"]),
+        st.integers(1, 2),
+        st.sampled_from([b"", b"k"]),
+        st.sampled_from([0, 0, 0, 0, 9]),
+    ),
+    st.builds(lambda features: (SERVER, frame("HELLO", {"features": features}, response=True)), st.just([JSON])),
+    st.builds(lambda key, opaque: (SERVER, mutation(key, opaque=opaque)), st.binary(max_size=3), st.integers(1, 2)),
+)
+
+
+@given(st.lists(SAID, max_size=12), st.lists(SAID, max_size=12))
+def test_a_session_goes_on_from_its_state_as_if_it_had_not_stopped(
+    before: list[tuple[int, Frame]], after: list[tuple[int, Frame]]
+) -> None:
+    one, other = Session(), Session()
+    for number, (direction, each) in enumerate(before):
+        one.understand(each, number, direction)
+    state: SessionState = marshal.loads(marshal.dumps(cast(Any, one.state())))  # plain values
+    assert state == one.state()
+    other.restore(state)
+    assert (other.state(), session_essence(other.state())) == (state, session_essence(state))
+    for number, (direction, each) in enumerate(after, len(before)):
+        assert other.understand(each, number, direction) == one.understand(each, number, direction)
+    assert (other.state(), other.complete) == (one.state(), one.complete)

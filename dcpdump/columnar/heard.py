@@ -14,18 +14,19 @@ from dcpdump.dissect import _Conversation
 from dcpdump.record import Record
 from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.session import Asked
+from dcpdump.wire.outstanding import Asked
 
 #: Decodes a frame of a direction of a conversation, by its number, and has the session hear of it.
 Recording = Callable[[_Conversation, int, RawFrame, int], Record]
 
 
 def hear(part: Part, talkers: Mapping[int, _Conversation], record: Recording, *, show_secrets: bool) -> int:
-    """It goes through a part connection by connection: what no plan took frame by frame, the rest at once.
+    """Go through a part connection by connection: what no plan took frame by frame, the rest at once.
 
-    ``talkers`` are the part's conversations, by their connections' numbers. It gives how many planned frames are DCP's.
+    ``talkers`` are the part's conversations, by their connections' numbers. Return how many planned frames are DCP's.
     """
     planned = Planned(part)
+    torn = part.gap_before > 0
     overheard = _overheard(part)
     owners = np.array([ends.connection for ends in part.places])[part.place]
     for number, conversation in talkers.items():
@@ -34,8 +35,12 @@ def hear(part: Part, talkers: Mapping[int, _Conversation], record: Recording, *,
         if not isinstance(session, RunSession):
             raise TypeError("a connection without a session for runs")
         begin = 0
-        for at in np.flatnonzero(~planned.mask[rows]).tolist():
+        for at in np.flatnonzero(~planned.mask[rows] | torn[rows]).tolist():
             row = int(rows[at])
+            if torn[row]:
+                session.lose()
+            if planned.mask[row]:
+                continue
             if overheard[row]:
                 part.records[row] = _overhear(session, conversation, part, row, show_secrets)
                 continue

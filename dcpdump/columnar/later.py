@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dcpdump.record import Record
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.session import Asked
+from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.value import interpret
 
 

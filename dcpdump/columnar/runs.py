@@ -11,12 +11,8 @@ from dcpdump.spec import find
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.opcodes import DCP_OPEN, DCP_STREAM_REQ, HELLO
 from dcpdump.wire.frame import Header, Where
-from dcpdump.wire.session import (
-    _UNDERLYING_DATATYPE,
-    MAX_STREAMS,
-    Asked,
-    Session,
-)
+from dcpdump.wire.outstanding import Asked
+from dcpdump.wire.session import _UNDERLYING_DATATYPE, MAX_STREAMS, Session
 from dcpdump.wire.split import FrameSplitter
 
 
@@ -74,13 +70,13 @@ class RunSession(Session):
         return self.features is None or streamed or header.opcode in (HELLO, DCP_OPEN, DCP_STREAM_REQ)
 
     def overhear(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
-        """It hears of a message that is no concern of DCP: of a request, or (None) of a response.
+        """Take a message that is no concern of DCP: a request, or (None) a response.
 
-        It gives the request that the response answers.
+        Return the request that the response answers.
         """
         if asked is None:
-            return self._waiting.pop((1 - direction, opcode, opaque), None)
-        self._await(direction, opcode, opaque, asked)
+            return self._outstanding.answer((1 - direction, opcode, opaque))
+        self._outstanding.ask((direction, opcode, opaque), asked)
         return None
 
     @property

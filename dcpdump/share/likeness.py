@@ -9,7 +9,7 @@ from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
 from dcpdump.record import as_json
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.session import Asked
+from dcpdump.wire.outstanding import Asked
 
 #: Of a row, what another file with fewer packets has to have otherwise.
 _NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")

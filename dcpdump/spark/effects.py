@@ -8,55 +8,98 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dcpdump.columnar.runs import RunSession
-from dcpdump.spark.life import Slots, session_slots
-from dcpdump.spec.names import ACKNOWLEDGE
-from dcpdump.spec.opcodes import DCP_CONTROL, DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ, STAT
+from dcpdump.spec.opcodes import DCP_CONTROL, DCP_STREAM_REQ
 from dcpdump.wire.frame import Frame
+from dcpdump.wire.outstanding import ALONE, MAX_OUTSTANDING, Asked, Outstanding, Place, RequestState
 from dcpdump.wire.resync import Streams
-from dcpdump.wire.session import Understood
+from dcpdump.wire.session import SessionState, Understood
 from dcpdump.wire.value import Meaning
 
-Request = tuple[int, int, int]  #: of a direction: opcode, opaque
+#: Places that are noted. A connection that has more uses each opaque once: an answer there is to no earlier request.
+_MOST = 2 * MAX_OUTSTANDING
+
+
+class Exchanged(NamedTuple):
+    """What a stretch did to the requests of a place, those of before included."""
+
+    unasked: int = 0  #: answers to none of the stretch's requests
+    asked: bool = False  #: there were requests
+    paired: bool = False  #: and an answer that is to one of them, if none waited before
 
 
 class Effects(NamedTuple):
     """What was learnt, as a session that began with nothing has it, and what it cannot have."""
 
-    learnt: Slots
-    settled: frozenset[Request]  #: requests that were made or answered
+    learnt: SessionState
+    exchanged: dict[Place, Exchanged]
+    lost: bool  #: bytes were lost in the stretch
     restarted: frozenset[int]  #: opaques whose last seqno counts no more
     granted: frozenset[int]  #: opaques of controls that were accepted
     doubtful: bool  #: something was asked after that was not seen, and what came of it may have come otherwise
 
     def turned(self) -> "Effects":
-        """It gives the same effects with the two directions exchanged."""
-        waiting = {(1 - way, opcode, opaque): asked for (way, opcode, opaque), asked in self.learnt["_waiting"].items()}
-        settled = frozenset((1 - way, opcode, opaque) for way, opcode, opaque in self.settled)
-        return self._replace(learnt={**self.learnt, "_waiting": waiting}, settled=settled)
+        """Return the same effects with the two directions exchanged."""
+        outstanding = [(1 - each[0], *each[1:]) for each in self.learnt["outstanding"]]
+        exchanged = {(1 - way, opcode, opaque): done for (way, opcode, opaque), done in self.exchanged.items()}
+        return self._replace(learnt={**self.learnt, "outstanding": outstanding}, exchanged=exchanged)
 
-    def upon(self, before: Slots) -> Slots:
-        """It gives the session after the stretch, of the one before."""
+    def upon(self, before: SessionState) -> SessionState | None:
+        """Return the session after the stretch, of the one before; None where that cannot be known."""
+        outstanding = self._outstanding(before["outstanding"])
+        if self.doubtful or outstanding is None:
+            return None
         learnt = self.learnt
-        after = dict(before)
+        after = before.copy()
         features = learnt["features"]
         if features is not None:
             after["features"] = features
         if learnt["open_flags"] is not None:
             after["open_flags"] = learnt["open_flags"]
-        if learnt["_marker_asked"] is not None:
-            after["_marker_asked"] = learnt["_marker_asked"]
+        if learnt["marker_asked"] is not None:
+            after["marker_asked"] = learnt["marker_asked"]
         if before["features"] is None:
-            after["_certain"] = before["_certain"] or learnt["_certain"]
-            after["_keys_fit"] = before["_keys_fit"] and learnt["_keys_fit"]
-            after["_keys_tell"] = before["_keys_tell"] or learnt["_keys_tell"]
-        after["_certain"] |= before["_marker_asked"] in self.granted
-        after["_forgot"] = before["_forgot"] or learnt["_forgot"]
+            after["certain"] = before["certain"] or learnt["certain"]
+            after["keys_fit"] = before["keys_fit"] and learnt["keys_fit"]
+            after["keys_tell"] = before["keys_tell"] or learnt["keys_tell"]
+        after["certain"] |= before["marker_asked"] in self.granted
+        after["forgot"] = before["forgot"] or learnt["forgot"]
         after["streams"] = {**before["streams"], **learnt["streams"]}
-        kept = {opaque: seqno for opaque, seqno in before["_seqnos"].items() if opaque not in self.restarted}
-        after["_seqnos"] = {**kept, **learnt["_seqnos"]}
-        waiting = {place: asked for place, asked in before["_waiting"].items() if place not in self.settled}
-        after["_waiting"] = {**waiting, **learnt["_waiting"]}
+        kept = {opaque: seqno for opaque, seqno in before["seqnos"].items() if opaque not in self.restarted}
+        after["seqnos"] = {**kept, **learnt["seqnos"]}
+        after["outstanding"] = outstanding
         return after
+
+    def _outstanding(self, before: list[RequestState]) -> list[RequestState] | None:
+        """Return the requests that wait after the stretch, oldest first; None where that cannot be known."""
+        queues: dict[Place, list[RequestState]] = {}
+        for each in before:
+            queues.setdefault(each[:3], []).append(each)
+        gone: dict[Place, int] = {}
+        for place, queue in queues.items():
+            left = self._left(place, queue)
+            if left is None:
+                return None
+            gone[place] = len(queue) - left
+        waiting: list[RequestState] = []
+        for each in before:
+            gone[each[:3]] -= 1
+            if gone[each[:3]] < 0:
+                waiting.append((*each[:6], each[6] or self.lost))
+        return [*waiting, *self.learnt["outstanding"]][-MAX_OUTSTANDING:]
+
+    def _left(self, place: Place, queue: list[RequestState]) -> int | None:
+        """Return how many are left of the requests that waited at a place; None where that cannot be known."""
+        count, doubtful = len(queue), queue[0][6]
+        unasked, asked, paired = self.exchanged.get(place, Exchanged())
+        if asked and (place[1] in ALONE or doubtful):
+            return 0  # the first of the stretch's requests replaced them
+        if unasked >= count and not (asked and self.lost):
+            return 0
+        if not self.lost:
+            return None if paired else count - unasked
+        if asked or unasked:
+            return None
+        return 1 if count == 1 else 0
 
 
 class WatchedSession(RunSession):
@@ -64,16 +107,17 @@ class WatchedSession(RunSession):
 
     def __init__(self) -> None:
         super().__init__()
-        self._settled: set[Request] = set()
+        self._outstanding = self._watched = _Watched()
         self._restarted: set[int] = set()
         self._granted: set[int] = set()
         self._doubtful = False
 
     def effects(self) -> Effects:
-        """It gives what it has learnt."""
+        """Return what it has learnt."""
         return Effects(
-            session_slots(self),
-            frozenset(self._settled),
+            self.state(),
+            self._watched.exchanged,
+            self._watched.lost,
             frozenset(self._restarted),
             frozenset(self._granted),
             self._doubtful,
@@ -91,19 +135,44 @@ class WatchedSession(RunSession):
         header = frame.header
         if header.opcode == DCP_STREAM_REQ and not frame.raw.confidence:
             self._restarted.add(header.opaque)
-        acknowledged = header.opcode == DCP_SNAPSHOT_MARKER and (frame.get("snapshot_type") or 0) & ACKNOWLEDGE
-        if frame.message.replies or acknowledged:
-            self._settled.add((direction, header.opcode, header.opaque))
         super()._ask(frame, number, direction)
 
     def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Understood:
         understood = super()._answered(frame, meaning, direction)
         header = frame.header
-        if not (header.opcode == STAT and frame.key):  # a STAT is answered until an empty key
-            self._settled.add((1 - direction, header.opcode, header.opaque))
         if header.opcode == DCP_CONTROL and not header.word:
             self._granted.add(header.opaque)
         return understood
+
+
+class _Watched(Outstanding):
+    """The requests of a stretch, and what became of those that may have waited before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exchanged: dict[Place, Exchanged] = {}
+        self.lost = False
+
+    def ask(self, place: Place, asked: Asked) -> None:
+        self._note(place, asked=True)
+        super().ask(place, asked)
+
+    def answer(self, place: Place) -> Asked | None:
+        found = super().answer(place)
+        self._note(place, unasked=found is None, paired=found is not None)
+        return found
+
+    def lose(self) -> None:
+        self.lost = True
+        super().lose()
+
+    def _note(self, place: Place, *, unasked: bool = False, asked: bool = False, paired: bool = False) -> None:
+        done = self.exchanged.get(place)
+        if done is None:
+            if len(self.exchanged) >= _MOST:
+                return
+            done = Exchanged()
+        self.exchanged[place] = Exchanged(done.unasked + unasked, done.asked or asked, done.paired or paired)
 
 
 class _Asked(Mapping[int, int]):

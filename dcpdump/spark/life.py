@@ -10,7 +10,7 @@ import zlib
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from dcpdump.columnar.runs import RunSession, RunSplitter
+from dcpdump.columnar.runs import RunSplitter
 from dcpdump.net.backlog import Backlog, Waiting
 from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
@@ -19,6 +19,7 @@ from dcpdump.net.history import History
 from dcpdump.net.limits import Limits
 from dcpdump.net.patience import Patience
 from dcpdump.wire.resync import Streams
+from dcpdump.wire.session import SessionState, session_essence
 from dcpdump.wire.split import FrameSplitter
 
 #: Bytes of a frame under way that a life keeps when it is made thin.
@@ -37,7 +38,7 @@ class Life(NamedTuple):
     key: bytes  #: of direction 0, as headers have it
     streams: tuple[Slots, Slots]
     splitters: tuple[Slots | None, Slots | None] = (None, None)
-    session: Slots | None = None  #: None: nothing was said yet, or all is over
+    session: SessionState | None = None  #: None: nothing was said yet, or all is over
     framed: tuple[bool, bool] = (False, False)
     before: tuple[int, int] = (0, 0)
     ended: int = 0
@@ -157,29 +158,6 @@ def thinned(slots: Slots | None) -> tuple[Slots | None, bool]:
     return {**slots, "_data": data[:HEAD] + bytes(len(data) - HEAD)}, True
 
 
-# -- sessions -----------------------------------------------------------------------------------------------
-
-
-def session_slots(session: RunSession) -> Slots:
-    """It takes a session's state out of it."""
-    return {
-        name: dict(value) if isinstance(value, dict) else value
-        for name, value in vars(session).items()
-        if name in _SESSION
-    }
-
-
-def session_of(slots: Slots, kind: type[RunSession] = RunSession) -> RunSession:
-    """It makes a session that goes on from a state."""
-    session = kind()
-    for name, value in slots.items():
-        setattr(session, name, dict(value) if isinstance(value, dict) else value)
-    return session
-
-
-_SESSION = frozenset(vars(RunSession()))
-
-
 # -- what is the same ---------------------------------------------------------------------------------------
 
 
@@ -190,7 +168,7 @@ def _essence(life: Life) -> tuple[Any, ...]:
         life.key,
         tuple(map(_stream_essence, life.streams)),
         tuple(map(_splitter_essence, life.splitters)),
-        _session_essence(life.session),
+        None if life.session is None else session_essence(life.session),
         life.ended,
         life.syn,
     )
@@ -247,25 +225,4 @@ def _splitter_essence(slots: Slots | None) -> tuple[Any, ...] | None:
         slots["_confidence"],
         slots["_passing"],
         state == "_search" and (slots["_segment"], slots["_doubtful"]),
-    )
-
-
-def _session_essence(slots: Slots | None) -> tuple[Any, ...] | None:
-    if slots is None:
-        return None
-    inferred = slots["features"] is None and (
-        slots["_certain"],
-        slots["_keys_fit"],
-        slots["_keys_tell"],
-        slots["_marker_asked"],
-    )
-    features = slots["features"]
-    return (
-        None if features is None else sorted(features),
-        slots["open_flags"],
-        slots["_forgot"],
-        inferred,
-        sorted(slots["streams"].items()),
-        sorted(slots["_seqnos"].items()),
-        sorted((place, asked.ts_ns or 0, asked.vbucket) for place, asked in slots["_waiting"].items()),
     )

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.columnar.block import Block
-from dcpdump.columnar.runs import RunSession
 from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.flow import reverse_key
@@ -19,11 +18,12 @@ from dcpdump.net.layers import Layers
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.tcp import ACK, RST, SYN, Segment
-from dcpdump.spark.life import HEAD, Life, pair_of, session_slots, splitter_slots, stream_slots
+from dcpdump.spark.life import HEAD, Life, pair_of, splitter_slots, stream_slots
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header
 from dcpdump.wire.resync import known
+from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
 #: Blocks that are looked at before the first of them goes on.
@@ -138,7 +138,7 @@ def _leads_on(data: bytes | bytearray, at: int) -> bool:
 
 def guess(number: int, here: Beginning, there: Beginning, limits: Limits) -> Life:
     """It makes a life of what the two directions of a connection show."""
-    session = session_slots(RunSession())
+    session = Session().state()
     ends = here, there
     streams = [stream_slots(_stream(end, limits)) for end in ends]
     splitters = [splitter_slots(_splitter(end)) for end in ends]

@@ -16,8 +16,6 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.effects import WatchedSession
 from dcpdump.spark.life import (
     Life,
-    session_of,
-    session_slots,
     splitter_of,
     splitter_slots,
     stream_of,
@@ -87,7 +85,8 @@ class Resumed(Watching):
         runs._lives[life.number] = halves[0]
         if life.session is not None:
             conversation = self._conversations[life.number] = _Conversation(connection)
-            conversation.session = session_of(life.session, kind)
+            conversation.session = kind()
+            conversation.session.restore(life.session)
             conversation.splitters = [
                 None if slots is None else splitter_of(slots, self._streams_of(conversation))
                 for slots in life.splitters
@@ -114,9 +113,6 @@ class Resumed(Watching):
         syn = half.connection.syn
         if conversation is None:
             return Life(number, first.key, streams, syn=syn)
-        session = conversation.session
-        if not isinstance(session, RunSession):
-            raise TypeError("a connection without a session for runs")
         splitters = [None if each is None else splitter_slots(each) for each in conversation.splitters]
         cut = False
         if thin:
@@ -128,7 +124,7 @@ class Resumed(Watching):
             first.key,
             streams,
             (splitters[0], splitters[1]),
-            session_slots(session),
+            conversation.session.state(),
             (conversation.framed[0], conversation.framed[1]),
             (conversation.before[0], conversation.before[1]),
             conversation.ended,

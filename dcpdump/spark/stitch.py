@@ -9,7 +9,7 @@ from typing import Any
 from dcpdump.net.balance import Balance
 from dcpdump.net.limits import Limits
 from dcpdump.net.seqnum import distance
-from dcpdump.spark.life import Life, Slots, session_of, session_slots, stream_of
+from dcpdump.spark.life import Life, Slots, stream_of
 from dcpdump.spark.look import Beginning
 from dcpdump.spark.tail import LEFT, Tail
 from dcpdump.spark.work import Seam
@@ -17,6 +17,7 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, unpack_header
 from dcpdump.wire.resync import framed
+from dcpdump.wire.session import Session, SessionState
 
 _NEVER = -1
 
@@ -97,10 +98,10 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
         )
     if before.session is None:
         return None
-    if seam.effects.doubtful:
-        return None
     effects = seam.effects.turned() if turned else seam.effects
-    session = effects.upon(_heard(before.session, straddling))
+    session = effects.upon(_understood(before.session, straddling))
+    if session is None:
+        return None
     return before._replace(
         streams=(streams[0], streams[1]),
         splitters=(splitters[0], splitters[1]),
@@ -207,14 +208,15 @@ def _straddler(cut: Slots, end: Beginning) -> RawFrame | bool:
     return RawFrame(whole[: header.frame_length], header)
 
 
-def _heard(session: Slots, straddling: list[tuple[int, RawFrame]]) -> Slots:
-    """It tells a session of the frames that lie across the beginning of the split."""
+def _understood(session: SessionState, straddling: list[tuple[int, RawFrame]]) -> SessionState:
+    """Return a session after the frames that lie across the beginning of the split."""
     if not straddling:
         return session
-    listening = session_of(session)
+    after = Session()
+    after.restore(session)
     for way, raw in straddling:
-        listening.understand(decode(raw), 0, way)
-    return session_slots(listening)
+        after.understand(decode(raw), 0, way)
+    return after.state()
 
 
 # -- a guess's own numbers, counted from where the stream was -----------------------------------------------

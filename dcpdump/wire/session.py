@@ -6,7 +6,7 @@ and says that this is a guess.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, TypedDict
 
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS
 from dcpdump.spec.opcodes import (
@@ -23,23 +23,14 @@ from dcpdump.spec.opcodes import (
 )
 from dcpdump.wire.frame import Frame
 from dcpdump.wire.key import RESERVED_IDS, read_prefix
+from dcpdump.wire.outstanding import REQUEST_COST, Asked, Outstanding, RequestState
 from dcpdump.wire.value import Meaning, interpret
 
 _UNDERLYING_DATATYPE = 0x40
 #: Messages that only a connection with collections carries.
 COLLECTION_MESSAGES = (DCP_SYSTEM_EVENT, DCP_SEQNO_ADVANCED, DCP_OSO_SNAPSHOT, DCP_CACHE_TRANSFER)
-#: Requests without an answer are forgotten, oldest first, beyond this many.
-MAX_OUTSTANDING = 4096
 MAX_STREAMS = 65_536
-_STREAM_COST, _REQUEST_COST = 256, 512
-
-
-class Asked(NamedTuple):
-    """A request that waits for its response, or got it."""
-
-    frame: int  #: its number in the output
-    ts_ns: int | None
-    vbucket: int
+_STREAM_COST = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +42,41 @@ class Understood:
     request: Asked | None = None  #: what a response answers
 
 
+class SessionState(TypedDict):
+    """A session as plain values."""
+
+    features: list[int] | None  #: that HELLO granted, None where its answer was not seen
+    open_flags: int | None
+    streams: dict[int, int]  #: opaque → vbucket
+    seqnos: dict[int, int]  #: opaque → last by_seqno
+    outstanding: list[RequestState]  #: oldest first
+    forgot: bool  #: streams were forgotten
+    marker_asked: int | None  #: opaque of the request for markers of version 2.2
+    certain: bool  #: what is inferred of keys
+    keys_fit: bool
+    keys_tell: bool
+
+
+def session_essence(state: SessionState) -> tuple[Any, ...]:
+    """Return what decides how a session goes on: two with the same understand the same frames alike."""
+    features = state["features"]
+    inferred = features is None and (
+        state["certain"],
+        state["keys_fit"],
+        state["keys_tell"],
+        state["marker_asked"],
+    )
+    return (
+        features,
+        state["open_flags"],
+        state["forgot"],
+        inferred,
+        sorted(state["streams"].items()),
+        sorted(state["seqnos"].items()),
+        [(place, ts_ns or 0, vbucket, doubtful) for *place, _, ts_ns, vbucket, doubtful in state["outstanding"]],
+    )
+
+
 class Session:
     """One connection's memory. Feed it every frame, in order, with its direction (0 or 1; -1 unknown)."""
 
@@ -59,12 +85,38 @@ class Session:
         self.open_flags: int | None = None
         self.streams: dict[int, int] = {}  #: opaque → vbucket of streams that were asked for or seen
         self._seqnos: dict[int, int] = {}  # opaque → last by_seqno
-        self._waiting: dict[tuple[int, int, int], Asked] = {}
+        self._outstanding = Outstanding()
         self._forgot = False  #: streams were forgotten, so that others than those known are possible
         self._marker_asked: int | None = None  # opaque of the request for markers of version 2.2
         self._certain = False  #: something was seen that only a connection with collections carries
         self._keys_fit = True  #: every data key so far may start with a collection id
         self._keys_tell = False  #: at least one does and is no plain text
+
+    def state(self) -> SessionState:
+        """Return all that was remembered as plain values, for ``restore``."""
+        return {
+            "features": None if self.features is None else sorted(self.features),
+            "open_flags": self.open_flags,
+            "streams": dict(self.streams),
+            "seqnos": dict(self._seqnos),
+            "outstanding": self._outstanding.state(),
+            "forgot": self._forgot,
+            "marker_asked": self._marker_asked,
+            "certain": self._certain,
+            "keys_fit": self._keys_fit,
+            "keys_tell": self._keys_tell,
+        }
+
+    def restore(self, state: SessionState) -> None:
+        """Go on from a state."""
+        features = state["features"]
+        self.features = None if features is None else frozenset(features)
+        self.open_flags = state["open_flags"]
+        self.streams = dict(state["streams"])
+        self._seqnos = dict(state["seqnos"])
+        self._outstanding.restore(state["outstanding"])
+        self._forgot, self._marker_asked = state["forgot"], state["marker_asked"]
+        self._certain, self._keys_fit, self._keys_tell = state["certain"], state["keys_fit"], state["keys_tell"]
 
     @property
     def collections(self) -> bool | None:
@@ -88,21 +140,27 @@ class Session:
     @property
     def held(self) -> int:
         """About how much memory the streams and the open requests take."""
-        return _STREAM_COST * len(self.streams) + _REQUEST_COST * len(self._waiting)
+        return _STREAM_COST * len(self.streams) + REQUEST_COST * len(self._outstanding)
 
     def forget(self) -> None:
         """It gives its memory back: no stream and no request is known any more, but what was negotiated is."""
         self._forgot = self._forgot or bool(self.streams)
         self.streams.clear()
         self._seqnos.clear()
-        self._waiting.clear()
+        self._outstanding.clear()
 
     def last_seqno(self, opaque: int) -> int | None:
         """It gives the last seqno seen on the stream of an opaque; None where none was seen."""
         return self._seqnos.get(opaque)
 
+    def lose(self) -> None:
+        """Take it that bytes of either direction were lost: requests or answers may have been among them."""
+        self._outstanding.lose()
+
     def understand(self, frame: Frame, number: int = 0, direction: int = -1) -> Understood:
-        """It reads a frame in the light of those before it, and remembers what it says for those after."""
+        """Read a frame in the light of those before it, and remember what it says for those after."""
+        if frame.raw.gap_before:
+            self.lose()
         self._learn(frame)
         meaning = interpret(
             frame,
@@ -134,19 +192,15 @@ class Session:
                 self._seqnos.pop(header.opaque, None)
         acknowledged = header.opcode == DCP_SNAPSHOT_MARKER and (frame.get("snapshot_type") or 0) & ACKNOWLEDGE
         if frame.message.replies or acknowledged:
-            self._await(direction, header.opcode, header.opaque, Asked(number, frame.raw.where.ts_ns, header.word))
-
-    def _await(self, direction: int, opcode: int, opaque: int, asked: Asked) -> None:
-        if len(self._waiting) >= MAX_OUTSTANDING:
-            del self._waiting[next(iter(self._waiting))]
-        self._waiting[direction, opcode, opaque] = asked
+            asked = Asked(number, frame.raw.where.ts_ns, header.word)
+            self._outstanding.ask((direction, header.opcode, header.opaque), asked)
 
     def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Understood:
         header = frame.header
         asker = -1 if direction < 0 else 1 - direction
         place = (asker, header.opcode, header.opaque)
         more = header.opcode == STAT and frame.key  # a STAT is answered until an empty key
-        asked = self._waiting.get(place) if more else self._waiting.pop(place, None)
+        asked = self._outstanding.first(place) if more else self._outstanding.answer(place)
         vbucket = asked.vbucket if asked else None
         if asked is None and frame.message.streamed:
             vbucket = self.streams.get(header.opaque)
