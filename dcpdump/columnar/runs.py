@@ -14,6 +14,7 @@ from dcpdump.wire.frame import Header, Where
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.session import _UNDERLYING_DATATYPE, MAX_STREAMS, Session
 from dcpdump.wire.split import FrameSplitter
+from dcpdump.wire.splitter_state import CUT
 
 
 class RunSplitter(FrameSplitter):
@@ -22,7 +23,7 @@ class RunSplitter(FrameSplitter):
     @property
     def ready(self) -> bool:
         """Whether it is in step, has nothing to pass by or to doubt, and what it holds is whole."""
-        return self._state == self._cut and not (self._holes or self._confidence)
+        return self._state == CUT and not (self._holes or self._confidence)
 
     @property
     def beginning(self) -> bytes:

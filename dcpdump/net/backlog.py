@@ -1,12 +1,14 @@
 """Backlog: the segments of one direction that came before their turn. Knows offsets; knows no sequence numbers."""
 
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 from dcpdump.net.balance import Balance
 from dcpdump.net.event import SNAPLEN, Bytes, Event, Gap, Seen
 from dcpdump.net.history import OVERHEAD, History
 from dcpdump.net.repeats import conflict
+from dcpdump.net.stream_state import WaitingState
 
 
 class Waiting(NamedTuple):
@@ -36,6 +38,17 @@ class Backlog:
 
     def __len__(self) -> int:
         return len(self._heap)
+
+    def state(self) -> list[WaitingState]:
+        """Return the segments as plain values, by offset and arrival, for ``restore``."""
+        return [(*each[:5], (*each.seen,)) for each in sorted(self._heap, key=itemgetter(0, 1))]
+
+    def restore(self, state: list[WaitingState]) -> None:
+        """Go on from a state."""
+        self._heap = [Waiting(*each[:5], Seen(*each[5])) for each in state]  # sorted, so a heap
+        self._at = {start: (data, since) for start, _, data, _, since, _ in state}
+        self.size = sum(len(each.data) for each in self._heap)
+        self.cost = self.size + 2 * OVERHEAD * len(self._heap)
 
     @property
     def first(self) -> Waiting:

@@ -13,6 +13,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.reassembly import Fin, Reassembly
 from dcpdump.net.repeats import conflict
 from dcpdump.net.seqnum import MASK, advance, distance
+from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import FIN, RST, SYN, Segment
 
 _CONTROL = FIN | SYN | RST
@@ -51,6 +52,29 @@ class ByteStream(Reassembly):
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: Stray | None = None
+
+    def state(self) -> StreamState:
+        """Return all that decides what it makes of the next segments, as plain values, for ``restore``."""
+        stray = self._stray
+        return {
+            **self._state(),
+            "base": self._base,
+            "ready": self._ready,
+            "isn": self._isn,
+            "first_ack": self._first_ack,
+            "last_ack": self.last_ack,
+            "stray": None if stray is None else (*stray,),
+            "answers": self.answers,
+        }
+
+    def restore(self, state: StreamState) -> None:
+        """Go on from a state. To be asked of a stream that nothing was fed to."""
+        self._restore(state)
+        stray = state["stray"]
+        self._base, self._ready, self._isn = state["base"], state["ready"], state["isn"]
+        self._first_ack, self.last_ack, self.answers = state["first_ack"], state["last_ack"], state["answers"]
+        self._stray = None if stray is None else Stray(*stray)
+        self._balance.pending_bytes += self._aside
 
     @property
     def held(self) -> int:

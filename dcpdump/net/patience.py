@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from dcpdump.net.limits import Limits
+from dcpdump.net.stream_state import PatienceState
 
 
 class Hole(NamedTuple):
@@ -26,6 +27,14 @@ class Patience:
         self._limits = limits
         self._lost_since: tuple[int, int] | None = None  # in time and in bytes arrived
         self.deadline: int | None = None
+
+    def state(self) -> PatienceState:
+        """Return what it waits for as plain values, for ``restore``."""
+        return self._lost_since, self.deadline
+
+    def restore(self, state: PatienceState) -> None:
+        """Go on from a state."""
+        self._lost_since, self.deadline = state
 
     def rest(self) -> None:
         """It has nothing to wait for."""

@@ -13,6 +13,7 @@ from dcpdump.net.history import History
 from dcpdump.net.limits import Limits
 from dcpdump.net.patience import Hole, Patience
 from dcpdump.net.repeats import is_twin, note_delivered, note_waiting
+from dcpdump.net.stream_state import ReassemblyState
 
 
 class Fin(NamedTuple):
@@ -76,6 +77,42 @@ class Reassembly:
         self._reset_at: int | None = None  # when the first RST came, of either side
         self._reset_by_peer = False
         self._ended = False
+
+    def _state(self) -> ReassemblyState:
+        """Return where it is in the stream, and what waits, as plain values."""
+        fin, patience = self._fin, self._patience
+        return {
+            "offset": self.offset,
+            "joined_late": self.joined_late,
+            "deadline": self.deadline,
+            "gathering": self._gathering,
+            "since": self._since,
+            "now": self._now,
+            "arrived": self._arrived,
+            "top": self._top,
+            "acked": self._acked,
+            "fin": None if fin is None else (*fin[:3], (*fin.seen,)),
+            "reset_at": self._reset_at,
+            "reset_by_peer": self._reset_by_peer,
+            "ended": self._ended,
+            "waiting": self._backlog.state(),
+            "patience": None if patience is None else patience.state(),
+        }
+
+    def _restore(self, state: ReassemblyState) -> None:
+        fin, patience = state["fin"], state["patience"]
+        self.offset, self.joined_late, self.deadline = state["offset"], state["joined_late"], state["deadline"]
+        self._gathering, self._since, self._now = state["gathering"], state["since"], state["now"]
+        self._arrived, self._top, self._acked = state["arrived"], state["top"], state["acked"]
+        self._fin = None if fin is None else Fin(*fin[:3], Seen(*fin[3]))
+        self._reset_at, self._reset_by_peer = state["reset_at"], state["reset_by_peer"]
+        self._ended = state["ended"]
+        if patience is not None:
+            self._open()
+            self._backlog.restore(state["waiting"])
+            self._patience = Patience(self._limits)
+            self._patience.restore(patience)
+            self._balance.pending_bytes += self._backlog.size
 
     def _open(self) -> None:
         """It makes room for what is to come."""

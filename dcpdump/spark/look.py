@@ -13,18 +13,21 @@ import numpy as np
 from dcpdump.columnar.block import Block
 from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.event import Seen
 from dcpdump.net.flow import reverse_key
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.seqnum import distance
+from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import ACK, RST, SYN, Segment
-from dcpdump.spark.life import HEAD, Life, pair_of, splitter_slots, stream_slots
+from dcpdump.spark.life import HEAD, Life, pair_of
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header
 from dcpdump.wire.resync import known
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
+from dcpdump.wire.splitter_state import CUT, SplitterState
 
 #: Blocks that are looked at before the first of them goes on.
 AHEAD = 2
@@ -137,46 +140,29 @@ def _leads_on(data: bytes | bytearray, at: int) -> bool:
 
 
 def guess(number: int, here: Beginning, there: Beginning, limits: Limits) -> Life:
-    """It makes a life of what the two directions of a connection show."""
-    session = Session().state()
-    ends = here, there
-    streams = [stream_slots(_stream(end, limits)) for end in ends]
-    splitters = [splitter_slots(_splitter(end)) for end in ends]
-    return Life(number, here.key, (streams[0], streams[1]), (splitters[0], splitters[1]), session)
+    """Make a life of what the two directions of a connection show."""
+    streams = _stream(here, limits), _stream(there, limits)
+    return Life(number, here.key, streams, (_splitter(here), _splitter(there)), Session().state())
 
 
-def _stream(end: Beginning, limits: Limits) -> ByteStream:
+def _stream(end: Beginning, limits: Limits) -> StreamState:
     stream = ByteStream(limits, Balance())
-    stream._start(end.seq)
-    stream._ready = end.seq
+    stream.begin(end.seq, Seen(0, None))
     stream.last_ack = end.seq  # as it nearly always is: all that was said has been acknowledged
-    return stream
+    return stream.state()
 
 
-class _Unknown:
-    """The streams of a connection of which nothing is known."""
-
-    complete = False
-
-    @property
-    def streams(self) -> dict[int, int]:
-        return {}
-
-    def last_seqno(self, opaque: int) -> int | None:
-        return None
-
-
-def _splitter(end: Beginning) -> FrameSplitter:
-    splitter = FrameSplitter(_Unknown())
-    splitter._state = splitter._cut
-    splitter._need = HEADER_LENGTH
-    splitter.foreign = end.foreign
-    if end.rest:
-        splitter._data += pack_header(Header(0x80, _UNDER_WAY, 0, 0, 0, 0, 0, end.rest, 0, 0))
-        splitter._offset = -HEADER_LENGTH
-        splitter._need = HEADER_LENGTH + end.rest
-        splitter._marks.append((0, NOWHERE))
-    return splitter
+def _splitter(end: Beginning) -> SplitterState:
+    head = pack_header(Header(0x80, _UNDER_WAY, 0, 0, 0, 0, 0, end.rest, 0, 0)) if end.rest else b""
+    return {
+        **FrameSplitter(Session()).state(),
+        "state": CUT,
+        "data": head,
+        "offset": -len(head),
+        "need": HEADER_LENGTH + end.rest,
+        "marks": [(0, (*NOWHERE,))] if head else [],
+        "foreign": end.foreign,
+    }
 
 
 Meet = Callable[[Beginning, Beginning], None]

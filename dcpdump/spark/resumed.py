@@ -7,21 +7,15 @@ import numpy as np
 from dcpdump.columnar.block import NO_TIME, Block
 from dcpdump.columnar.dissection import _Streams
 from dcpdump.columnar.part import Part
-from dcpdump.columnar.runs import RunSession
+from dcpdump.columnar.runs import RunSession, RunSplitter
 from dcpdump.dissect import _Conversation
+from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.connections import _Half
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import Connection, flow_of, reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.effects import WatchedSession
-from dcpdump.spark.life import (
-    Life,
-    splitter_of,
-    splitter_slots,
-    stream_of,
-    stream_slots,
-    thinned,
-)
+from dcpdump.spark.life import Life, thinned
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.resync import Streams
 
@@ -76,10 +70,10 @@ class Resumed(Watching):
         connection = Connection(life.number, flow_of(life.key), life.syn)
         limits = runs._limits
         keys = life.key, reverse_key(life.key)
-        halves = [
-            _Half(key, connection, direction, stream_of(slots, limits, runs.counts))
-            for direction, (key, slots) in enumerate(zip(keys, life.streams, strict=True))
-        ]
+        streams = ByteStream(limits, runs.counts), ByteStream(limits, runs.counts)
+        for stream, state in zip(streams, life.streams, strict=True):
+            stream.restore(state)
+        halves = [_Half(keys[way], connection, way, streams[way]) for way in (0, 1)]
         halves[0].other, halves[1].other = halves[1], halves[0]
         runs._halves[keys[1]], runs._halves[keys[0]] = halves[1], halves[0]
         runs._lives[life.number] = halves[0]
@@ -87,10 +81,11 @@ class Resumed(Watching):
             conversation = self._conversations[life.number] = _Conversation(connection)
             conversation.session = kind()
             conversation.session.restore(life.session)
-            conversation.splitters = [
-                None if slots is None else splitter_of(slots, self._streams_of(conversation))
-                for slots in life.splitters
-            ]
+            for direction, splitting in enumerate(life.splitters):
+                if splitting is not None:
+                    splitter = RunSplitter(self._streams_of(conversation))
+                    splitter.restore(splitting)
+                    conversation.splitters[direction] = splitter
             conversation.framed, conversation.before = list(life.framed), list(life.before)
             conversation.ended, conversation.protocol = life.ended, life.protocol
         for half in halves:
@@ -107,13 +102,13 @@ class Resumed(Watching):
 
     def _life(self, half: _Half, thin: bool) -> Life:
         first, second = (half, half.other) if half.direction == 0 else (half.other, half)
-        streams = stream_slots(first.stream), stream_slots(second.stream)
+        streams = first.stream.state(), second.stream.state()
         number = half.connection.number
         conversation = self._conversations.get(number)
         syn = half.connection.syn
         if conversation is None:
             return Life(number, first.key, streams, syn=syn)
-        splitters = [None if each is None else splitter_slots(each) for each in conversation.splitters]
+        splitters = [None if each is None else each.state() for each in conversation.splitters]
         cut = False
         if thin:
             for direction in (0, 1):

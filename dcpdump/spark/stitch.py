@@ -4,20 +4,23 @@ A guess is proved here, or refused: where the past was not what it was taken for
 split has to be looked at again with the true past.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 from dcpdump.net.balance import Balance
+from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.limits import Limits
 from dcpdump.net.seqnum import distance
-from dcpdump.spark.life import Life, Slots, stream_of
+from dcpdump.net.stream_state import SeenState, StreamState
+from dcpdump.spark.life import Life
 from dcpdump.spark.look import Beginning
 from dcpdump.spark.tail import LEFT, Tail
 from dcpdump.spark.work import Seam
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.decode import decode
-from dcpdump.wire.frame import RawFrame, unpack_header
+from dcpdump.wire.frame import RawFrame, Where, unpack_header
 from dcpdump.wire.resync import framed
 from dcpdump.wire.session import Session, SessionState
+from dcpdump.wire.splitter_state import CUT, SEARCH, SplitterState, WhereState
 
 _NEVER = -1
 
@@ -32,7 +35,8 @@ def stitched(before: Life | None, seam: Seam, limits: Limits) -> Life | None:
         if before is None or seam.syn is None:
             return life
         key, isn = seam.syn
-        stream = stream_of(before.streams[0 if key == before.key else 1], limits, Balance())
+        stream = ByteStream(limits, Balance())
+        stream.restore(before.streams[0 if key == before.key else 1])
         return None if stream.begins_with(isn) else life
     if before is None:
         return None
@@ -53,15 +57,15 @@ def _turned(life: Life) -> Life:
 
 
 def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam) -> Life | None:
-    streams: list[Slots] = []
-    splitters: list[Slots | None] = []
+    streams: list[StreamState] = []
+    splitters: list[SplitterState | None] = []
     straddling: list[tuple[int, RawFrame]] = []
-    loud = [_loud(slots) for slots in after.streams]
+    loud = [_loud(state) for state in after.streams]
     turned = before.key != (seam.guessed or ends)[0].key
     for way in (0, 1):
         old, new, end = before.streams[way], after.streams[way], ends[way]
         if not loud[way]:
-            stream = _listened(old, _heard_of(old, new, end, ends[1 - way]))
+            stream = _after_ack(old, _acknowledged(old, new, end, ends[1 - way]))
             if stream is None:
                 return None
             streams.append(stream)
@@ -70,8 +74,8 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
         cut = before.splitters[way]
         if not _even(old, end) or cut is None or before.ended:
             return None
-        streams.append({**_moved_stream(old, new), "last_ack": _heard_of(old, new, end, ends[1 - way])})
-        if cut["state"] == "_search" and end.foreign:
+        streams.append({**_moved_stream(old, new), "last_ack": _acknowledged(old, new, end, ends[1 - way])})
+        if cut["state"] == SEARCH and end.foreign:
             searched = _searched(cut, new["offset"], (seam.ends[::-1] if turned else seam.ends)[way])
             if searched is None or after.framed[way]:
                 return None
@@ -89,7 +93,7 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
             if isinstance(straddler, RawFrame):
                 straddling.append((way, straddler))
         ours = after.splitters[way]
-        splitters.append(None if ours is None else _moved_splitter(ours, cut["_offset"] + len(cut["_data"])))
+        splitters.append(None if ours is None else _moved_splitter(ours, cut["offset"] + len(cut["data"])))
     if not any(loud):
         return before._replace(streams=(streams[0], streams[1]))
     if after.session is None or seam.effects is None:  # both directions ended
@@ -113,90 +117,98 @@ def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam
 
 
 def recounted(seam: Seam, packets: dict[str, int]) -> Seam:
-    """It corrects the numbers of packets, of which some files have had more before than were counted."""
+    """Correct the numbers of packets, of which some files have had more before than were counted."""
 
-    def seen(where: Any) -> Any:
-        return where._replace(**{where._fields[0]: where[0] + packets.get(where.file, 0)})
+    def seen(where: SeenState) -> SeenState:
+        number, ts_ns, file, interface = where
+        return number + packets.get(file, 0), ts_ns, file, interface
+
+    def placed(where: WhereState) -> WhereState:
+        number, ts_ns, file = where
+        return number + packets.get(file, 0), ts_ns, file
 
     life = seam.life
-    streams = [
-        {**slots, "waiting": [(*rest, seen(where)) for *rest, where in slots["waiting"]]} for slots in life.streams
-    ]
-    splitters = [
-        None if slots is None else {**slots, "_marks": [(end, seen(where)) for end, where in slots["_marks"]]}
-        for slots in life.splitters
-    ]
-    ends = [
-        None if tail is None else tail._replace(marks=tuple((size, seen(where)) for size, where in tail.marks))
-        for tail in seam.ends
-    ]
-    life = life._replace(streams=(streams[0], streams[1]), splitters=(splitters[0], splitters[1]))
-    return seam._replace(life=life, ends=(ends[0], ends[1]))
+    first, second = (_recounted_stream(state, seen) for state in life.streams)
+    here, there = (None if state is None else _recounted_splitter(state, placed) for state in life.splitters)
+    tails = [None if tail is None else _recounted_tail(tail, placed) for tail in seam.ends]
+    life = life._replace(streams=(first, second), splitters=(here, there))
+    return seam._replace(life=life, ends=(tails[0], tails[1]))
 
 
-def _loud(slots: Slots) -> bool:
-    """Whether a direction has said anything but what it received."""
-    said = slots["offset"] or slots["waiting"] or slots["_arrived"] or slots["_stray"]
-    return bool(said or slots["_fin"] or slots["_ended"] or slots["_reset_at"] is not None)
+def _recounted_stream(state: StreamState, seen: Callable[[SeenState], SeenState]) -> StreamState:
+    return {**state, "waiting": [(*each[:5], seen(each[5])) for each in state["waiting"]]}
 
 
-def _heard_of(old: Slots, new: Slots, end: Beginning, other: Beginning) -> int:
-    """It gives what was last acknowledged: before the split, if nothing was in it."""
-    told = new["last_ack"] != end.seq or other.first_ack is not None
-    ack: int = new["last_ack"] if told else old["last_ack"]
-    return ack
+def _recounted_splitter(state: SplitterState, placed: Callable[[WhereState], WhereState]) -> SplitterState:
+    return {**state, "marks": [(end, placed(where)) for end, where in state["marks"]]}
 
 
-def _listened(old: Slots, ack: int) -> Slots | None:
-    """It lets a silent direction hear what the other one acknowledged."""
+def _recounted_tail(tail: Tail, placed: Callable[[WhereState], WhereState]) -> Tail:
+    return tail._replace(marks=tuple((size, Where(*placed((*where,)))) for size, where in tail.marks))
+
+
+def _loud(state: StreamState) -> bool:
+    """Return whether a direction has said anything but what it received."""
+    said = state["offset"] or state["waiting"] or state["arrived"] or state["stray"]
+    return bool(said or state["fin"] or state["ended"] or state["reset_at"] is not None)
+
+
+def _acknowledged(old: StreamState, new: StreamState, end: Beginning, other: Beginning) -> int:
+    """Return what was last acknowledged: before the split, if nothing was in it."""
+    anew = new["last_ack"] != end.seq or other.first_ack is not None
+    return new["last_ack"] if anew else old["last_ack"]
+
+
+def _after_ack(old: StreamState, ack: int) -> StreamState | None:
+    """Return a silent direction after what the other one acknowledged; None where more than that comes of it."""
     if ack in (_NEVER, old["last_ack"]):
         return old
-    if old["_ready"] < 0 and (old["_base"] is not None or old["answers"] or old["_first_ack"] is None):
+    if old["ready"] < 0 and (old["base"] is not None or old["answers"] or old["first_ack"] is None):
         return None
     return {**old, "last_ack": ack}
 
 
-def _even(old: Slots, end: Beginning) -> bool:
+def _even(old: StreamState, end: Beginning) -> bool:
     """Whether nothing of a direction waits, and it goes on just where it was."""
     return bool(
-        old["_ready"] >= 0
-        and old["_ready"] == end.seq
+        old["ready"] >= 0
+        and old["ready"] == end.seq
         and old["deadline"] is None
         and not old["waiting"]
-        and (old["_acked"] or 0) <= old["offset"]
+        and (old["acked"] or 0) <= old["offset"]
         and old["last_ack"] != _NEVER
-        and distance(old["_ready"], old["last_ack"]) <= 0
+        and distance(old["ready"], old["last_ack"]) <= 0
     )
 
 
-def _searched(cut: Slots, size: int, tail: Tail | None) -> Slots | None:
+def _searched(cut: SplitterState, size: int, tail: Tail | None) -> SplitterState | None:
     """It goes on with a search that finds nothing in ``size`` bytes: all but the last few are passed by."""
-    if tail is None or len(tail.data) < LEFT or size <= LEFT or len(cut["_data"]) > LEFT or cut["_doubtful"]:
+    if tail is None or len(tail.data) < LEFT or size <= LEFT or len(cut["data"]) > LEFT or cut["doubtful"]:
         return None
-    end = cut["_offset"] + len(cut["_data"]) + size
-    marks: list[tuple[int, Any]] = []
+    end = cut["offset"] + len(cut["data"]) + size
+    marks: list[tuple[int, WhereState]] = []
     at = end
     for length, where in reversed(tail.marks):
-        marks.insert(0, (at, where))
+        marks.insert(0, (at, (*where,)))
         at -= length
     return {
         **cut,
-        "_data": tail.data,
-        "_offset": end - LEFT,
-        "_marks": marks,
-        "_lost": cut["_lost"] + len(cut["_data"]) + size - LEFT,
-        "_need": LEFT + 1,
-        "_segment": False,
+        "data": tail.data,
+        "offset": end - LEFT,
+        "marks": marks,
+        "lost": cut["lost"] + len(cut["data"]) + size - LEFT,
+        "need": LEFT + 1,
+        "segment": False,
     }
 
 
-def _in_step(cut: Slots) -> bool:
-    return cut["state"] == "_cut" and not (cut["_holes"] or cut["_confidence"] or cut["_passing"])
+def _in_step(cut: SplitterState) -> bool:
+    return cut["state"] == CUT and not (cut["holes"] or cut["confidence"] or cut["passing"])
 
 
-def _straddler(cut: Slots, end: Beginning) -> RawFrame | bool:
+def _straddler(cut: SplitterState, end: Beginning) -> RawFrame | bool:
     """It gives the frame that lies across the beginning of the split; True: there is none; False: it cannot be."""
-    data = cut["_data"]
+    data = cut["data"]
     if not data:
         return end.rest == 0
     whole = data + end.head
@@ -222,36 +234,32 @@ def _understood(session: SessionState, straddling: list[tuple[int, RawFrame]]) -
 # -- a guess's own numbers, counted from where the stream was -----------------------------------------------
 
 
-def _moved_stream(old: Slots, new: Slots) -> Slots:
-    base = old["offset"]
-
-    def moved(offset: Any) -> Any:
-        return None if offset is None else offset + base
-
-    acked = [each for each in (old["_acked"], moved(new["_acked"])) if each is not None]
+def _moved_stream(old: StreamState, new: StreamState) -> StreamState:
+    base, fin = old["offset"], new["fin"]
+    acked = [old["acked"], None if new["acked"] is None else new["acked"] + base]
     return {
         **new,
         "offset": new["offset"] + base,
-        "_base": old["_base"],
-        "_isn": old["_isn"],
-        "_first_ack": old["_first_ack"],
+        "base": old["base"],
+        "isn": old["isn"],
+        "first_ack": old["first_ack"],
         "answers": old["answers"],
         "joined_late": old["joined_late"],
-        "_since": old["_since"],
-        "_now": new["_now"] or old["_now"],
-        "_acked": max(acked) if acked else None,
-        "_top": max(old["_top"], new["_top"] + base),
-        "_fin": None if new["_fin"] is None else new["_fin"]._replace(offset=new["_fin"].offset + base),
+        "since": old["since"],
+        "now": new["now"] or old["now"],
+        "acked": max((each for each in acked if each is not None), default=None),
+        "top": max(old["top"], new["top"] + base),
+        "fin": None if fin is None else (fin[0] + base, *fin[1:]),
         "waiting": [
-            (start + base, order, data, cut + base, *rest) for start, order, data, cut, *rest in new["waiting"]
+            (start + base, order, data, cut + base, since, seen)
+            for start, order, data, cut, since, seen in new["waiting"]
         ],
-        "at": {start + base: held for start, held in new["at"].items()},
     }
 
 
-def _moved_splitter(new: Slots, base: int) -> Slots:
+def _moved_splitter(new: SplitterState, base: int) -> SplitterState:
     return {
         **new,
-        "_offset": new["_offset"] + base,
-        "_marks": [(end + base, where) for end, where in new["_marks"]],
+        "offset": new["offset"] + base,
+        "marks": [(end + base, where) for end, where in new["marks"]],
     }

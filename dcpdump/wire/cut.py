@@ -25,3 +25,20 @@ class Skipped(NamedTuple):
 
 
 Cut = RawFrame | Skipped
+
+
+def merged(cuts: list[Cut]) -> list[Cut]:
+    """Join neighbouring skips of one reason into one."""
+    out: list[Cut] = []
+    for cut in cuts:
+        last = out[-1] if out else None
+        if (
+            isinstance(cut, Skipped)
+            and isinstance(last, Skipped)
+            and last.why is cut.why
+            and last.offset + last.length == cut.offset
+        ):
+            out[-1] = Skipped(last.offset, last.length + cut.length, cut.why, cut.where)
+        else:
+            out.append(cut)
+    return out

@@ -6,11 +6,13 @@ back: a hole inside a body needs no search, since the frame's end is known; a lo
 """
 
 from bisect import bisect_left, bisect_right
+from operator import itemgetter
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
-from dcpdump.wire.cut import Cut, Skipped, Why
+from dcpdump.wire.cut import Cut, Skipped, Why, merged
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
 from dcpdump.wire.resync import SEARCH_WINDOW, Streams, Verdict, begins, find_frame, framed, known, nearly
+from dcpdump.wire.splitter_state import CUT, PASS, SEARCH, START, SplitterState
 
 PATIENCE = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see
 HOLE = 256 * 1024  #: lost bytes in a frame, beyond as many as are there, that may stand as zeros
@@ -44,7 +46,7 @@ class FrameSplitter:
 
     def __init__(self, streams: Streams, *, late: bool = False) -> None:
         self._streams = streams
-        self._state = self._search if late else self._start
+        self._state = SEARCH if late else START
         self._data = bytearray()
         self._offset = 0  # of self._data[0]
         self._need = 1  # bytes that self._data must have before looking again is of use
@@ -58,10 +60,37 @@ class FrameSplitter:
         self._segment = True  # self._data begins where a segment did
         self.foreign = False  # it is some other protocol; nothing more is looked for
 
+    def state(self) -> SplitterState:
+        """Return all that decides where it cuts the next bytes, as plain values, for ``restore``."""
+        return {
+            "state": self._state,
+            "data": bytes(self._data),
+            "offset": self._offset,
+            "need": self._need,
+            "marks": [(end, (*where,)) for end, where in self._marks],
+            "holes": [(*hole,) for hole in self._holes],
+            "lost": self._lost,
+            "confidence": self._confidence,
+            "passing": self._passing,
+            "doubtful": self._doubtful,
+            "segment": self._segment,
+            "foreign": self.foreign,
+        }
+
+    def restore(self, state: SplitterState) -> None:
+        """Go on from a state."""
+        self._state, self._data = state["state"], bytearray(state["data"])
+        self._offset, self._need = state["offset"], state["need"]
+        self._marks = [(end, Where(*where)) for end, where in state["marks"]]
+        self._holes = [Span(*hole) for hole in state["holes"]]
+        self._hole_bytes = sum(end - start for start, end in self._holes)
+        self._lost, self._confidence, self._passing = state["lost"], state["confidence"], state["passing"]
+        self._doubtful, self._segment, self.foreign = state["doubtful"], state["segment"], state["foreign"]
+
     @property
     def in_step(self) -> bool:
         """Whether frame boundaries are known."""
-        return self._state in (self._cut, self._pass)
+        return self._state in (CUT, PASS)
 
     @property
     def held(self) -> int:
@@ -97,7 +126,7 @@ class FrameSplitter:
         self._offset += length or 0
         self._lost += length or 0
         self._passing = 0
-        self._state = self._search
+        self._state = SEARCH
         return out
 
     def give_up(self) -> list[Cut]:
@@ -106,7 +135,7 @@ class FrameSplitter:
             return self._leave_frame(0)
         out = self.close()
         if not self.foreign:
-            self._state = self._search
+            self._state = SEARCH
         return out
 
     def close(self) -> list[Cut]:
@@ -127,22 +156,27 @@ class FrameSplitter:
         searched = False
         while True:
             state = self._state
-            out += state(final)
+            if state == CUT:
+                out += self._cut(final)
+            elif state == SEARCH:
+                out += self._search(final)
+            else:
+                out += self._start(final) if state == START else self._pass(final)
             if self._state == state or self.foreign:
-                return _merged(out) if searched else out
-            searched = searched or self._state == self._search
+                return merged(out) if searched else out
+            searched = searched or self._state == SEARCH
 
     # -- states: each takes what it can from self._data; final says that no more will come ---------------
 
     def _start(self, final: bool) -> list[Cut]:
         verdict = begins(self._data, final=final)
         if verdict in (Verdict.FRAME, Verdict.WEAK):
-            self._state = self._cut
+            self._state = CUT
         elif verdict is Verdict.WAIT:
             self._need = len(self._data) + 1
         elif not final and len(self._data) >= HEADER_LENGTH and nearly(unpack_header(self._data)):
             self._doubtful = True
-            self._state = self._search
+            self._state = SEARCH
         elif not final:
             self.foreign = True
             return [self._skip(len(self._data), Why.NOT_MEMCACHED)]
@@ -154,7 +188,7 @@ class FrameSplitter:
         if found.at and (found.verdict is not Verdict.NO or not final):
             out.append(self._skip(found.at, Why.NO_BOUNDARY))
         if found.verdict in (Verdict.FRAME, Verdict.WEAK):
-            self._state = self._cut
+            self._state = CUT
             self._confidence = "low" if found.verdict is Verdict.WEAK else ""
             self._doubtful = False
             return out
@@ -168,8 +202,7 @@ class FrameSplitter:
 
     def _cut(self, final: bool) -> list[Cut]:
         out: list[Cut] = []
-        confidence = self._confidence
-        data, at, end = self._data, 0, len(self._data)
+        data, at, end, confidence = self._data, 0, len(self._data), self._confidence
         while end - at >= HEADER_LENGTH:
             header = unpack_header(data, at)
             stop = at + HEADER_LENGTH + header.body_length
@@ -200,7 +233,7 @@ class FrameSplitter:
         self._passing -= count
         self._need = 1
         if not self._passing:
-            self._state = self._cut
+            self._state = CUT
         return out
 
     # -- the pieces -------------------------------------------------------------------------------------
@@ -234,7 +267,7 @@ class FrameSplitter:
     def _out_of_step(self, out: list[Cut], at: int) -> list[Cut]:
         """Skip the byte at ``at``; the next frame is to be searched for behind it."""
         self._drop(at)
-        self._state = self._search
+        self._state = SEARCH
         self._confidence = ""
         out.append(self._skip(1, Why.NO_BOUNDARY))
         self._segment = False
@@ -242,10 +275,10 @@ class FrameSplitter:
 
     def _within_frame(self, length: int) -> bool:
         """Whether the next ``length`` bytes are all of the frame at hand, whose end is known."""
-        if self._state == self._pass:
+        if self._state == PASS:
             return length <= self._passing
         have = len(self._data)
-        if self._state != self._cut or have < HEADER_LENGTH:
+        if self._state != CUT or have < HEADER_LENGTH:
             return False
         return have + length <= unpack_header(self._data).frame_length
 
@@ -256,7 +289,7 @@ class FrameSplitter:
         """
         have = len(self._data)
         # A hole stands as zeros. Two forged packets can make one of any size, so it must be in proportion.
-        if self._state == self._pass or self._hole_bytes + length > HOLE + have:
+        if self._state == PASS or self._hole_bytes + length > HOLE + have:
             return self._leave_frame(length)
         self._holes.append(Span(have, have + length))
         self._hole_bytes += length
@@ -267,23 +300,23 @@ class FrameSplitter:
     def _leave_frame(self, length: int) -> list[Cut]:
         """It gives what is there of the frame at hand, and passes by its rest, of which ``length`` bytes are lost."""
         out: list[Cut] = []
-        if self._state == self._cut:
+        if self._state == CUT:
             self._passing = unpack_header(self._data).frame_length - len(self._data)
             out.append(self._leftover())
         self._passing -= length
         self._offset += length
         self._lost += length
-        self._state = self._pass if self._passing else self._cut
+        self._state = PASS if self._passing else CUT
         self._need = 1
         return out
 
     def _leftover(self) -> Cut:
-        if self._state == self._cut and len(self._data) >= HEADER_LENGTH:
+        if self._state == CUT and len(self._data) >= HEADER_LENGTH:
             header = unpack_header(self._data)
             frame = self._frame(header, 0, len(self._data), self._confidence)
             self._drop(len(self._data))
             return frame
-        if self._state == self._start:
+        if self._state == START:
             return self._skip(len(self._data), Why.NOT_MEMCACHED)
         return self._skip(len(self._data), Why.TORN_HEADER if self.in_step else Why.NO_BOUNDARY)
 
@@ -294,9 +327,8 @@ class FrameSplitter:
         return skipped
 
     def _pass_by(self, data: bytes, where: Where) -> list[Cut]:
-        skipped = Skipped(self._offset, len(data), Why.NOT_MEMCACHED, where)
         self._offset += len(data)
-        return [skipped]
+        return [Skipped(self._offset - len(data), len(data), Why.NOT_MEMCACHED, where)]
 
     def _drop(self, count: int) -> None:
         if not count:
@@ -308,32 +340,11 @@ class FrameSplitter:
             self._holes = [Span(max(0, a - count), b - count) for a, b in self._holes if b > count]
             self._hole_bytes = sum(end - start for start, end in self._holes)
         if len(self._marks) > 1:
-            del self._marks[: bisect_right(self._marks, self._offset, key=_end)]
+            del self._marks[: bisect_right(self._marks, self._offset, key=itemgetter(0))]
 
     def _where(self, end: int) -> Where:
         """It gives the packet that brought the byte before offset ``end``."""
         if len(self._marks) == 1:
             return self._marks[0][1]
-        place = bisect_left(self._marks, end, key=_end)
+        place = bisect_left(self._marks, end, key=itemgetter(0))
         return self._marks[min(place, len(self._marks) - 1)][1] if self._marks else NOWHERE
-
-
-def _end(mark: tuple[int, Where]) -> int:
-    return mark[0]
-
-
-def _merged(cuts: list[Cut]) -> list[Cut]:
-    """Join neighbouring skips of one reason into one."""
-    out: list[Cut] = []
-    for cut in cuts:
-        last = out[-1] if out else None
-        if (
-            isinstance(cut, Skipped)
-            and isinstance(last, Skipped)
-            and last.why is cut.why
-            and last.offset + last.length == cut.offset
-        ):
-            out[-1] = Skipped(last.offset, last.length + cut.length, cut.why, cut.where)
-        else:
-            out.append(cut)
-    return out
