@@ -1,7 +1,9 @@
 """ByteStream: one direction's segments in, its bytes in order out, and a word for everything that went wrong."""
 
+import marshal
 import random
 import time
+from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.seqnum import advance
+from dcpdump.net.stream_state import StreamState, stream_essence
 from dcpdump.net.tcp import Segment
 from tests.packets import ACK, FIN, MILLISECOND, NOON, RST, SYN
 
@@ -491,3 +494,60 @@ def test_the_time_for_tiny_segments_out_of_order_is_linear() -> None:
 
     small = min(took(2_500) for _ in range(3))
     assert took(20_000) < 24 * small  # 8 times the segments; 64 times the time if it were quadratic
+
+
+# -- state ------------------------------------------------------------------------------------------------------
+
+SENT = bytes(range(256)) * 2
+MOVES = st.one_of(
+    st.tuples(st.just("send"), st.integers(0, 90), st.integers(0, 40)),
+    st.tuples(st.just("send"), st.integers(0, 90), st.integers(0, 40)),
+    st.tuples(st.just("cut"), st.integers(0, 90), st.integers(1, 9)),
+    st.tuples(st.just("stray"), st.integers(0, 9), st.integers(1, 9)),
+    st.tuples(st.just("ack"), st.integers(0, 120), st.just(0)),
+    st.tuples(st.just("fin"), st.integers(60, 120), st.just(0)),
+    st.tuples(st.just("wait"), st.integers(1, 40), st.just(0)),
+    st.tuples(st.just("reset"), st.just(0), st.just(0)),
+)
+TIGHT = Limits(history=0, patience_bytes=60, patience_ns=SECOND, late_segments=3, jump=1000, near=500)
+
+
+def move(line: Line, kind: str, at: int, size: int) -> None:
+    data = SENT[at : at + size]
+    if kind == "send":
+        line.send(at, data)
+    elif kind == "cut":
+        line.send(at, data, missing=5)
+    elif kind == "stray":
+        line.send(1_000_000 + at, data)
+    elif kind == "ack":
+        line.ack(at)
+    elif kind == "fin":
+        line.send(at, b"", flags=FIN | ACK)
+    elif kind == "reset":
+        line.reset()
+    else:
+        line.wait(at * SECOND // 20).tick()
+
+
+@settings(max_examples=300)
+@given(st.booleans(), st.lists(MOVES, max_size=12), st.lists(MOVES, max_size=12))
+def test_a_stream_goes_on_from_its_state_as_if_it_had_not_stopped(
+    syn: bool, before: list[tuple[str, int, int]], after: list[tuple[str, int, int]]
+) -> None:
+    one, other = Line(syn=syn, limits=TIGHT), Line(syn=False, limits=TIGHT)
+    for each in before:
+        move(one, *each)
+    state: StreamState = marshal.loads(marshal.dumps(cast(Any, one.stream.state())))  # plain values
+    assert state == one.stream.state()
+    other.stream.restore(state)
+    assert (other.stream.state(), stream_essence(other.stream.state())) == (state, stream_essence(state))
+    assert other.balance.pending_bytes == one.balance.pending_bytes
+    one.events.clear()
+    other.number, other.now = one.number, one.now
+    for each in after:
+        move(one, *each)
+        move(other, *each)
+        assert other.stream.deadline == one.stream.deadline
+    assert other.close().events == one.close().events
+    assert other.stream.state() == one.stream.state()

@@ -1,6 +1,8 @@
 """FrameSplitter: bytes of one direction → frames, in step, through damage and over gaps."""
 
+import marshal
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
+from dcpdump.wire.splitter_state import SplitterState, splitter_essence
 from tests.strategies import cut
 
 NOT_MEMCACHED = Why.NOT_MEMCACHED
@@ -360,3 +363,39 @@ def test_a_damaged_first_header_without_frames_behind_it_is_another_protocol_aft
     for _ in range(8):
         machine.feed(b"no frame in here " * 600)
     assert machine.foreign
+
+
+# -- state ------------------------------------------------------------------------------------------------------
+
+BROKEN = b"".join([*STREAM[:4], b"\x00garbage", *STREAM[4:7], STREAM[7][:30]])
+COMING = st.lists(
+    st.one_of(
+        st.builds(lambda at, size: BROKEN[at : at + size], st.integers(0, len(BROKEN)), st.integers(1, 200)),
+        st.sampled_from([WHOLE, BROKEN, *STREAM]),
+        st.integers(1, 80),
+        st.none(),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=300)
+@given(st.booleans(), COMING, COMING)
+def test_a_splitter_goes_on_from_its_state_as_if_it_had_not_stopped(
+    late: bool, before: list[bytes | int | None], after: list[bytes | int | None]
+) -> None:
+    one, other = splitter(late=late), splitter()
+    for number, piece in enumerate(before):
+        feed(one, piece, number)
+    state: SplitterState = marshal.loads(marshal.dumps(cast(Any, one.state())))  # plain values
+    assert state == one.state()
+    other.restore(state)
+    assert (other.state(), splitter_essence(other.state(), 99)) == (state, splitter_essence(state, 99))
+    for number, piece in enumerate(after, len(before)):
+        assert feed(other, piece, number) == feed(one, piece, number)
+    assert (other.in_step, other.held, other.foreign) == (one.in_step, one.held, one.foreign)
+    assert other.close() == one.close()
+
+
+def feed(machine: FrameSplitter, piece: bytes | int | None, number: int) -> list[Cut]:
+    return machine.feed(piece, Where(number, number)) if isinstance(piece, bytes) else machine.gap(piece)

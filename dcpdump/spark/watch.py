@@ -5,7 +5,6 @@ is decoded, the lives of the connections after it; a batch that was not done is 
 the same lives, and takes the place of what it left.
 """
 
-import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -165,20 +164,19 @@ class Watch:
         self._came += len(found)
 
     def _stand(self, number: int) -> tuple[State | None, int | None]:
-        """It gives the lives of the connections before a batch, and the latest time before it."""
+        """Return the lives of the connections before a batch, and the latest time before it."""
         if not number:
             return None, None
         where = place(self._path(number))
         with where.system.open_input_stream(where.path) as file:
-            packed, latest_ns = pickle.loads(file.read())
-        return State.unpacked(packed), latest_ns
+            return State.unpacked(file.read(), self._path(number))
 
     def _keep(self, number: int, state: State, latest_ns: int | None) -> None:
-        """It keeps the lives of the connections for the next batch; the one before it may be done again."""
+        """Keep the lives of the connections for the next batch; the one before it may be done again."""
         where, part = place(self._path(number)), place(self._path(number) + ".part")
         where.system.create_dir(place(f"{self._home}/lives").path, recursive=True)
         with part.system.open_output_stream(part.path) as file:
-            file.write(pickle.dumps((state.packed(), latest_ns), pickle.HIGHEST_PROTOCOL))
+            file.write(state.packed(latest_ns))
         where.system.move(part.path, where.path)
 
     def _path(self, number: int) -> str:

@@ -5,10 +5,11 @@ import zlib
 from typing import NamedTuple
 
 from dcpdump.dissect import Tally
+from dcpdump.errors import DcpdumpError
 from dcpdump.net.balance import Balance
 from dcpdump.net.event import Seen
 from dcpdump.spark.effects import Effects
-from dcpdump.spark.life import Life
+from dcpdump.spark.life import Life, pack, unpack
 from dcpdump.spark.look import Beginning
 from dcpdump.spark.split import Read, Split
 from dcpdump.spark.tail import Tail
@@ -93,15 +94,26 @@ class State(NamedTuple):
     opened: int = 0  #: connections so far
     last: Seen = Seen(0, None)
 
-    def packed(self) -> bytes:
-        """It packs itself."""
-        return zlib.compress(pickle.dumps(tuple(self), 5), 1)
+    def packed(self, latest_ns: int | None = None) -> bytes:
+        """Pack it, to be kept, with the latest time so far."""
+        return pack((_FORMAT, self.lives, self.opened, (*self.last,), latest_ns))
 
     @classmethod
-    def unpacked(cls, data: bytes) -> "State":
-        """It reads what ``packed`` wrote."""
-        return cls(*pickle.loads(zlib.decompress(data)))
+    def unpacked(cls, data: bytes, where: str) -> "tuple[State, int | None]":
+        """Read what ``packed`` wrote, of ``where`` it is kept. Raises DcpdumpError for what another version wrote."""
+        try:
+            kept = unpack(data)
+        except ValueError:
+            kept = None
+        if not isinstance(kept, tuple) or kept[:1] != (_FORMAT,):
+            hint = "begin anew in another folder, or go on with the version of dcpdump that began"
+            raise DcpdumpError("what was kept of the connections is of another version", where, hint)
+        _, lives, opened, last, latest_ns = kept
+        return cls(lives, opened, Seen(*last)), latest_ns
 
+
+#: Raised whenever a machine's state gets other keys: what was kept by another version is not read.
+_FORMAT = 1
 
 #: Where an input stands of which nothing was read.
 BEGINNING = State({})
