@@ -71,7 +71,7 @@ class RunSession(Session):
         return self.features is None or streamed or header.opcode in (HELLO, DCP_OPEN, DCP_STREAM_REQ)
 
     def overhear(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
-        """Take a message that is no concern of DCP: a request, or (None) a response.
+        """Take a message that does not concern DCP: a request, or (None) a response.
 
         Return the request that the response answers.
         """

@@ -68,7 +68,7 @@ class ByteStream(Reassembly):
         }
 
     def restore(self, state: StreamState) -> None:
-        """Go on from a state. To be asked of a stream that nothing was fed to."""
+        """Continue from a state. To be asked of a stream that nothing was fed to."""
         self._restore(state)
         stray = state["stray"]
         self._base, self._ready, self._isn = state["base"], state["ready"], state["isn"]

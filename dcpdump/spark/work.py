@@ -106,7 +106,7 @@ class State(NamedTuple):
         except ValueError:
             kept = None
         if not isinstance(kept, tuple) or kept[:1] != (_FORMAT,):
-            hint = "begin anew in another folder, or go on with the version of dcpdump that began"
+            hint = "begin anew in another folder, or continue with the version of dcpdump that began"
             raise DcpdumpError("what was kept of the connections is of another version", where, hint)
         _, lives, opened, last, latest_ns = kept
         return cls(lives, opened, Seen(*last)), latest_ns

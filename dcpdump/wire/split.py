@@ -78,7 +78,7 @@ class FrameSplitter:
         }
 
     def restore(self, state: SplitterState) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._state, self._data = state["state"], bytearray(state["data"])
         self._offset, self._need = state["offset"], state["need"]
         self._marks = [(end, Where(*where)) for end, where in state["marks"]]
