@@ -5,16 +5,16 @@
 It also keeps the books of what was not frames: bytes skipped, connections of other protocols.
 """
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from dcpdump.conversation import Conversation
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, End, Gap, Seen
-from dcpdump.net.flow import Connection
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
+from dcpdump.tally import Tally
 from dcpdump.wire.cut import Cut
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
@@ -47,42 +47,6 @@ _RECORD = 512
 _CONVERSATION = 2_048
 
 
-@dataclass(slots=True)
-class Tally:
-    """What became of the bytes that connections delivered."""
-
-    frames: int = 0
-    dcp_frames: int = 0
-    frame_bytes: int = 0  #: of frames, what is there of them
-    hole_bytes: int = 0  #: lost inside frames
-    joined_bytes: int = 0  #: the rest of a frame that was under way when the capture began
-    skipped_bytes: int = 0  #: in no frame, after the first frame of their direction
-    lost_bytes: int = 0  #: never captured, after the first frame of their connection
-    foreign_bytes: int = 0  #: of other protocols
-    foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: (protocol, port) → connections
-
-
-class _Conversation:
-    """One connection: a memory shared by two splitters."""
-
-    __slots__ = ("before", "connection", "ended", "ends", "framed", "protocol", "session", "splitters")
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.session = Session()
-        self.splitters: list[FrameSplitter | None] = [None, None]
-        self.ends = tuple((str(flow.src), str(flow.dst)) for flow in (connection.flow, connection.flow.reverse))
-        self.protocol = ""  # what else it looks like
-        self.ended = 0  # a bit for each direction
-        self.framed = [False, False]  # whether a direction has had a frame
-        self.before = [0, 0]  # bytes skipped before the first
-
-    @property
-    def held(self) -> int:
-        """The memory that open frames and what was remembered take."""
-        return self.session.held + sum(splitter.held for splitter in self.splitters if splitter is not None)
-
-
 class Dissector:
     """Feed it packets in order; it gives the records that they complete."""
 
@@ -91,7 +55,7 @@ class Dissector:
         self._limit = limits.memory // 2
         self._connections = Connections(replace(limits, memory=self._limit))
         self._unweighed = 0
-        self._conversations: dict[int, _Conversation] = {}
+        self._conversations: dict[int, Conversation] = {}
         self._show_secrets = show_secrets
         self.balance = self._connections.counts
         self.tally = Tally()
@@ -133,7 +97,7 @@ class Dissector:
             if conversation is None:
                 if not isinstance(event, (Bytes, Gap)):
                     continue
-                conversation = self._conversations[connection.number] = _Conversation(connection)
+                conversation = self._conversations[connection.number] = Conversation(connection, self._session())
             splitter = conversation.splitters[direction]
             if isinstance(event, Bytes):
                 if splitter is None:
@@ -185,7 +149,7 @@ class Dissector:
                 break
         return records
 
-    def _leave(self, conversation: _Conversation) -> list[Record]:
+    def _leave(self, conversation: Conversation) -> list[Record]:
         """It ends a conversation, and decides what the bytes were that came before any frame."""
         records: list[Record] = []
         for direction, splitter in enumerate(conversation.splitters):
@@ -204,12 +168,15 @@ class Dissector:
         del self._conversations[conversation.connection.number]
         return records
 
-    def _splitter(self, conversation: _Conversation, direction: int, *, late: bool) -> FrameSplitter:
+    def _session(self) -> Session:
+        return Session()
+
+    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         splitter = FrameSplitter(conversation.session, late=late)
         conversation.splitters[direction] = splitter
         return splitter
 
-    def _records(self, conversation: _Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
+    def _records(self, conversation: Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
         records: list[Record] = []
         tally = self.tally
         for cut in cuts:
@@ -226,7 +193,7 @@ class Dissector:
                 conversation.before[direction] += cut.length
         return records
 
-    def _record(self, conversation: _Conversation, direction: int, raw: RawFrame, number: int) -> Record:
+    def _record(self, conversation: Conversation, direction: int, raw: RawFrame, number: int) -> Record:
         frame = decode(raw, show_secrets=self._show_secrets)
         if frame.message.dcp:
             self.tally.dcp_frames += 1

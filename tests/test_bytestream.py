@@ -532,7 +532,7 @@ def move(line: Line, kind: str, at: int, size: int) -> None:
 
 @settings(max_examples=300)
 @given(st.booleans(), st.lists(MOVES, max_size=12), st.lists(MOVES, max_size=12))
-def test_a_stream_continues_from_its_state_as_if_it_had_not_stopped(
+def test_a_stream_goes_on_from_its_state_as_if_it_had_not_stopped(
     syn: bool, before: list[tuple[str, int, int]], after: list[tuple[str, int, int]]
 ) -> None:
     one, other = Line(syn=syn, limits=TIGHT), Line(syn=False, limits=TIGHT)

@@ -339,7 +339,7 @@ SAID = st.one_of(
 
 
 @given(st.lists(SAID, max_size=12), st.lists(SAID, max_size=12))
-def test_a_session_continues_from_its_state_as_if_it_had_not_stopped(
+def test_a_session_goes_on_from_its_state_as_if_it_had_not_stopped(
     before: list[tuple[int, Frame]], after: list[tuple[int, Frame]]
 ) -> None:
     one, other = Session(), Session()

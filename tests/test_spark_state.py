@@ -49,7 +49,7 @@ def test_a_life_is_the_same_after_it_was_packed() -> None:
     assert (number_of(packed), is_thin(packed), is_thin(one._replace(thin=True).packed())) == (7, False, True)
 
 
-def test_lives_that_continue_otherwise_have_other_digests() -> None:
+def test_lives_that_go_on_otherwise_have_other_digests() -> None:
     one = life()
     here, there = one.streams
     splitter, _ = one.splitters

@@ -1,146 +1,76 @@
-"""Blocks: many captured packets at once, and what is plain to see of each: its flow, its numbers, its payload.
-
-Only plain packets are looked at here: Ethernet, Linux cooked or raw IP, IPv4 without
-options or IPv6 without extensions, not fragmented, all of it captured. Any other is left to ``net``.
-"""
+"""Blocks: many captured packets at once, as a Batch for what takes them, as columns for what counts them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
-from dcpdump.columnar.plan import Array, distinct, overlapping
-from dcpdump.net.event import Seen
+from dcpdump.columnar.facts import Facts, facts
+from dcpdump.columnar.plan import Array
+from dcpdump.net.batch import NO_TIME, Batch
 from dcpdump.net.packet import Packet
-from dcpdump.net.tcp import FIN, PROTOCOL, RST, SYN
 from dcpdump.wire.frame import Where
 
 #: Bytes of packets handled at once: enough to make NumPy worth it, little enough to stay in memory.
 BLOCK_BYTES = 4 * 1024 * 1024
 BLOCK_PACKETS = 65_536
 
-_IPV4_TCP = np.dtype(
-    [
-        ("version", "u1"),
-        ("service", "u1"),
-        ("length", ">u2"),
-        ("ident", ">u2"),
-        ("fragment", ">u2"),
-        ("ttl", "u1"),
-        ("protocol", "u1"),
-        ("checksum", ">u2"),
-        ("key", "V12"),
-        ("seq", ">u4"),
-        ("ack", ">u4"),
-        ("header", "u1"),
-        ("flags", "u1"),
-        ("window", ">u2"),
-    ]
-)
-_IPV6_TCP = np.dtype(
-    [
-        ("version", ">u4"),
-        ("length", ">u2"),
-        ("protocol", "u1"),
-        ("hops", "u1"),
-        ("key", "V36"),
-        ("seq", ">u4"),
-        ("ack", ">u4"),
-        ("header", "u1"),
-        ("flags", "u1"),
-        ("window", ">u2"),
-    ]
-)
-_U16 = np.dtype(">u2")
-_FRAGMENT = 0x3FFF
-_CONTROL = FIN | SYN | RST
-#: link type → where the ethertype stands (none: IP at once), and where IP begins
-_LINKS: dict[int, tuple[int | None, int]] = {
-    1: (12, 14),
-    113: (14, 16),
-    276: (0, 20),
-    14: (None, 0),
-    101: (None, 0),
-}
-NO_TIME = np.iinfo(np.int64).min
 
+class Block:
+    """Packets in the order of the input. ``packets`` makes each of them when it is asked for."""
 
-@dataclass(frozen=True, slots=True)
-class Origins:
-    """Where packets were found."""
+    def __init__(self, batch: Batch, packets: Sequence[Packet]) -> None:
+        self.batch = batch
+        self.packets = packets
 
-    numbers: Array
-    ts_ns: Array  #: NO_TIME where a packet has none
-    file: Array  #: which of ``files``
-    files: list[str]
+    def __len__(self) -> int:
+        return len(self.batch)
 
-    @classmethod
-    def of(cls, seen: Sequence[Seen]) -> "Origins":
-        """It makes columns of packets that were seen."""
-        files: dict[str, int] = {}
-        return cls(
-            np.array([each.number for each in seen], np.int64),
-            np.array([NO_TIME if each.ts_ns is None else each.ts_ns for each in seen], np.int64),
-            np.array([files.setdefault(each.file, len(files)) for each in seen], np.int64),
-            list(files),
-        )
+    @property
+    def data(self) -> bytes:
+        """The bytes of all packets."""
+        return self.batch.data
+
+    @property
+    def files(self) -> list[str]:
+        """The files that packets are of."""
+        return self.batch.files
+
+    @cached_property
+    def numbers(self) -> Array:
+        """The number of each packet in its file."""
+        return np.array(self.batch.numbers, np.int64)
+
+    @cached_property
+    def ts_ns(self) -> Array:
+        """The time of each packet in ns; NO_TIME where it has none."""
+        return np.array(self.batch.times, np.int64)
+
+    @cached_property
+    def file(self) -> Array:
+        """Which of ``files`` each packet is of."""
+        return np.array(self.batch.file, np.int64)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is plain to see of each packet."""
+        batch = self.batch
+        starts, ends, links = (np.array(column, np.int64) for column in (batch.starts, batch.ends, batch.links))
+        return facts(np.frombuffer(batch.data, np.uint8), starts, ends, links)
 
     @property
     def begins_ns(self) -> int | None:
         """The time of the first packet that has one."""
-        known = self.ts_ns[self.ts_ns != NO_TIME][:1].tolist()
-        return known[0] if known else None
+        return next((ts for ts in self.batch.times if ts != NO_TIME), None)
 
-    def times(self, indices: list[int]) -> list[int | None]:
-        """It says when packets came."""
-        return [None if ts == NO_TIME else ts for ts in self.ts_ns[indices].tolist()]
-
-    def where(self, index: int) -> Where:
-        """It says where a packet was found."""
-        ts = int(self.ts_ns[index])
-        return Where(int(self.numbers[index]), None if ts == NO_TIME else ts, self.files[self.file[index]])
-
-    def seen(self, index: int) -> Seen:
-        """It says the same in the words of ``net``."""
-        return self.all_seen([index])[0]
-
-    def all_seen(self, indices: list[int]) -> list[Seen]:
-        """It says so of several."""
-        files = [self.files[file] for file in self.file[indices].tolist()]
-        return list(map(Seen, self.numbers[indices].tolist(), self.times(indices), files))
-
-
-@dataclass(frozen=True, slots=True)
-class Block(Origins):
-    """Packets in the order of the input, and their plain facts. ``data`` holds their bytes, one after the other."""
-
-    packets: Sequence[Packet]
-    data: bytes | memoryview
-    facts: "Facts"
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Of each packet what a segment says. Only where ``flow`` is not negative: the others are not plain."""
-
-    flow: Array
-    keys: list[bytes]  #: by flow: both addresses and ports, as in the headers
-    seq: Array
-    ack: Array
-    flags: Array
-    start: Array  #: of the payload, in the block's data
-    size: Array  #: of the payload
-
-    @property
-    def control(self) -> Array:
-        """Which open, close or break off."""
-        control: Array = (self.flags & _CONTROL) != 0
-        return control
+    def where(self, row: int) -> Where:
+        """Return where a packet was found."""
+        number, ts_ns, file, _ = self.batch.seen(row)
+        return Where(number, ts_ns, file)
 
 
 def blocks(packets: Iterable[Packet], size: int = BLOCK_BYTES) -> Iterator[Block]:
-    """It gathers packets into blocks of about ``size`` bytes."""
+    """Gather packets into blocks of about ``size`` bytes."""
     held: list[Packet] = []
     have = 0
     for packet in packets:
@@ -154,96 +84,24 @@ def blocks(packets: Iterable[Packet], size: int = BLOCK_BYTES) -> Iterator[Block
 
 
 def gathered(packets: Sequence[Packet]) -> Block:
-    """It makes one block of packets, of which there is one at least."""
-    data = b"".join([packet[3] for packet in packets])
-    lengths = np.fromiter((len(packet[3]) for packet in packets), np.int64, len(packets))
-    links = np.fromiter((packet[2] for packet in packets), np.int64, len(packets))
-    ends = np.cumsum(lengths)
+    """Make one block of packets, of which there is one at least."""
+    starts: list[int] = []
+    ends: list[int] = []
+    at = 0
+    for packet in packets:
+        starts.append(at)
+        at += len(packet[3])
+        ends.append(at)
     files: dict[str, int] = {}
-    return Block(
-        np.fromiter((packet[0] for packet in packets), np.int64, len(packets)),
-        np.fromiter((NO_TIME if packet[1] is None else packet[1] for packet in packets), np.int64, len(packets)),
-        np.fromiter((files.setdefault(packet[5], len(files)) for packet in packets), np.int64, len(packets)),
+    file = [files.setdefault(packet[5], len(files)) for packet in packets]
+    batch = Batch(
+        b"".join([packet[3] for packet in packets]),
+        starts,
+        ends,
+        [packet[2] for packet in packets],
+        [packet[0] for packet in packets],
+        [NO_TIME if packet[1] is None else packet[1] for packet in packets],
+        file,
         list(files),
-        packets,
-        data,
-        facts(np.frombuffer(data, np.uint8), ends - lengths, ends, links),
     )
-
-
-def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:
-    """It reads the headers of all packets; ``starts`` and ``ends`` are places in ``data``."""
-    count = len(starts)
-    found = Facts(np.full(count, -1, np.int64), [], *(np.zeros(count, kind) for kind in _KINDS))
-    flows: dict[bytes, int] = {}
-    for link in distinct(links)[0]:
-        if int(link) not in _LINKS:
-            continue
-        mine = np.flatnonzero(links == link)
-        for dtype, rows, at in _datagrams(data, starts, ends, mine, *_LINKS[int(link)]):
-            _segments(found, flows, data, ends, overlapping(data, dtype)[at], rows, at)
-    found.keys.extend(flows)
-    return found
-
-
-_KINDS = (np.int64, np.int64, np.uint8, np.int64, np.int64)
-
-
-def _datagrams(
-    data: Array, starts: Array, ends: Array, rows: Array, ethertype_at: int | None, ip_at: int
-) -> Iterator[tuple[np.dtype[Any], Array, Array]]:
-    """It gives those packets whose IPv4 and TCP, or IPv6 and TCP, headers are there: which, and where IP begins."""
-    at = starts[rows] + ip_at
-    for dtype, ethertype, nibble in ((_IPV4_TCP, 0x0800, 4), (_IPV6_TCP, 0x86DD, 6)):
-        room = np.flatnonzero(at + dtype.itemsize <= ends[rows])
-        if not len(room):
-            continue
-        if ethertype_at is None:
-            fits = data[at[room]] >> 4 == nibble
-        else:
-            fits = overlapping(data, _U16)[starts[rows[room]] + ethertype_at] == ethertype
-        mine = room[fits]
-        if len(mine):
-            yield dtype, rows[mine], at[mine]
-
-
-def _segments(
-    found: Facts, flows: dict[bytes, int], data: Array, ends: Array, head: Array, rows: Array, at: Array
-) -> None:
-    """It notes the segments of datagrams of one version, where nothing about them is unusual."""
-    length = head["length"].astype(np.int64)
-    payload = at + (head["header"] >> 4).astype(np.int64) * 4
-    if head.dtype is _IPV4_TCP:
-        plain = (head["version"] == 0x45) & (head["fragment"] & _FRAGMENT == 0)
-        payload += 20
-        stop = at + length
-    else:
-        plain = (head["version"] >> 28 == 6) & (length > 0)
-        payload += 40
-        stop = at + 40 + length
-    plain &= (head["protocol"] == PROTOCOL) & (head["header"] >= 0x50) & (payload <= stop) & (stop <= ends[rows])
-    good = np.flatnonzero(plain)
-    if not len(good):
-        return
-    rows, head = rows[good], head[good]
-    found.flow[rows] = _numbered(np.ascontiguousarray(head["key"]), flows)
-    for column, name in ((found.seq, "seq"), (found.ack, "ack"), (found.flags, "flags")):
-        column[rows] = head[name]
-    found.start[rows] = payload[good]
-    found.size[rows] = (stop - payload)[good]
-
-
-def _numbered(keys: Array, flows: dict[bytes, int]) -> Array:
-    """It gives each key its flow's number. Keys are told apart by a sum, and that by looking once more."""
-    words = keys.view(np.uint32).reshape(len(keys), -1)
-    sums = words.astype(np.uint64) @ _WEIGHTS[: words.shape[1]]
-    _, first, which = distinct(sums)
-    if not (words == words[first][which]).all():
-        return np.array([flows.setdefault(key, len(flows)) for key in keys.tolist()], np.int64)
-    order = np.argsort(first)  # flows are numbered as they are met
-    numbers = np.empty(len(first), np.int64)
-    numbers[order] = [flows.setdefault(key, len(flows)) for key in keys[first[order]].tolist()]
-    return numbers[which]
-
-
-_WEIGHTS = np.array([pow(0x9E3779B97F4A7C15, power, 1 << 64) for power in range(1, 10)], np.uint64)
+    return Block(batch, packets)

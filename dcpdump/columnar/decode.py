@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from dcpdump.columnar import schema
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.columns import Columns, Vocabulary
 from dcpdump.columnar.filter import Masks
 from dcpdump.columnar.part import UNKNOWN, YES, Part
 from dcpdump.columnar.plan import STREAM_ID_LENGTH, Array, Group, distinct
 from dcpdump.columnar.rows import row as row_of
 from dcpdump.columnar.values import Values, hexed
+from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.spec import find

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.part import BLANK, Ends, Part
 from dcpdump.columnar.plan import STREAM_ID_LENGTH, Array, Group
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
 from dcpdump.filter.names import named_opcodes
 from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.wire.value import Meaning
 

@@ -4,23 +4,23 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.later import Later
 from dcpdump.columnar.memory import Planned
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
 from dcpdump.columnar.runs import RunSession
-from dcpdump.dissect import _Conversation
+from dcpdump.conversation import Conversation
+from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.outstanding import Asked
 
 #: Decodes a frame of a direction of a conversation, by its number, and has the session hear of it.
-Recording = Callable[[_Conversation, int, RawFrame, int], Record]
+Recording = Callable[[Conversation, int, RawFrame, int], Record]
 
 
-def hear(part: Part, talkers: Mapping[int, _Conversation], record: Recording, *, show_secrets: bool) -> int:
+def hear(part: Part, talkers: Mapping[int, Conversation], record: Recording, *, show_secrets: bool) -> int:
     """Go through a part connection by connection: what no plan took frame by frame, the rest at once.
 
     ``talkers`` are the part's conversations, by their connections' numbers. Return how many planned frames are DCP's.
@@ -54,7 +54,7 @@ def hear(part: Part, talkers: Mapping[int, _Conversation], record: Recording, *,
     return planned.dcp
 
 
-def _overhear(session: RunSession, conversation: _Conversation, part: Part, row: int, show_secrets: bool) -> Later:
+def _overhear(session: RunSession, conversation: Conversation, part: Part, row: int, show_secrets: bool) -> Later:
     """It remembers a frame that is no concern of DCP by its header; decoding it can wait."""
     header, number = part.header, part.first + row
     opcode, word = int(header.opcode[row]), int(header.word[row])

@@ -9,20 +9,17 @@ from dcpdump.columnar.block import Block, blocks, gathered
 from dcpdump.columnar.pcap import PlainPcap
 
 
-def blocks_of(captures: Sequence[Capture], rooms: Iterator[memoryview] | None = None) -> Iterator[Block]:
-    """It gives the packets of all captures, as one timeline. A block is good until the next one is asked for.
-
-    ``rooms``: where the bytes of blocks may be, as ``PlainPcap`` has it.
-    """
+def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:
+    """Yield the packets of all captures, as one timeline."""
     queue = sorted(captures, key=begin) if len(captures) > 1 else list(captures)
     passed = 0
     while queue and queue[0].rereadable:
         capture, *others = queue
         until = begin(others[0]) if others else None
         plain = PlainPcap(capture.name)
-        for block in plain.blocks(rooms=rooms):
-            if until is not None and (int(block.ts_ns.max()), capture.name) >= until:
-                passed = plain.packets - len(block.ts_ns)  # the next file has begun: they are to be merged
+        for block in plain.blocks():
+            if until is not None and (max(block.batch.times), capture.name) >= until:
+                passed = plain.packets - len(block)  # the next file has begun: they are to be merged
                 break
             yield block
         else:

@@ -1,31 +1,20 @@
-"""Records: the packets of a block as a sequence, each made when it is looked at."""
+"""Packets of a batch as a sequence, each made when it is looked at."""
 
 from collections.abc import Sequence
 from typing import overload
 
-from dcpdump.columnar.plan import Array
+from dcpdump.net.batch import NO_TIME, Batch
 from dcpdump.net.packet import Packet
 
 
-class Records(Sequence[Packet]):
-    """Packets that lie in ``data``, of one file or interface."""
+class Packets(Sequence[Packet]):
+    """The packets of a batch. ``wire``: how long each of them was on the wire."""
 
-    def __init__(
-        self,
-        data: bytes | memoryview,
-        numbers: Array,
-        ts_ns: Array,
-        links: Array,
-        starts: Array,
-        ends: Array,
-        wire: Array,
-        path: str,
-    ) -> None:
-        self._data, self._path, self._links = data, path, links
-        self._numbers, self._ts_ns, self._starts, self._ends, self._wire = numbers, ts_ns, starts, ends, wire
+    def __init__(self, batch: Batch, wire: list[int]) -> None:
+        self._batch, self._wire = batch, wire
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._wire)
 
     @overload
     def __getitem__(self, index: int) -> Packet: ...
@@ -36,6 +25,10 @@ class Records(Sequence[Packet]):
     def __getitem__(self, index: int | slice) -> Packet | Sequence[Packet]:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
-        data = bytes(self._data[self._starts[index] : self._ends[index]])
-        number, ts_ns, wire = int(self._numbers[index]), int(self._ts_ns[index]), int(self._wire[index])
-        return Packet(number, ts_ns, int(self._links[index]), data, wire, self._path)
+        batch = self._batch
+        data = batch.data[batch.starts[index] : batch.ends[index]]
+        ts = batch.times[index]
+        name = batch.files[batch.file[index]]
+        return Packet(
+            batch.numbers[index], None if ts == NO_TIME else ts, batch.links[index], data, self._wire[index], name
+        )

@@ -9,9 +9,10 @@ import numpy as np
 
 from dcpdump.capture.live import link_of
 from dcpdump.capture.ring import PACKET, Taken, places_of
-from dcpdump.columnar.block import Block, facts
+from dcpdump.columnar.block import Block
 from dcpdump.columnar.plan import Array, distinct, overlapping
-from dcpdump.columnar.records import Records
+from dcpdump.columnar.records import Packets
+from dcpdump.net.batch import Batch
 
 _HEADER = np.dtype(
     {
@@ -34,7 +35,7 @@ def block_of(taken: Sequence[Taken], name: str) -> Block:
     at = np.array(places, np.int64)
     view = np.frombuffer(data, np.uint8)
     head = overlapping(view, _HEADER)[at]
-    numbers = np.concatenate([np.arange(each.first, each.first + each.packets) for each in taken])
+    numbers = [each.first + place for each in taken for place in range(each.packets)]
     ts_ns = head["seconds"].astype(np.int64) * 1_000_000_000 + head["ns"]
     starts = at + head["link"]
     ends = starts + head["here"]
@@ -43,9 +44,8 @@ def block_of(taken: Sequence[Taken], name: str) -> Block:
     skipped = np.where(bare, head["network"].astype(np.int64) - head["link"], 0)
     starts += skipped
     wire -= skipped
-    records = Records(data, numbers, ts_ns, links, starts, ends, wire, name)
-    file = np.zeros(len(at), np.int64)
-    return Block(numbers, ts_ns, file, [name], records, data, facts(view, starts, ends, links))
+    batch = Batch(data, starts.tolist(), ends.tolist(), links.tolist(), numbers, ts_ns.tolist(), [0] * len(at), [name])
+    return Block(batch, Packets(batch, wire.tolist()))
 
 
 def _links(hardware: Array, ethertype: Array) -> tuple[Array, Array]:

@@ -1,65 +1,13 @@
-"""Runs: frames of a direction in step, one after the other, taken many at once by the machines of ``wire``.
-
-This module knows how those machines keep their state, which nothing else outside of them does: each class
-here is one of them with a second way in, and leaves it as if everything had come through the first.
-"""
+"""Runs: a session that also learns from many frames at once."""
 
 import numpy as np
 
 from dcpdump.columnar.plan import Array
 from dcpdump.spec import find
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.opcodes import DCP_OPEN, DCP_STREAM_REQ, HELLO
-from dcpdump.wire.frame import Header, Where
+from dcpdump.wire.frame import Header
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.session import _UNDERLYING_DATATYPE, MAX_STREAMS, Session
-from dcpdump.wire.split import FrameSplitter
-from dcpdump.wire.splitter_state import CUT
-
-
-class RunSplitter(FrameSplitter):
-    """A splitter that also takes a run whose frames were found already."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether it is in step, has nothing to pass by or to doubt, and what it holds is whole."""
-        return self._state == CUT and not (self._holes or self._confidence)
-
-    @property
-    def beginning(self) -> bytes:
-        """The beginning of the next frame, as far as it came."""
-        return bytes(self._data)
-
-    @property
-    def offset(self) -> int:
-        """The offset of the next frame's first byte."""
-        return self._offset
-
-    @property
-    def marks(self) -> list[tuple[int, Where]]:
-        """Where the held bytes came from."""
-        return self._marks
-
-    def pass_by(self, size: int) -> None:
-        """It lets bytes of some other protocol pass."""
-        self._offset += size
-
-    def take(self, frames: int, at: int, rest: bytes, marks: list[tuple[int, Where]]) -> int:
-        """It goes on behind ``frames`` frames of ``at`` bytes, with ``rest``; gives the bytes lost before them.
-
-        ``marks`` say where the rest came from: offsets up to which, and the packet.
-        """
-        lost = 0
-        if frames:
-            lost, self._lost = self._lost, 0
-        self._offset += at
-        self._data = bytearray(rest)
-        self._marks = marks
-        self._segment = False
-        self._need = HEADER_LENGTH
-        if len(rest) >= HEADER_LENGTH:
-            self._need = HEADER_LENGTH + int.from_bytes(rest[8:12], "big")
-        return lost
 
 
 class RunSession(Session):
@@ -71,7 +19,7 @@ class RunSession(Session):
         return self.features is None or streamed or header.opcode in (HELLO, DCP_OPEN, DCP_STREAM_REQ)
 
     def overhear(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
-        """Take a message that does not concern DCP: a request, or (None) a response.
+        """Take a message that is no concern of DCP: a request, or (None) a response.
 
         Return the request that the response answers.
         """

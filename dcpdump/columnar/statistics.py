@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.part import Ends, Part
 from dcpdump.columnar.plan import Array
+from dcpdump.net.batch import NO_TIME
 from dcpdump.spec import find
 from dcpdump.wire.frame import magic_of
 

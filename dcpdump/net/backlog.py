@@ -44,7 +44,7 @@ class Backlog:
         return [(*each[:5], (*each.seen,)) for each in sorted(self._heap, key=itemgetter(0, 1))]
 
     def restore(self, state: list[WaitingState]) -> None:
-        """Continue from a state."""
+        """Go on from a state."""
         self._heap = [Waiting(*each[:5], Seen(*each[5])) for each in state]  # sorted, so a heap
         self._at = {start: (data, since) for start, _, data, _, since, _ in state}
         self.size = sum(len(each.data) for each in self._heap)

@@ -41,14 +41,14 @@ class ByteStream(Reassembly):
     acknowledgement, a few more segments, or a moment of capture time.
     """
 
-    __slots__ = ("_base", "_first_ack", "_isn", "_ready", "_stray", "answers", "last_ack")
+    __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready")
 
     def __init__(self, limits: Limits = DEFAULT, balance: Balance | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Balance())
         self.answers = False  #: whether the other side's SYN was seen, so that its first ACK tells where this one began
         self.last_ack = _NEVER  #: the last acknowledgement number seen from the other side
         self._base: int | None = None  # the sequence number of offset 0
-        self._ready = _NEVER  # the sequence number that may be delivered without further thought
+        self.ready = _NEVER  #: the sequence number that may be delivered without further thought; -1: none
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: Stray | None = None
@@ -59,7 +59,7 @@ class ByteStream(Reassembly):
         return {
             **self._state(),
             "base": self._base,
-            "ready": self._ready,
+            "ready": self.ready,
             "isn": self._isn,
             "first_ack": self._first_ack,
             "last_ack": self.last_ack,
@@ -68,10 +68,10 @@ class ByteStream(Reassembly):
         }
 
     def restore(self, state: StreamState) -> None:
-        """Continue from a state. To be asked of a stream that nothing was fed to."""
+        """Go on from a state. To be asked of a stream that nothing was fed to."""
         self._restore(state)
         stray = state["stray"]
-        self._base, self._ready, self._isn = state["base"], state["ready"], state["isn"]
+        self._base, self.ready, self._isn = state["base"], state["ready"], state["isn"]
         self._first_ack, self.last_ack, self.answers = state["first_ack"], state["last_ack"], state["answers"]
         self._stray = None if stray is None else Stray(*stray)
         self._balance.pending_bytes += self._aside
@@ -80,6 +80,18 @@ class ByteStream(Reassembly):
     def held(self) -> int:
         """The memory that waiting and remembered bytes take."""
         return self._backlog.cost + self._aside + self._history.size
+
+    @property
+    def begun(self) -> bool:
+        """Whether it is known where the stream begins."""
+        return self._base is not None
+
+    @property
+    def indifferent(self) -> bool:
+        """Whether an acknowledgement of the other side changes nothing but ``last_ack``: nothing waits for it."""
+        if self.ready >= 0:
+            return True
+        return self._base is None and not self.answers and self._first_ack is not None
 
     @property
     def settled(self) -> bool:
@@ -102,11 +114,9 @@ class ByteStream(Reassembly):
     def feed(self, segment: Segment, seen: Seen) -> list[Event]:
         """It takes the next captured segment of this direction."""
         _, seq, _, flags, _, payload, missing, disagreement = segment
-        if seq == self._ready and payload and not (flags & _CONTROL or missing or disagreement):
+        if seq == self.ready and payload and not (flags & _CONTROL or missing or disagreement):
             size, offset, balance = len(payload), self.offset, self._balance
-            self.offset = offset + size
-            self._ready = (seq + size) & MASK
-            self._history.add(offset, payload, seen[1])
+            self.deliver(payload, seen[1])
             balance.payload_bytes += size
             balance.delivered_bytes += size
             return [_row(Bytes, (offset, payload, seen, self.joined_late))]
@@ -114,11 +124,18 @@ class ByteStream(Reassembly):
             return []  # an acknowledgement of the other direction, or a keepalive without its byte
         return self._feed_unusual(segment, seen)
 
+    def deliver(self, payload: bytes, ts_ns: int | None) -> None:
+        """Go on behind a payload that begins at ``ready``; whoever calls this hands it on, and counts it."""
+        offset, size = self.offset, len(payload)
+        self.offset = offset + size
+        self.ready = (self.ready + size) & MASK
+        self._history.add(offset, payload, ts_ns)
+
     def begin(self, seq: int, seen: Seen) -> list[Event]:
         """It learns that the stream starts at ``seq``: the byte after the SYN."""
         if self._base is None:
             self._start(seq)
-            self._ready = seq
+            self.ready = seq
         elif self._gathering:
             self._release(distance(self._base, seq))
             self.joined_late = False
@@ -140,7 +157,7 @@ class ByteStream(Reassembly):
         if ack == self.last_ack:
             return []
         self.last_ack = ack
-        if self._ready >= 0:
+        if self.ready >= 0:
             return []  # nothing waits, so nothing depends on it yet
         if self._base is None:
             if self.answers:
@@ -239,7 +256,7 @@ class ByteStream(Reassembly):
         out += self._give_up(seen, now, self._aside)
         out += self._fin_reached()
         usual = not (self._base is None or self._backlog or self._fin or self._stray) and self._reset_at is None
-        self._ready = self._expected() if usual else _NEVER
+        self.ready = self._expected() if usual else _NEVER
         return out
 
     def _let_go(self, seen: Seen, reason: str) -> list[Event]:
@@ -319,7 +336,7 @@ class ByteStream(Reassembly):
         self._balance.pending_bytes += len(payload)
         if self.last_ack != _NEVER and self._near(seq, self.last_ack):
             return self._jump(seen, LOST_BY_CAPTURE)
-        self._ready = _NEVER  # from now on every acknowledgement may be the second witness
+        self.ready = _NEVER  # from now on every acknowledgement may be the second witness
         return []
 
     def _take_stray(self) -> Stray:

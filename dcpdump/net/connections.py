@@ -34,10 +34,11 @@ class Delivery(NamedTuple):
     event: Event
 
 
-class _Half:
+class Half:
     """One direction of a living connection, and its other half."""
 
     __slots__ = ("connection", "direction", "key", "other", "scheduled", "stream")
+    __deletable__ = ("other",)  # what a compiler has to know
 
     def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
         self.key = key
@@ -48,7 +49,7 @@ class _Half:
         self.scheduled = False  # whether a look at its deadline is due
 
 
-def _direction(half: _Half) -> int:
+def _direction(half: Half) -> int:
     return half.direction
 
 
@@ -59,10 +60,10 @@ class Connections:
         self.counts = Balance()
         self._limits = limits
         self._layers = Layers(limits, self.counts)
-        self._halves: dict[bytes, _Half] = {}
-        self._lives: OrderedDict[int, _Half] = OrderedDict()  # by connection number, least recently used first
-        self._latest: Connection | None = None
-        self._deadlines: list[tuple[int, int, _Half]] = []  # a heap
+        self.halves: dict[bytes, Half] = {}
+        self._lives: OrderedDict[int, Half] = OrderedDict()  # by connection number, least recently used first
+        self.latest: Connection | None = None
+        self._deadlines: list[tuple[int, int, Half]] = []  # a heap
         self._serial = 0
         self._unweighed = 0
         self._weigh_after = limits.memory // 16
@@ -71,15 +72,40 @@ class Connections:
     @property
     def held(self) -> int:
         """The memory that the bytes of all directions take. Asking costs a step for each direction."""
-        return sum(half.stream.held for half in self._halves.values())
+        return sum(half.stream.held for half in self.halves.values())
 
     def find(self, key: bytes) -> tuple[Connection, int, ByteStream] | None:
         """It finds the living connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
-        half = self._halves.get(key)
+        half = self.halves.get(key)
         return None if half is None else (half.connection, half.direction, half.stream)
 
+    @property
+    def due(self) -> int | None:
+        """The capture time at which a direction is to be looked at again, None where nothing waits for time."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    @property
+    def budget(self) -> int:
+        """How many bytes may come until the memory is to be looked at."""
+        return self._weigh_after - self._unweighed
+
+    def use(self, connection: Connection) -> None:
+        """Note that a connection was used last."""
+        self.latest = connection
+        self._lives.move_to_end(connection.number)
+
+    def count(self, packets: int, delivered: int, weight: int, last: Seen) -> None:
+        """Count packets that were taken many at once: their payload was delivered whole; ``last`` is the last."""
+        counts = self.counts
+        counts.packets += packets
+        counts.tcp_packets += packets
+        counts.payload_bytes += delivered
+        counts.delivered_bytes += delivered
+        self._unweighed += weight
+        self._seen = last
+
     def feed(self, packet: Packet) -> list[Delivery]:
-        """It takes the next packet, and gives what it made known."""
+        """Take the next packet, and return what it made known."""
         counts = self.counts
         counts.packets += 1
         segment = self._layers.feed(packet)
@@ -92,15 +118,26 @@ class Connections:
             if segment is not None:
                 counts.refuse(segment)
             return out
-        counts.tcp_packets += 1
+        self._receive(segment, seen, out)
+        return out
+
+    def receive(self, segment: Segment, seen: Seen) -> list[Delivery]:
+        """Take the segment of the next packet, which ``due`` is not before, and return what it made known."""
+        self.counts.packets += 1
+        self._seen = seen
+        out: list[Delivery] = []
+        self._receive(segment, seen, out)
+        return out
+
+    def _receive(self, segment: Segment, seen: Seen, out: list[Delivery]) -> None:
+        self.counts.tcp_packets += 1
         key, _, ack, flags, _, payload, _, _ = segment
-        half = self._halves.get(key)
+        half = self.halves.get(key)
         if half is None or flags & SYN:
             half = self._meet(half, segment, seen, out)
         connection = half.connection
-        if connection is not self._latest:
-            self._latest = connection
-            self._lives.move_to_end(connection.number)
+        if connection is not self.latest:
+            self.use(connection)
         # What the other side sent was there before it was acknowledged: that order is kept.
         other = half.other
         if flags & ACK and ack != other.stream.last_ack:
@@ -118,7 +155,6 @@ class Connections:
         self._unweighed += len(payload) + _OVERHEAD
         if self._unweighed > self._weigh_after:
             self._weigh(seen, out)
-        return out
 
     def close(self) -> list[Delivery]:
         """It ends the input: holes become gaps, and every direction its End."""
@@ -129,7 +165,7 @@ class Connections:
         self._deadlines.clear()
         return out
 
-    def _meet(self, half: _Half | None, segment: Segment, seen: Seen, out: list[Delivery]) -> _Half:
+    def _meet(self, half: Half | None, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
         """It finds the connection of a SYN or of a new flow; a SYN with another number begins anew."""
         flags = segment.flags
         if half is not None and not half.stream.begins_with(segment.seq):
@@ -145,7 +181,7 @@ class Connections:
             other.stream.answers = True
         return half
 
-    def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> _Half:
+    def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
         if len(self._lives) >= self._limits.connections:
             self.counts.evictions += 1
             self._part(next(iter(self._lives.values())), EVICTED, seen, out)
@@ -155,31 +191,31 @@ class Connections:
         connection = Connection(self.counts.connections, flow.reverse if answers else flow, syn)
         self.counts.connections += 1
         key, back = segment.key, reverse_key(segment.key)
-        half = _Half(key, connection, 1 if answers else 0, ByteStream(self._limits, self.counts))
-        other = _Half(back, connection, 0 if answers else 1, ByteStream(self._limits, self.counts))
+        half = Half(key, connection, 1 if answers else 0, ByteStream(self._limits, self.counts))
+        other = Half(back, connection, 0 if answers else 1, ByteStream(self._limits, self.counts))
         half.other, other.other = other, half
-        self._halves[back] = other
-        self._halves[key] = half  # last, so that a connection of an endpoint with itself has one direction
+        self.halves[back] = other
+        self.halves[key] = half  # last, so that a connection of an endpoint with itself has one direction
         self._lives[connection.number] = half
         return half
 
-    def _part(self, half: _Half, reason: str, seen: Seen, out: list[Delivery]) -> None:
+    def _part(self, half: Half, reason: str, seen: Seen, out: list[Delivery]) -> None:
         """It ends a connection and forgets it."""
         for each in sorted((half, half.other), key=_direction):
             self._tell(each, each.stream.close(seen, reason), out)
-            if self._halves.get(each.key) is each:
-                del self._halves[each.key]
+            if self.halves.get(each.key) is each:
+                del self.halves[each.key]
             del each.other  # without the circle the memory is free at once
         del self._lives[half.connection.number]
-        self._latest = None
+        self.latest = None
 
-    def _tell(self, half: _Half, events: list[Event], out: list[Delivery]) -> None:
+    def _tell(self, half: Half, events: list[Event], out: list[Delivery]) -> None:
         for event in events:
             out.append(Delivery(half.connection, half.direction, event))
         if half.stream.deadline is not None and not half.scheduled:
             self._schedule(half)
 
-    def _schedule(self, half: _Half) -> None:
+    def _schedule(self, half: Half) -> None:
         if half.stream.deadline is not None:
             half.scheduled = True
             self._serial += 1

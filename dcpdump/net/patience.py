@@ -33,7 +33,7 @@ class Patience:
         return self._lost_since, self.deadline
 
     def restore(self, state: PatienceState) -> None:
-        """Continue from a state."""
+        """Go on from a state."""
         self._lost_since, self.deadline = state
 
     def rest(self) -> None:

@@ -48,7 +48,7 @@ class StreamState(ReassemblyState):
 
 
 def stream_essence(state: StreamState) -> tuple[Any, ...]:
-    """Return what decides how a stream continues: two with the same do the same with the same segments."""
+    """Return what decides how a stream goes on: two with the same do the same with the same segments."""
     offset, arrived = state["offset"], state["arrived"]
     since, deadline = state["patience"] or (None, None)
     fin, acked = state["fin"], state["acked"]

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 
 import dcpdump.columnar.part as states
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.chosen import record_of
 from dcpdump.columnar.digits import of_day
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
 from dcpdump.escape import safe
+from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record, iso_time
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.gathered import Columns

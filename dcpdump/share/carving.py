@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dcpdump.capture import Capture
-from dcpdump.columnar.ahead import blocks_ahead
 from dcpdump.columnar.chosen import record_of, wanted_rows
 from dcpdump.columnar.filter import Masks
+from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
 from dcpdump.net.limits import DEFAULT, Limits
@@ -56,7 +56,7 @@ class Carving:
 
     def survey(self) -> None:
         """It reads everything, and notes what is wanted."""
-        for block in blocks_ahead(self._captures):
+        for block in blocks_of(self._captures):
             self._begin(block.begins_ns)
             for part in self.dissector.feed_block(block):
                 self._take(part)
@@ -128,7 +128,7 @@ class Carving:
         """It gives the connections of which what would be taken decodes to other frames than were chosen."""
         choice = self.choice()
         found: dict[int, Counter[int]] = {number: Counter() for number in self._talks}
-        packets = (block.packets[row] for block in blocks_ahead(self._captures) for row in choice.rows(block))
+        packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
         for part in rehearse(packets, self.dissector.places, self._limits):
             rows = np.array(wanted_rows(part, self._wanted), np.int64)
             for place, number in zip(part.place[rows].tolist(), likenesses(part, rows), strict=True):

@@ -117,11 +117,11 @@ class Places:
             _column(noted.offsets)[numbers[known]] = places[mine[known]]
         return streams
 
-    def settle(self, key: bytes) -> None:
-        """It hears that a flow simply goes on: where it begins is sure by now."""
-        found = self._connections.find(key) if self._unsettled else None
-        if found is not None and found[2].settled:
-            _settle(self._unsettled.pop(stream_number(found[0].number, found[1]), []))
+    def settle(self, number: int) -> None:
+        """Place what waited for the beginning of a stream, if that is sure by now: it simply continues."""
+        waiting = self._unsettled.get(number)
+        if waiting and waiting[0].stream.settled:
+            _settle(self._unsettled.pop(number))
 
     def close(self) -> None:
         """It ends: what had to wait is settled now."""

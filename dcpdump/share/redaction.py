@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from dcpdump.capture import Capture
 from dcpdump.capture.copyist import Copyist
 from dcpdump.capture.transcript import Transcript
-from dcpdump.columnar.ahead import blocks_ahead
 from dcpdump.columnar.chosen import record_of
 from dcpdump.columnar.dissection import Dissection
+from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.part import Part
-from dcpdump.dissect import _Conversation
+from dcpdump.conversation import Conversation
 from dcpdump.net.anatomy import Anatomy, anatomy
 from dcpdump.net.checksum import PLACES, mend, pseudo_header
 from dcpdump.net.limits import DEFAULT, Limits
@@ -57,12 +57,12 @@ class _Survey(Survey):
         self.late: set[int] = set()  #: streams that begin somewhere
         self.framed: set[int] = set()  #: streams that have frames, and so are none of another protocol
 
-    def _splitter(self, conversation: _Conversation, direction: int, *, late: bool) -> FrameSplitter:
+    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         if late:
             self.late.add(stream_number(conversation.connection.number, direction))
         return super()._splitter(conversation, direction, late=late)
 
-    def _records(self, conversation: _Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
+    def _records(self, conversation: Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
         number = stream_number(conversation.connection.number, direction)
         for cut in cuts:
             if isinstance(cut, RawFrame):
@@ -186,7 +186,7 @@ class Redaction:
 
 
 def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part]:
-    for block in blocks_ahead(captures):
+    for block in blocks_of(captures):
         yield from dissection.feed_block(block)
     yield from dissection.close_blocks()
 

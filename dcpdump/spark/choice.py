@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.decode import FrameTable
 from dcpdump.columnar.filter import Masks
 from dcpdump.filter import FrameFilter
+from dcpdump.net.batch import NO_TIME
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.redact import Redactor

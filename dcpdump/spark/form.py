@@ -11,8 +11,8 @@ import numpy as np
 
 from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, Header
 from dcpdump.capture.pcapng import BLOCK_KEPT, PACKET
+from dcpdump.capture.plain import boundaries, is_plain
 from dcpdump.capture.plausible import LOOKED_AT, begins_like
-from dcpdump.columnar.pcap import _hop
 from dcpdump.columnar.plan import overlapping
 
 RECORD = 16  #: bytes of a pcap record's header
@@ -71,10 +71,10 @@ class Form:
             return None
         self._file.seek(at)
         data = self._file.read(_WINDOW)
-        places = _hop(memoryview(data), Struct(header.order + "I"))
+        places = boundaries(data, header.order == ">")
         if len(places) < 2:
             return None
-        seconds, fraction = Struct(header.order + "II").unpack_from(data, int(places[-2]))
+        seconds, fraction = Struct(header.order + "II").unpack_from(data, places[-2])
         return int(seconds) * 1_000_000_000 + int(fraction) * (1_000_000_000 // header.fractions)
 
     def _records(self, data: bytes) -> int | None:
@@ -161,8 +161,3 @@ class Form:
                 break
             at += length
         self.head = data[:at]
-
-
-def is_plain(header: Header) -> bool:
-    """It says whether records have the usual header, and nothing behind their packets."""
-    return header.record_size == RECORD and not header.fcs and header.version == (2, 4)

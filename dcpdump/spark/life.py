@@ -56,7 +56,7 @@ class Life(NamedTuple):
         return cls(int.from_bytes(data[:8], "big"), *unpack(data[9:]))
 
     def digest(self) -> bytes:
-        """Return the same few bytes for lives that continue in the same way."""
+        """Return the same few bytes for lives that go on in the same way."""
         essence = (
             self.number,
             self.key,
@@ -79,7 +79,7 @@ def unpack(data: bytes) -> Any:
     try:
         return marshal.loads(zlib.decompress(data))
     except (zlib.error, EOFError, TypeError) as error:
-        raise ValueError(f"not packed values: {error}") from error
+        raise ValueError(f"no packed values: {error}") from error
 
 
 def renumbered(packed: bytes, number: int) -> bytes:

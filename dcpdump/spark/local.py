@@ -7,10 +7,10 @@ from typing import Any
 
 from dcpdump.capture import Capture, open_capture
 from dcpdump.check.judging import Judging
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.input import blocks_of
 from dcpdump.columnar.part import Part, joined
 from dcpdump.errors import CaptureError
+from dcpdump.net.batch import NO_TIME
 from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome

@@ -9,8 +9,9 @@ from typing import BinaryIO
 from dcpdump.capture import Capture, open_capture
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC
 from dcpdump.capture.source import is_regular
-from dcpdump.columnar.block import BLOCK_BYTES, NO_TIME, Block, blocks
+from dcpdump.columnar.block import BLOCK_BYTES, Block, blocks
 from dcpdump.errors import CaptureError
+from dcpdump.net.batch import NO_TIME
 from dcpdump.net.packet import Packet
 from dcpdump.spark.form import Form
 from dcpdump.spark.split import Opener, Piece, Read, Source, Split

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME, Block
+from dcpdump.columnar.block import Block
 from dcpdump.columnar.dissection import _Streams
 from dcpdump.columnar.part import Part
-from dcpdump.columnar.runs import RunSession, RunSplitter
-from dcpdump.dissect import _Conversation
+from dcpdump.columnar.runs import RunSession
+from dcpdump.conversation import Conversation
+from dcpdump.net.batch import NO_TIME
 from dcpdump.net.bytestream import ByteStream
-from dcpdump.net.connections import _Half
+from dcpdump.net.connections import Half
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import Connection, flow_of, reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
@@ -18,6 +19,7 @@ from dcpdump.spark.effects import WatchedSession
 from dcpdump.spark.life import Life, thinned
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.resync import Streams
+from dcpdump.wire.split import FrameSplitter
 
 
 class Resumed(Watching):
@@ -31,7 +33,7 @@ class Resumed(Watching):
     @property
     def last(self) -> Seen:
         """The last packet."""
-        return self._runs._seen
+        return self._connections._seen
 
     def feed_block(self, block: Block) -> list[Part]:
         """It takes the next packets, and gives the frames that they complete."""
@@ -43,7 +45,7 @@ class Resumed(Watching):
 
     def finish(self, last: Seen) -> list[Part]:
         """It ends the input, of which that was the last packet."""
-        self._runs._seen = last
+        self._connections._seen = last
         return self.close_blocks()
 
     @property
@@ -54,11 +56,11 @@ class Resumed(Watching):
     @property
     def fragmented(self) -> bool:
         """Whether pieces of an IP datagram wait for others."""
-        return bool(self._runs._layers._fragments._puzzles)
+        return bool(self._connections._layers._fragments._puzzles)
 
     def knows(self, key: bytes) -> bool:
         """It says whether there is a connection with a direction of this key."""
-        return key in self._runs._halves
+        return key in self._connections.halves
 
     def resume(self, lives: Iterable[Life], kind: type[RunSession] = RunSession) -> None:
         """It goes on with connections, in the order in which they were last used."""
@@ -66,24 +68,24 @@ class Resumed(Watching):
             self._resume(life, kind)
 
     def _resume(self, life: Life, kind: type[RunSession]) -> None:
-        runs = self._runs
+        runs = self._connections
         connection = Connection(life.number, flow_of(life.key), life.syn)
         limits = runs._limits
         keys = life.key, reverse_key(life.key)
         streams = ByteStream(limits, runs.counts), ByteStream(limits, runs.counts)
         for stream, state in zip(streams, life.streams, strict=True):
             stream.restore(state)
-        halves = [_Half(keys[way], connection, way, streams[way]) for way in (0, 1)]
+        halves = [Half(keys[way], connection, way, streams[way]) for way in (0, 1)]
         halves[0].other, halves[1].other = halves[1], halves[0]
-        runs._halves[keys[1]], runs._halves[keys[0]] = halves[1], halves[0]
+        runs.halves[keys[1]], runs.halves[keys[0]] = halves[1], halves[0]
         runs._lives[life.number] = halves[0]
         if life.session is not None:
-            conversation = self._conversations[life.number] = _Conversation(connection)
-            conversation.session = kind()
-            conversation.session.restore(life.session)
+            session = kind()
+            session.restore(life.session)
+            conversation = self._conversations[life.number] = Conversation(connection, session)
             for direction, splitting in enumerate(life.splitters):
                 if splitting is not None:
-                    splitter = RunSplitter(self._streams_of(conversation))
+                    splitter = FrameSplitter(self._streams_of(conversation))
                     splitter.restore(splitting)
                     conversation.splitters[direction] = splitter
             conversation.framed, conversation.before = list(life.framed), list(life.before)
@@ -91,16 +93,16 @@ class Resumed(Watching):
         for half in halves:
             runs._schedule(half)
 
-    def _streams_of(self, conversation: _Conversation) -> Streams:
+    def _streams_of(self, conversation: Conversation) -> Streams:
         streams, session = _Streams(self, conversation), conversation.session
         return session.asked(streams) if isinstance(session, WatchedSession) else streams
 
     def lives(self, *, thin: bool) -> list[Life]:
         """It gives all connections as they are now, the least recently used first."""
         self.absorb()
-        return [self._life(half, thin) for half in self._runs._lives.values()]
+        return [self._life(half, thin) for half in self._connections._lives.values()]
 
-    def _life(self, half: _Half, thin: bool) -> Life:
+    def _life(self, half: Half, thin: bool) -> Life:
         first, second = (half, half.other) if half.direction == 0 else (half.other, half)
         streams = first.stream.state(), second.stream.state()
         number = half.connection.number

@@ -1,19 +1,17 @@
 """Stretches: the packets of one file from some record on, before some place."""
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import BinaryIO
-
-import numpy as np
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, Header
 from dcpdump.capture.pcapng import SECTION, Pcapng
+from dcpdump.capture.plain import boundaries, is_plain
 from dcpdump.capture.source import Window
 from dcpdump.columnar.block import BLOCK_BYTES, Block
-from dcpdump.columnar.pcap import PlainPcap, _hop
+from dcpdump.columnar.pcap import PlainPcap
 from dcpdump.net.packet import Packet
-from dcpdump.spark.form import Form, is_plain
+from dcpdump.spark.form import Form
 from dcpdump.spark.split import Opener, Piece
 
 
@@ -27,8 +25,8 @@ class Stretch(PlainPcap):
         self.packets = piece.packets
         self.stop = piece.start  #: where the next record begins
 
-    def blocks(self, size: int = BLOCK_BYTES, rooms: Iterator[memoryview] | None = None) -> Iterator[Block]:
-        """It gives the packets, up to the piece's end or to the first that is not plain. Each has its own room."""
+    def blocks(self, size: int = BLOCK_BYTES) -> Iterator[Block]:
+        """Yield the packets, up to the piece's end or to the first that is not plain."""
         with self._open(self._piece.path) as file:
             head = file.read(HEADER_SIZE)
             if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
@@ -46,9 +44,9 @@ class Stretch(PlainPcap):
                 fresh = len(data) > len(rest)
                 if limit is not None and place + len(data) > limit:
                     data = data[: _end(data, limit - place, header)]
-                block, used, before = self._block(memoryview(data), header, before)
+                block, used, before = self._block(data, header, before)
                 if block is not None:
-                    self.packets += len(block.ts_ns)
+                    self.packets += len(block)
                     yield block
                 rest, place = data[used:], place + used
                 self.stop = place
@@ -64,10 +62,9 @@ class Stretch(PlainPcap):
 
 
 def _end(data: bytes, limit: int, header: Header) -> int:
-    """It gives where the last record ends that begins before ``limit``; all of it where that is not there."""
-    places = _hop(memoryview(data), Struct(header.order + "I"))
-    beyond = np.flatnonzero(places >= limit)
-    return int(places[beyond[0]]) if len(beyond) else len(data)
+    """Return where the last record ends that begins before ``limit``; the length of all where that is not there."""
+    beyond = (place for place in boundaries(data, header.order == ">") if place >= limit)
+    return next(beyond, len(data))
 
 
 class SectionStretch:

@@ -4,7 +4,6 @@ import pickle
 import zlib
 from typing import NamedTuple
 
-from dcpdump.dissect import Tally
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.balance import Balance
 from dcpdump.net.event import Seen
@@ -13,6 +12,7 @@ from dcpdump.spark.life import Life, pack, unpack
 from dcpdump.spark.look import Beginning
 from dcpdump.spark.split import Read, Split
 from dcpdump.spark.tail import Tail
+from dcpdump.tally import Tally
 
 Pair = bytes
 
@@ -106,7 +106,7 @@ class State(NamedTuple):
         except ValueError:
             kept = None
         if not isinstance(kept, tuple) or kept[:1] != (_FORMAT,):
-            hint = "begin anew in another folder, or continue with the version of dcpdump that began"
+            hint = "begin anew in another folder, or go on with the version of dcpdump that began"
             raise DcpdumpError("what was kept of the connections is of another version", where, hint)
         _, lives, opened, last, latest_ns = kept
         return cls(lives, opened, Seen(*last)), latest_ns

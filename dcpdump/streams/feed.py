@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.dissection import Lost
 from dcpdump.columnar.part import Part
+from dcpdump.net.batch import NO_TIME
 from dcpdump.streams.burst import Step, one_by_one
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.order import Order

@@ -6,10 +6,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dcpdump.columnar.block import NO_TIME
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array, Group
+from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
 from dcpdump.streams.burst import Burst, Close, Step

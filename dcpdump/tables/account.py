@@ -6,9 +6,10 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from dcpdump.columnar import schema
-from dcpdump.columnar.block import NO_TIME, Block
+from dcpdump.columnar.block import Block
 from dcpdump.columnar.dissection import Lost
 from dcpdump.columnar.fit import batch_of
+from dcpdump.net.batch import NO_TIME
 from dcpdump.redact import Redactor
 
 

@@ -61,7 +61,7 @@ class Outstanding:
         ]
 
     def restore(self, state: Iterable[RequestState]) -> None:
-        """Continue from a state."""
+        """Go on from a state."""
         for way, opcode, opaque, number, ts_ns, vbucket, doubtful in state:
             self.ask((way, opcode, opaque), Asked(number, ts_ns, vbucket))
             if doubtful:

@@ -58,7 +58,7 @@ class SessionState(TypedDict):
 
 
 def session_essence(state: SessionState) -> tuple[Any, ...]:
-    """Return what decides how a session continues: two with the same understand the same frames alike."""
+    """Return what decides how a session goes on: two with the same understand the same frames alike."""
     features = state["features"]
     inferred = features is None and (
         state["certain"],
@@ -108,7 +108,7 @@ class Session:
         }
 
     def restore(self, state: SessionState) -> None:
-        """Continue from a state."""
+        """Go on from a state."""
         features = state["features"]
         self.features = None if features is None else frozenset(features)
         self.open_flags = state["open_flags"]

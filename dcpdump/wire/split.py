@@ -11,6 +11,7 @@ from operator import itemgetter
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.cut import Cut, Skipped, Why, merged
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
+from dcpdump.wire.frames import Frames
 from dcpdump.wire.resync import SEARCH_WINDOW, Streams, Verdict, begins, find_frame, framed, known, nearly
 from dcpdump.wire.splitter_state import CUT, PASS, SEARCH, START, SplitterState
 
@@ -78,7 +79,7 @@ class FrameSplitter:
         }
 
     def restore(self, state: SplitterState) -> None:
-        """Continue from a state."""
+        """Go on from a state."""
         self._state, self._data = state["state"], bytearray(state["data"])
         self._offset, self._need = state["offset"], state["need"]
         self._marks = [(end, Where(*where)) for end, where in state["marks"]]
@@ -114,6 +115,52 @@ class FrameSplitter:
         if len(self._data) < self._need:
             return []
         return self._run(False)
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``take`` may be called: it is in step, nothing is doubtful, and what it holds is whole."""
+        return self._state == CUT and not (self._holes or self._confidence or self.foreign)
+
+    def take(self, data: bytes, frames: Frames, place: int) -> int:
+        """Take the next bytes as ``feed`` does, but add the frames to ``frames``, many at once.
+
+        Only for a splitter that is ``ready``. Return how many bytes the frames are, with those that were held; -1
+        where anything is not ordinary: then nothing was taken. ``place`` is the number by which ``frames`` has this
+        direction. Whoever calls this says with ``mark`` where the bytes came from that are held afterwards.
+        """
+        held, have = self._data, len(self._data)
+        if not have:
+            self._segment = True
+            self._marks.clear()
+        if have + len(data) < self._need:
+            held += data
+            return 0
+        if have:
+            data = bytes(held) + data
+        used = frames.cut(data, self._offset, self._lost, place)
+        if used < 0:
+            return used
+        if used:
+            self._lost = 0
+            self._offset += used
+            self._segment = False
+            self._marks.clear()
+        self._data = bytearray(data[used:] if used else data)
+        self._need = frames.need
+        return used
+
+    def mark(self, end: int, where: Where) -> None:
+        """Note that a packet brought what is held up to an offset."""
+        self._marks.append((end, where))
+
+    @property
+    def offset(self) -> int:
+        """The offset of the first byte that is held, or of the next."""
+        return self._offset
+
+    def pass_by(self, size: int) -> None:
+        """Let bytes of another protocol pass, where ``foreign``."""
+        self._offset += size
 
     def gap(self, length: int | None) -> list[Cut]:
         """It hears that the next ``length`` bytes were lost (None: an unknown number)."""

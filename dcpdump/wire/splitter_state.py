@@ -30,7 +30,7 @@ class SplitterState(TypedDict):
 
 
 def splitter_essence(state: SplitterState, most: int) -> tuple[Any, ...]:
-    """Return what decides how a splitter continues: two with the same cut the same bytes alike.
+    """Return what decides how a splitter goes on: two with the same cut the same bytes alike.
 
     Of the data only the first ``most`` bytes count, and how many there are.
     """

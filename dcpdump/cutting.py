@@ -1,0 +1,96 @@
+"""Cutting: the bytes that a batch of packets brought, cut into frames, as long as splitters are ready for it."""
+
+from dcpdump.conversation import Conversation
+from dcpdump.net.batch import Segments
+from dcpdump.tally import Tally
+from dcpdump.wire.frame import Where
+from dcpdump.wire.frames import Frames
+from dcpdump.wire.split import FrameSplitter
+
+#: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
+_row = tuple.__new__
+
+
+class Cutting:
+    """Cuts segments into ``frames``; ``talkers`` are the conversations that these are of, by number.
+
+    ``conversations`` are those of a Dissector, by their connections' numbers.
+    """
+
+    __slots__ = ("_conversations", "_tally", "frames", "talkers")
+
+    def __init__(self, conversations: dict[int, Conversation], tally: Tally) -> None:
+        self.frames = Frames()
+        self.talkers: dict[int, Conversation] = {}
+        self._conversations = conversations
+        self._tally = tally
+
+    def begin(self) -> tuple[Frames, dict[int, Conversation]]:
+        """Return the frames so far and whom they are of, and begin anew."""
+        done = self.frames, self.talkers
+        self.frames, self.talkers = Frames(), {}
+        return done
+
+    def take(self, segments: Segments, at: int) -> int:
+        """Cut segments from ``at`` on, and return the first that is not for this: the number of all where none is."""
+        conversations, tally = self._conversations, self._tally
+        places, pieces = segments.places, segments.pieces
+        count = len(places)
+        while at < count:
+            place = places[at]
+            conversation = conversations.get(place >> 1)
+            if conversation is None:
+                return at
+            direction = place & 1
+            splitter = conversation.splitters[direction]
+            if splitter is None:
+                return at
+            stop = at + 1
+            while stop < count and places[stop] == place:
+                stop += 1
+            if splitter.foreign:
+                size = sum([len(piece) for piece in pieces[at:stop]])
+                splitter.pass_by(size)
+                if conversation.framed[direction]:
+                    tally.skipped_bytes += size
+                else:
+                    conversation.before[direction] += size
+            elif splitter.ready:
+                stop = self._cut(segments, at, stop, conversation, splitter)
+                if stop == at:
+                    return at
+            else:
+                return at
+            at = stop
+        return at
+
+    def _cut(self, segments: Segments, at: int, stop: int, conversation: Conversation, splitter: FrameSplitter) -> int:
+        """Cut segments ``at`` … ``stop``-1, all of one direction, or those before the first that is not ordinary."""
+        frames, tally, pieces, place = self.frames, self._tally, segments.pieces, segments.places[at]
+        offset, have, before, size = splitter.offset, splitter.held, len(frames.starts), frames.size
+        while True:
+            data = pieces[at] if stop == at + 1 else b"".join(pieces[at:stop])
+            used = splitter.take(data, frames, place)
+            if used >= 0:
+                break
+            reach, stop = have, at
+            while reach + len(pieces[stop]) <= frames.fault:
+                reach += len(pieces[stop])
+                stop += 1
+            if stop == at:
+                return at
+        if used:
+            self.talkers[place >> 1] = conversation
+            conversation.framed[place & 1] = True
+            tally.frames += len(frames.starts) - before
+            tally.frame_bytes += used
+        reach = have
+        for each in range(at, stop):
+            number, ts_ns, file = segments.numbers[each], segments.times[each], segments.files[each]
+            if reach < used:
+                frames.bound(size + min(reach + len(pieces[each]), used), number, ts_ns, file)
+            reach += len(pieces[each])
+            if reach > used:
+                where: Where = _row(Where, (number, ts_ns, file))
+                splitter.mark(offset + reach, where)
+        return stop

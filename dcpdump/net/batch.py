@@ -1,0 +1,206 @@
+"""Batch: many captured packets as columns, and the many-at-once verb of Connections that takes them.
+
+Only plain packets are taken here: Ethernet, Linux cooked or raw IP; IPv4 without options or IPv6 without extensions,
+not fragmented, all of it captured; a segment of a known connection that neither opens nor ends it. At anything else it
+stops: that packet is for ``Connections.feed``, which knows everything else. Both leave the same state behind.
+"""
+
+from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.event import Bytes, Seen
+from dcpdump.net.flow import Connection
+from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
+
+#: The time of a packet that has none.
+NO_TIME = -(1 << 63)
+
+_CONTROL = FIN | SYN | RST
+_FRAGMENT = 0x3FFF
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_ETHERNET, _COOKED, _COOKED_2 = 1, 113, 276
+_RAW = (14, 101)
+#: What a packet weighs beside its payload, as in Connections.
+_OVERHEAD = 256
+
+#: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
+_row = tuple.__new__
+
+
+class Batch:
+    """Packets in the order of the input. ``data`` holds their bytes; all lists have one entry a packet."""
+
+    __slots__ = ("data", "ends", "file", "files", "links", "numbers", "starts", "times")
+
+    def __init__(
+        self,
+        data: bytes,
+        starts: list[int],
+        ends: list[int],
+        links: list[int],
+        numbers: list[int],
+        times: list[int],
+        file: list[int],
+        files: list[str],
+    ) -> None:
+        self.data = data
+        self.starts = starts  #: in ``data``, where each packet's link layer begins
+        self.ends = ends  #: behind each packet's last captured byte
+        self.links = links  #: LINKTYPE_ values
+        self.numbers = numbers  #: 1, 2, 3 … in its own file
+        self.times = times  #: ns since 1970, NO_TIME where a packet has none
+        self.file = file  #: which of ``files``
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def seen(self, row: int) -> Seen:
+        """Return where a packet was found."""
+        ts = self.times[row]
+        seen: Seen = _row(Seen, (self.numbers[row], None if ts == NO_TIME else ts, self.files[self.file[row]], 0))
+        return seen
+
+
+class Segments:
+    """Bytes of directions in the order in which they became known, and which packets made them so; lists have one entry
+    a piece."""
+
+    __slots__ = ("connections", "files", "late", "numbers", "offsets", "pieces", "places", "rows", "singles", "times")
+
+    def __init__(self) -> None:
+        self.places: list[int] = []  #: the direction: twice the number of its connection, plus 0 or 1
+        self.connections: list[Connection] = []
+        self.late: list[bool] = []  #: whether the direction was joined late
+        self.offsets: list[int] = []  #: of the first byte in its direction
+        self.pieces: list[bytes] = []
+        self.numbers: list[int] = []  #: of the packet in its file
+        self.times: list[int | None] = []
+        self.files: list[str] = []
+        self.rows: list[int] = []  #: of the packet in its batch
+        self.singles: list[int] = []  #: rows of other packets that ``take`` took, one by one
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def add(self, delivery: Delivery) -> None:
+        """Add bytes that were delivered one by one."""
+        connection, direction, event = delivery
+        if not isinstance(event, Bytes):
+            raise TypeError("only bytes can be added")
+        offset, piece, seen, late = event
+        self.places.append(2 * connection.number + direction)
+        self.connections.append(connection)
+        self.late.append(late)
+        self.offsets.append(offset)
+        self.pieces.append(piece)
+        self.numbers.append(seen[0])
+        self.times.append(seen[1])
+        self.files.append(seen[2])
+        self.rows.append(-1)
+
+    def event(self, at: int) -> Delivery:
+        """Return one of them as ``Connections.feed`` would have."""
+        seen = Seen(self.numbers[at], self.times[at], self.files[at])
+        event = Bytes(self.offsets[at], self.pieces[at], seen, self.late[at])
+        return Delivery(self.connections[at], self.places[at] % 2, event)
+
+
+def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tuple[int, list[Delivery]]:
+    """Take packets from ``at`` on as long as they are plain.
+
+    What they bring that continues its direction is added to ``out``. Return the first packet that is not taken, and
+    what else the last one that is taken made known, which comes behind what is in ``out``.
+    """
+    data, starts, ends, links, times = batch.data, batch.starts, batch.ends, batch.links, batch.times
+    numbers, file, files = batch.numbers, batch.file, batch.files
+    halves = connections.halves
+    due, budget, latest = connections.due, connections.budget, connections.latest
+    count = len(starts)
+    first = at
+    delivered = weight = 0
+    known: list[Delivery] = []
+    while at < count and not known:
+        ts = times[at]
+        if due is not None and due <= ts:
+            break
+        ip, end, link = starts[at], ends[at], links[at]
+        if link == _ETHERNET:
+            ip += 14
+        elif link == _COOKED:
+            ip += 16
+        elif link == _COOKED_2:
+            ip += 20
+        elif link not in _RAW:
+            break
+        if ip + 40 > end:
+            break
+        if link in (_ETHERNET, _COOKED):
+            ethertype = data[ip - 2] << 8 | data[ip - 1]
+        elif link == _COOKED_2:
+            ethertype = data[ip - 20] << 8 | data[ip - 19]
+        else:
+            ethertype = _IPV4 if data[ip] >> 4 == 4 else _IPV6
+        if ethertype == _IPV4:
+            fragment = (data[ip + 6] << 8 | data[ip + 7]) & _FRAGMENT
+            if data[ip] != 0x45 or fragment or data[ip + 9] != PROTOCOL:
+                break
+            stop = ip + (data[ip + 2] << 8 | data[ip + 3])
+            tcp = ip + 20
+            key = data[ip + 12 : ip + 24]
+        elif ethertype == _IPV6:
+            length = data[ip + 4] << 8 | data[ip + 5]
+            if ip + 60 > end or data[ip] >> 4 != 6 or data[ip + 6] != PROTOCOL or not length:
+                break
+            stop = ip + 40 + length
+            tcp = ip + 40
+            key = data[ip + 8 : ip + 44]
+        else:
+            break
+        flags, header = data[tcp + 13], data[tcp + 12] >> 4
+        start = tcp + header * 4
+        if flags & _CONTROL or header < 5 or start > stop or stop > end:
+            break
+        half = halves.get(key)
+        if half is None:
+            break
+        stream, size = half.stream, stop - start
+        ack = data[tcp + 8] << 24 | data[tcp + 9] << 16 | data[tcp + 10] << 8 | data[tcp + 11]
+        other = half.other.stream
+        plain = stream.begun and weight + size + _OVERHEAD <= budget
+        if plain and flags & ACK and ack != other.last_ack:
+            plain = other.indifferent
+        seq = data[tcp + 4] << 24 | data[tcp + 5] << 16 | data[tcp + 6] << 8 | data[tcp + 7]
+        if not plain or (size and seq != stream.ready):
+            # The machines decide, and nearly always have this segment wait.
+            if at > first:
+                connections.count(at - first, delivered, weight, batch.seen(at - 1))
+            segment: Segment = _row(Segment, (key, seq, ack, flags, 0, data[start:stop], 0, None))
+            known = connections.receive(segment, batch.seen(at))
+            out.singles.append(at)
+            due, budget, latest = connections.due, connections.budget, connections.latest
+            at += 1
+            first, delivered, weight = at, 0, 0
+            continue
+        if flags & ACK:
+            other.last_ack = ack
+        if half.connection is not latest:
+            latest = half.connection
+            connections.use(latest)
+        weight += size + _OVERHEAD
+        if size:
+            piece = data[start:stop]
+            when = None if ts == NO_TIME else ts
+            out.places.append(2 * latest.number + half.direction)
+            out.connections.append(latest)
+            out.late.append(stream.joined_late)
+            out.offsets.append(stream.offset)
+            out.pieces.append(piece)
+            out.numbers.append(numbers[at])
+            out.times.append(when)
+            out.files.append(files[file[at]])
+            out.rows.append(at)
+            stream.deliver(piece, when)
+            delivered += size
+        at += 1
+    if at > first:
+        connections.count(at - first, delivered, weight, batch.seen(at - 1))
+    return at, known

@@ -1,0 +1,19 @@
+"""Tally: what became of the bytes that connections delivered. Counts only; decides nothing."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the bytes that connections delivered."""
+
+    frames: int = 0
+    dcp_frames: int = 0
+    frame_bytes: int = 0  #: of frames, what is there of them
+    hole_bytes: int = 0  #: lost inside frames
+    joined_bytes: int = 0  #: the rest of a frame that was under way when the capture began
+    skipped_bytes: int = 0  #: in no frame, after the first frame of their direction
+    lost_bytes: int = 0  #: never captured, after the first frame of their connection
+    foreign_bytes: int = 0  #: of other protocols
+    foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: (protocol, port) → connections

@@ -1,0 +1,56 @@
+"""Compile the modules that every packet passes, where there is a C compiler. Elsewhere they run as they are.
+
+The compiler of Python is mypyc, which comes with mypy; it is asked for only where its C can be compiled. With
+``DCPDUMP_PURE`` in the environment nothing is compiled, and the wheel is good for every platform.
+"""
+
+import os
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from setuptools import setup
+from setuptools._distutils.ccompiler import new_compiler
+from setuptools._distutils.errors import CCompilerError, DistutilsError
+from setuptools._distutils.sysconfig import customize_compiler
+
+#: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
+COMPILED = """
+capture/plain conversation cutting tally
+net/backlog net/balance net/batch net/bytestream net/connections net/event net/flow net/history net/layers net/packet
+net/patience net/reassembly net/repeats net/seqnum net/tcp
+wire/frames wire/split
+""".split()
+
+
+def can_compile() -> bool:
+    """Return whether a module in C could be compiled here."""
+    if os.environ.get("DCPDUMP_PURE"):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text("#include <Python.h>\nint probe(void) { return PY_VERSION_HEX != 0; }\n")
+        compiler = new_compiler()
+        customize_compiler(compiler)
+        try:
+            objects = compiler.compile([str(source)], output_dir=folder, include_dirs=[sysconfig.get_path("include")])
+            compiler.link_shared_object(objects, str(Path(folder, "probe.so")))
+        except (CCompilerError, DistutilsError, OSError):
+            return False
+    return True
+
+
+def extensions() -> list:
+    """Return what is to be compiled: nothing where mypyc is not there (yet)."""
+    try:
+        from mypyc.build import mypycify
+    except ImportError:
+        return []
+    modules = [f"dcpdump/{name}.py" for name in COMPILED]
+    return mypycify(modules, opt_level="3", debug_level="0", group_name="dcpdump")
+
+
+if can_compile():
+    setup(setup_requires=["mypy>=2.4"], ext_modules=extensions())
+else:
+    setup()
