@@ -117,7 +117,7 @@ class Ledger:
                 if self.first_ns is None:
                     self.first_ns = ts_ns
         if sight.gap_before:
-            self._lost(connection, direction, sight.gap_before, ts_ns, sight.number, skipped=sight.skipped)
+            connection.lose(direction, sight.gap_before, ts_ns, sight.number, skipped=sight.skipped)
         if not sight.whole:
             connection.holes += 1
             connection.lost_frame = sight.number
@@ -256,7 +256,7 @@ class Ledger:
         """Take it that bytes were lost, and that no frame followed."""
         connection = self.connections.get(number)
         if connection is not None:
-            self._lost(connection, direction, length or UNKNOWN_LOSS, ts_ns, 0)
+            connection.lose(direction, length or UNKNOWN_LOSS, ts_ns)
 
     def end(self, number: int, direction: int, reason: str, ts_ns: int | None) -> None:
         """Note who ended a TCP connection: the sender of what came first, of either direction."""
@@ -296,28 +296,6 @@ class Ledger:
         infer(self.connections.values())
         self.logs.close(self.connections.values())
         return self.streams
-
-    # -- what comes --------------------------------------------------------------------------------------
-
-    def _lost(
-        self,
-        connection: Connection,
-        direction: int,
-        length: int,
-        ts_ns: int | None,
-        number: int,
-        *,
-        skipped: bool = False,
-    ) -> None:
-        connection.losses[direction] += 1
-        connection.lost_bytes[direction] += max(0, length)
-        connection.lost_ns[direction] = ts_ns
-        connection.lost_frame = number
-        connection.window.lose(length if length > 0 else None, ts_ns, acks=direction != connection.feeder)
-        amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
-        place = f" before frame {number}" if number else " at the end"
-        connection.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
-        connection.exchanges.lose()
 
     def learn(self, connection: Connection, sight: Sight) -> Stream | None:
         """Learn a frame that is no message of a stream, and return the stream that it is about."""
