@@ -213,7 +213,7 @@ def replica() -> list[bytes | int]:
     talk.server(encode("DCP_NOOP", opaque=0x81969800))
     talk.client(encode("DCP_NOOP", response=True, opaque=0x81969800))
     talk.client(encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": 259}, opaque=20))
-    talk.server(stream.marker(5, 6, 0x01), stream.mutation(5, b"hello", b"world"))
+    talk.server(stream.marker(5, 6, 0x05), stream.mutation(5, b"hello", b"world"))
     talk.server(stream.mutation(6, b"big", b"0123456789" * 400))
     talk.server(stream.says("DCP_STREAM_END", {"status": 2}))
     return talk.close()
@@ -271,7 +271,7 @@ def durable() -> list[bytes | int]:
     v22 = {"max_visible_seqno": 2, "high_completed_seqno": 1, "purge_seqno": 0, "high_prepared_seqno": 1}
     first, second = b"\0account::1", b"\0account::2"
     talk.server(stream.marker(0, 2, 0x06, **v22), stream.mutation(2, first, b'{"balance":10}', datatype=1))
-    talk.server(stream.marker(3, 5, 0x01, max_visible_seqno=5, high_completed_seqno=0))
+    talk.server(stream.marker(3, 5, 0x05, max_visible_seqno=5, high_completed_seqno=0))
     prepare = {"by_seqno": 3, "rev_seqno": 2, "durability_level": 1}
     talk.server(stream.says("DCP_PREPARE", prepare, key=first, value=b'{"balance":20}', datatype=1, cas=CAS + 3))
     talk.client(stream.says("DCP_SEQNO_ACKNOWLEDGED", {"prepared_seqno": 3}))

@@ -107,6 +107,24 @@ def test_a_takeover_waits_for_replies(order: str, wanted: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "wanted"),
+    [
+        (2, ["T3 suspicious: SET_VBUCKET_STATE with state 2 (replica)"]),
+        (4, ["T3 suspicious: SET_VBUCKET_STATE with state 4 (dead)"]),
+        (
+            5,
+            [
+                "F3 violation: SET_VBUCKET_STATE: state 5 has no meaning (Einval)",
+                "T3 suspicious: SET_VBUCKET_STATE with state 5 (unknown) (Einval)",
+            ],
+        ),
+    ],
+)
+def test_a_consumer_refuses_only_states_that_do_not_exist(state: int, wanted: list[str]) -> None:
+    assert told(TAKEOVER + f"RX set-vbucket-state{{state={state}}}\n") == wanted
+
+
+@pytest.mark.parametrize(
     ("flags", "value", "wanted"),
     [
         (0x04, '{"consumer_name":"n2"}', ""),

@@ -522,6 +522,51 @@ def test_after_lost_bytes_it_is_not_known_whether_the_client_asked_again() -> No
     ]
 
 
+# -- whose answer it is ---------------------------------------------------------------------------------------
+
+UNSURE = "it is not certain that the answer is to this request: "
+OTHERS = f"{UNSURE}others with its opaque were sent before it, and not all was captured"
+LOST = f"{UNSURE}bytes were lost while it waited, maybe with a later request that has its opaque"
+SENT_BACK = asked(100, 95, 110, 0xBEEF, 90)
+CERTAIN = (1, "snapshot", 90, f"{FAILOVER} 100 of the snapshot 95..110, so it must go back to 90")
+
+
+def without(text: str, *lost: int) -> Ledger:
+    """Return the ledger of a conversation without some of its packets, counted from its end."""
+    captured = packets(said(text))
+    return ledger_of([each for at, each in enumerate(captured) if at - len(captured) not in lost])
+
+
+def test_of_two_requests_with_one_opaque_in_a_late_capture_it_is_not_certain_which_was_sent_back() -> None:
+    first, _, _ = asked(550, 550, 550, 0xFEED, 0).partition("RX")
+    late = packets(said(OPEN + LOG + first + SENT_BACK))[-5:]
+    assert explained(ledger_of(late)) == [(1, "unknown", None, OTHERS)]
+
+
+def test_of_two_requests_with_one_opaque_and_one_lost_answer_it_is_not_certain_which_was_sent_back() -> None:
+    first = asked(550, 550, 550, 0xFEED, 0)
+    text = OPEN + LOG + first + "RX noop\nTX noop-response\n" + SENT_BACK
+    assert explained(without(text, -5)) == [(1, "unknown", None, OTHERS)]
+
+
+def test_a_request_may_be_lost_with_the_answer_to_the_one_before_it() -> None:
+    text = OPEN + LOG + asked(550, 550, 550, 0xFEED, 0) + SENT_BACK + "RX noop\nTX noop-response\n"
+    assert explained(without(text, -5, -4)) == [(1, "unknown", None, LOST)]
+    (found,) = objects(rollbacks(without(text, -5, -4)))
+    assert (found["clause"], found["cause"]) == ("unknown", "request_not_certain")
+
+
+def test_where_no_request_can_be_lost_the_answer_is_to_the_one_that_waits() -> None:
+    request, _, answer = SENT_BACK.partition("RX")
+    text = OPEN + LOG + request + "RX noop\nTX noop-response\nRX" + answer
+    assert explained(without(text, -3)) == [CERTAIN]
+
+
+def test_equal_rollbacks_are_explained_by_one_whose_request_is_certain() -> None:
+    count, *why = CERTAIN
+    assert explained(without(OPEN + LOG + SENT_BACK * 3, -5, -4)) == [(count + 1, *why)]
+
+
 def _lines(kept: Ledger) -> list[Line]:
     return lines(rollbacks(kept), kept.streams, kept.last_ns)
 

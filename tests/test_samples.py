@@ -52,6 +52,11 @@ def test_the_captures_are_those_that_the_script_makes() -> None:
     assert made == {path.name: path.read_bytes() for path in SAMPLES.glob("*.pcap")}
 
 
+@pytest.mark.parametrize("name", ["client-rollback", "durable", "history", "replica", "takeover"])
+def test_a_sample_of_a_healthy_conversation_raises_no_finding(name: str) -> None:
+    assert run(f"dcpdump check samples/{name}.pcap -f ndjson -q") == (0, "", "")
+
+
 if __name__ == "__main__":
     for path in TRANSCRIPTS:
         path.write_text(transcribe(path.read_text("utf-8")), "utf-8")

@@ -30,8 +30,6 @@ _MEANT = {
     OSO: ("flags", "flags", VIOLATION),
     STREAM_END: ("status", "reason", SUSPICIOUS),  # not refused
 }
-#: By opcode: flags that mean something to old releases only.
-_OLD_FLAGS = {OPEN: 0x92, ADD_STREAM: 0x08, STREAM_REQ: 0x08}
 _PREVIEW, _DELETE_TIMES = 0x10, 0x20
 _NO_VALUE, _UNDERLYING, _DELETED_XATTRS, _SKIPS_DELETES = 0x08, 0x40, 0x100, 0x200
 _CACHE_TRANSFER, _WITH_CACHE_TRANSFER = 0x100, 0x111
@@ -50,7 +48,7 @@ def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]
         return "", None
     odd = names.unknown(number)
     if odd < 0:
-        old = number & _OLD_FLAGS.get(opcode, 0)
+        old = number & names.old if isinstance(names, Bits) else 0
         return (f"flags 0x{old:x} are of old releases", SUSPICIOUS) if old else ("", None)
     text = f"{called} 0x{odd:x} have no meaning" if isinstance(names, Bits) else f"{called} {odd} has no meaning"
     return text, severity

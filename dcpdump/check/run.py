@@ -30,7 +30,8 @@ from dcpdump.check.rules import RULES
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import JSON
 from dcpdump.streams.burst import Burst, Close, Step
-from dcpdump.streams.ledger import Ledger, Watched, announce
+from dcpdump.streams.ledger import Ledger, Watched
+from dcpdump.streams.messages import announce
 from dcpdump.streams.opcodes import (
     ADD_STREAM,
     BUFFER_ACK,

@@ -77,7 +77,7 @@ class Exchanges:
             if not same:
                 _forgo(waiting)
                 return None
-            waiting.doubtful = True  # the next answer may be to one of those before
+            waiting.doubtful = waiting.behind = True
         if self.earlier:
             self._expire(frames)
             early = self.early(*kind, request.opaque)

@@ -20,6 +20,7 @@ from dcpdump.streams.stream import Stream
 class Cause(Enum):
     """Why no clause is named."""
 
+    REQUEST = "request_not_certain"
     NUMBERS = "numbers_not_captured"
     LOG = "log_not_captured"
     SEVERAL = "several_clauses"
@@ -58,6 +59,10 @@ class _Fit(NamedTuple):
 
 def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     """Return the clause by which a request was rolled back. The ledger is closed."""
+    rivals = doubt(request, stream)
+    if rivals:
+        text = f"it is not certain that the answer is to this request: {rivals}"
+        return Explanation(Clause.UNKNOWN, text, cause=Cause.REQUEST)
     wanted, target = asked(request), request.rollback_seqno
     if wanted is None or target is None:
         text = "the numbers of the request or of its answer were not captured"
@@ -80,6 +85,19 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     possible = _possible(known, wanted.uuid)
     fits = [fit for log in possible if (fit := _fit(case, log, reached)) is not None]
     return _judged(case, fits, possible[0])
+
+
+def doubt(request: Request, stream: Stream) -> str:
+    """Return why an answer may be to another request than the one that it was paired with; empty where it cannot.
+
+    Where only answers were lost, no other request was sent: the next one would have been captured.
+    """
+    if request.ambiguous:
+        return "others with its opaque were sent before it, and not all was captured"
+    requests_lost = stream.connection.losses[1 - (stream.connection.feeder or 0)]
+    if request.doubtful and requests_lost:
+        return "bytes were lost while it waited, maybe with a later request that has its opaque"
+    return ""
 
 
 def written(entries: tuple[Entry, ...]) -> str:

@@ -96,6 +96,7 @@ class Waiting:
     stream: "Stream | None" = None  #: of a stream request
     request: "Request | None" = None
     doubtful: bool = False  #: bytes were lost since, and maybe its answer
+    behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
 
 
 class Prepare(NamedTuple):

@@ -7,23 +7,19 @@ from typing import NamedTuple
 
 from dcpdump.columnar.part import Ends
 from dcpdump.spec import find
+from dcpdump.streams.answers import await_answer, learn_answer, take_answer
 from dcpdump.streams.burst import Burst
 from dcpdump.streams.consumer import identify
-from dcpdump.streams.facts import Complaint, Waiting
 from dcpdump.streams.joins import joins
 from dcpdump.streams.logs import Logs
-from dcpdump.streams.messages import KEYED, LEARN, learn_keys, snapshot_of
+from dcpdump.streams.messages import KEYED, LEARN, learn_keys
 from dcpdump.streams.opcodes import (
     ADD_STREAM,
-    ALL_SEQNOS,
     BUFFER_ACK,
     CLOSE_STREAM,
-    FAILOVER_LOG,
-    FAILOVER_LOG_OLD,
     HELLO,
     MARKER,
     NOOP,
-    OBSERVE,
     SASL_AUTH,
     SEQNO_ACK,
     SET_STATE,
@@ -32,17 +28,15 @@ from dcpdump.streams.opcodes import (
     WANTED,
 )
 from dcpdump.streams.placing import find_place, simply
-from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS
-from dcpdump.streams.requests import answered, asked, closed, closing, request_of, set_apart
+from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
+from dcpdump.streams.requests import asked, closing
 from dcpdump.streams.roles import infer, server_by
-from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
+from dcpdump.streams.setup import REQUESTS, keep_alive
+from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
-_COMPLAINTS = 16
-_FAILOVER_LOGS = (FAILOVER_LOG, FAILOVER_LOG_OLD)
 #: What a client says first.
 _FIRST = frozenset({HELLO, 0x20, SASL_AUTH})
 #: What only the side with the changes sends, and what only the side that wants them sends.
@@ -123,7 +117,7 @@ class Ledger:
                 if self.first_ns is None:
                     self.first_ns = ts_ns
         if sight.gap_before:
-            self._lost(connection, direction, sight.gap_before, ts_ns, sight.number, skipped=sight.skipped)
+            connection.lose(direction, sight.gap_before, ts_ns, sight.number, skipped=sight.skipped)
         if not sight.whole:
             connection.holes += 1
             connection.lost_frame = sight.number
@@ -190,7 +184,7 @@ class Ledger:
             if connection.closely and opcode in KEYED and stream.marker and not stream.marker.flags & DUPLICATES:
                 learn_keys(stream, sight)
         elif opcode == SET_STATE:
-            waiting, early = self._await(connection, sight)
+            waiting, early = await_answer(connection, sight)
             waiting.stream = stream
             stream.state_acks += early is not None
         learn = LEARN[opcode]
@@ -262,7 +256,7 @@ class Ledger:
         """Take it that bytes were lost, and that no frame followed."""
         connection = self.connections.get(number)
         if connection is not None:
-            self._lost(connection, direction, length or UNKNOWN_LOSS, ts_ns, 0)
+            connection.lose(direction, length or UNKNOWN_LOSS, ts_ns)
 
     def end(self, number: int, direction: int, reason: str, ts_ns: int | None) -> None:
         """Note who ended a TCP connection: the sender of what came first, of either direction."""
@@ -303,45 +297,15 @@ class Ledger:
         self.logs.close(self.connections.values())
         return self.streams
 
-    # -- what comes --------------------------------------------------------------------------------------
-
-    def _lost(
-        self,
-        connection: Connection,
-        direction: int,
-        length: int,
-        ts_ns: int | None,
-        number: int,
-        *,
-        skipped: bool = False,
-    ) -> None:
-        connection.losses[direction] += 1
-        connection.lost_bytes[direction] += max(0, length)
-        connection.lost_ns[direction] = ts_ns
-        connection.lost_frame = number
-        connection.window.lose(length if length > 0 else None, ts_ns, acks=direction != connection.feeder)
-        amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
-        place = f" before frame {number}" if number else " at the end"
-        connection.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
-        connection.exchanges.lose()
-
     def learn(self, connection: Connection, sight: Sight) -> Stream | None:
         """Learn a frame that is no message of a stream, and return the stream that it is about."""
         if sight.server:  # pushes and their answers: only a server sends the first, only a client the others
             if connection.server is None and not sight.weak:
                 connection.server = 1 - sight.direction if sight.response else sight.direction
             return None
-        return self._answer(connection, sight) if sight.response else self._request(connection, sight)
-
-    def _await(self, connection: Connection, sight: Sight) -> tuple[Waiting, Sight | None]:
-        """Remember a request that is answered. The second result is its answer, where that was captured before it."""
-        waiting = waiting_for(sight, connection)
-        if sight.opcode == STREAM_REQ:
-            waiting.request = request_of(sight)
-        late = connection.starts_late or (
-            sight.opcode == STREAM_REQ and connection.torn and sight.opaque in connection.shared
-        )
-        return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
+        if sight.response:
+            return take_answer(connection, sight, self.logs, self.streams)
+        return self._request(connection, sight)
 
     def _request(self, connection: Connection, sight: Sight) -> Stream | None:
         opcode, direction = sight.opcode, sight.direction
@@ -365,14 +329,14 @@ class Ledger:
             learn(connection, sight)
         known = None
         if find(opcode).replies:
-            waiting, early = self._await(connection, sight)
+            waiting, early = await_answer(connection, sight)
             if opcode == STREAM_REQ:
                 known = asked(connection, sight, waiting, early)
                 if len(known.requests) == 1 and not known.last_frame:  # or else it goes on
                     connection.streams.append(known)
                     self.streams.append(known)
             if early is not None:
-                self._learn_answer(connection, early, waiting)
+                learn_answer(connection, early, waiting, self.logs, self.streams)
         if known is None:
             connection.replicates |= opcode == SEQNO_ACK
             known = connection.current.get(sight.word << 16 | sight.stream_id)
@@ -383,68 +347,3 @@ class Ledger:
             else:
                 return None
         return known
-
-    def _answer(self, connection: Connection, sight: Sight) -> Stream | None:
-        if connection.server is None and not sight.weak:
-            connection.server = server_by(sight.opcode, sight.direction, response=True)
-        waiting = None
-        if find(sight.opcode).replies:
-            waiting = connection.exchanges.answer(sight, sum(connection.frames), late=connection.starts_late)
-        return self._learn_answer(connection, sight, waiting)
-
-    def _learn_answer(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
-        opcode = sight.opcode
-        learn = ANSWERS.get(opcode)
-        if learn is not None:
-            learn(connection, sight, waiting)
-        if opcode == STREAM_REQ:
-            if connection.feeder is None:
-                connection.feeder = sight.direction
-            connection.window.answers += sight.length
-            if waiting is not None and sight.word == SUCCESS:
-                later = set_apart(connection, waiting)
-                if later is not None:
-                    connection.streams.append(later)
-                    self.streams.append(later)
-            stream = answered(connection, sight, waiting)
-            if stream is not None:
-                self.logs.learn_log(connection, stream.vbucket, sight)
-            return stream
-        if opcode in _FAILOVER_LOGS and waiting is not None:
-            self.logs.learn_log(connection, waiting.sight.word, sight)
-        if opcode == CLOSE_STREAM and waiting is not None:
-            stream = connection.current.get(waiting.sight.word << 16 | waiting.sight.stream_id)
-            if stream is not None:
-                closed(stream, sight)
-            return stream
-        if opcode in (ALL_SEQNOS, OBSERVE):
-            self.logs.learn_highs(connection, sight, waiting)
-            return None
-        if not COUNTED[opcode]:
-            return None
-        return self._answer_to_message(connection, sight, waiting)
-
-    def _answer_to_message(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
-        """Learn what a consumer answers to a message of a stream."""
-        opcode = sight.opcode
-        if opcode == MARKER and sight.direction == connection.feeder:
-            return None
-        if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
-            waiting.stream.state_acks += 1
-        stream = connection.by_opaque.get(sight.opaque)
-        if stream is None:
-            if opcode == MARKER and not sight.word and len(connection.early_acks) < _COMPLAINTS * 64:
-                connection.early_acks.append(kept(sight))
-            return None
-        if sight.opaque in connection.shared:
-            return None  # of which of them it is cannot be told
-        if opcode == MARKER:
-            stream.acknowledge_marker(sight)
-        if sight.word and len(stream.complaints) < _COMPLAINTS:
-            stream.complaints.append(Complaint(opcode, sight.word, sight.number, sight.ts_ns))
-        return stream
-
-
-def announce(connection: Connection, sight: Sight) -> None:
-    """Note what the marker at hand announces, before it is learnt."""
-    connection.incoming = snapshot_of(sight)

@@ -20,6 +20,7 @@ from dcpdump.streams.opcodes import (
 )
 from dcpdump.streams.request import ACTIVE, DISK
 from dcpdump.streams.sight import Sight, kept
+from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import MANY, Stream
 
 _OSO_START = 1
@@ -41,6 +42,11 @@ def snapshot_of(sight: Sight) -> Snapshot | None:
         snapshot.max_visible, snapshot.high_completed = get("max_visible_seqno"), get("high_completed_seqno")
         snapshot.purge, snapshot.high_prepared = get("purge_seqno"), get("high_prepared_seqno")
     return snapshot
+
+
+def announce(connection: Connection, sight: Sight) -> None:
+    """Note what the marker at hand announces, before it is learnt."""
+    connection.incoming = snapshot_of(sight)
 
 
 def _marker(stream: Stream, sight: Sight) -> None:

@@ -62,6 +62,7 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
         return stream
     stream, request = waiting.stream, waiting.request
     request.status, request.answer_frame, request.answered_ns = sight.word, sight.number, sight.ts_ns
+    request.ambiguous, request.doubtful = waiting.behind, waiting.doubtful
     stream.last_ns = sight.ts_ns
     record = sight.record
     if sight.word == SUCCESS:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from dcpdump.streams.consumer import same
-from dcpdump.streams.explanation import Explanation, explain
+from dcpdump.streams.explanation import Explanation, doubt, explain
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.logs import Moment, moment
 from dcpdump.streams.request import SUCCESS, Request
@@ -94,7 +94,8 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
     for attempts in found:
         attempts.sort(key=_asked)
         again, granted = retries.after(attempts[-1])
-        out.append(Rollback(attempts, explain(*attempts[0], ledger), again, granted))
+        clearest = min(attempts, key=lambda each: bool(doubt(*each)))
+        out.append(Rollback(attempts, explain(*clearest, ledger), again, granted))
     return out
 
 

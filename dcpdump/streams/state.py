@@ -18,7 +18,7 @@ from dcpdump.streams.request import (
     Request,
 )
 from dcpdump.streams.roles import Roles, inferred, seen
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
 
@@ -100,6 +100,18 @@ class Connection:
     def __post_init__(self) -> None:
         self.no_stream = Stream(self, -1)
         self.exchanges = Exchanges(closely=self.closely)
+
+    def lose(self, direction: int, length: int, ts_ns: int | None, number: int = 0, *, skipped: bool = False) -> None:
+        """Take it that bytes were lost before frame ``number``, or at the end. ``skipped``: they are no frames."""
+        self.losses[direction] += 1
+        self.lost_bytes[direction] += max(0, length)
+        self.lost_ns[direction] = ts_ns
+        self.lost_frame = number
+        self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.feeder)
+        amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
+        place = f" before frame {number}" if number else " at the end"
+        self.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
+        self.exchanges.lose()
 
     @property
     def lossy(self) -> bool:

@@ -97,19 +97,21 @@ def no_takeover(sight: Sight, connection: Connection, stream: Stream) -> str | N
     "T3",
     "State that no hand-over has",
     severity=SUSPICIOUS,
-    source="dcp/active_stream.cc",
+    source="dcp/active_stream.cc, daemon/mcbp_validators.cc",
     on=(SET_STATE,),
-    status="Einval",
 )
-def odd_state(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def odd_state(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
     """Reported when SET_VBUCKET_STATE has another state than pending (3) and active (1).
+
+    A consumer takes replica (2) and dead (4) over all the same; it refuses states that do not exist with Einval.
 
     Usual causes: the numbers of an old prototype, where replica and pending were swapped.
     """
     state = sight.get("state")
     if state is None or state in (ACTIVE, PENDING):
         return None
-    return f"SET_VBUCKET_STATE with state {_spoken(state)}"
+    status = "" if state in VBUCKET_STATE.names else "Einval"
+    return Remark(f"SET_VBUCKET_STATE with state {_spoken(state)}", status=status)
 
 
 @rule(
