@@ -12,13 +12,14 @@ from dcpdump.columnar.decode import FrameTable
 from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.filter import Masks
 from dcpdump.columnar.part import joined
-from dcpdump.dissect import Dissector, Tally
+from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
 from dcpdump.net.balance import Balance
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json, columns, iso_time
+from dcpdump.tally import Tally
 
 IDENTITIES = {"cas", "vbucket_uuid", "manifest_uid", "old_vbucket_uuid", "flush_uid"}
 #: Keys that ndjson has outside of ``fields``.

@@ -2,8 +2,12 @@
 
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
+
+from dcpdump import __version__
+from dcpdump.net import batch
 
 NOOP = "805c00000000000000000000819698000000000000000000"
 HEAVY = {"scapy", "numpy", "pyarrow", "pyspark"}
@@ -25,7 +29,7 @@ def loaded(*words: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "words",
-    [("--version",), ("--help",), ("explain", NOOP), ("spec",), ("spec", "mutation")],
+    [("--version",), ("--version", "-v"), ("--help",), ("explain", NOOP), ("spec",), ("spec", "mutation")],
     ids=" ".join,
 )
 def test_a_command_that_reads_no_capture_starts_light(words: tuple[str, ...]) -> None:
@@ -39,3 +43,10 @@ def test_nothing_is_loaded_for_colours_where_there_is_no_terminal(words: tuple[s
 
 def test_a_paste_without_compressed_values_does_not_load_the_decompressor() -> None:
     assert loaded("explain", NOOP) & {"cramjam"} == set()
+
+
+@pytest.mark.parametrize("words", [("--version", "-v"), ("-v", "--version")], ids=" ".join)
+def test_the_version_says_whether_it_is_compiled(words: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, "-m", "dcpdump", *words], capture_output=True, text=True, check=True)
+    built = "compiled" if batch.__file__.endswith(tuple(EXTENSION_SUFFIXES)) else "interpreted"
+    assert done.stdout == f"dcpdump {__version__} ({built})\n"

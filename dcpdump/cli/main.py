@@ -21,6 +21,7 @@ from dcpdump.cli.notes import note, trace
 from dcpdump.cli.plain import PLAIN
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stop import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
+from dcpdump.compiled import is_compiled
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
 
 #: name → (module:function, help in one line)
@@ -53,7 +54,9 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """It reads the words; help is printed on the way."""
+        """Read the words; help and the version are printed on the way."""
+        if "--version" in args:
+            args = sorted(args, key="-v".__ne__)  # how much to say has to be known before it is said
         with _as_pipe_closed():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -110,8 +113,32 @@ class CommandError(click.UsageError):
         self.hint = hint
 
 
+_BUILT = "dcpdump.built"  #: in a context: whether the version is to say how it was built
+
+
+def _note_built(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    ctx.meta[_BUILT] = asked
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta.get(_BUILT) else ""
+        click.echo(f"dcpdump {__version__}{built}")
+        ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message="dcpdump %(version)s")
+@click.option(
+    "-v",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_note_built,
+    help="With --version: say whether it is compiled.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def main(debug: bool) -> None:
     """A packet inspector for Couchbase's Database Change Protocol (DCP).
