@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.cli import bulk
+from dcpdump.cli import frames, workers
 from tests.bench.captures import capture as made
 from tests.captures import Pcapng
 from tests.console import Printed, run
@@ -95,7 +95,7 @@ def test_a_count_stops_after_so_many_frames() -> None:
 
 def test_other_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = run("dcpdump read samples -f ndjson")
-    monkeypatch.setattr(bulk, "LEAST_BYTES", 0)
-    monkeypatch.setattr(bulk, "FORK_ROWS", 1)
+    monkeypatch.setattr(workers, "LEAST_BYTES", 0)
+    monkeypatch.setattr(frames, "FORK_ROWS", 1)
     assert run("dcpdump read samples -f ndjson -j 3") == alone
     assert run("dcpdump read samples -f ndjson -j 1") == alone

@@ -1,12 +1,12 @@
 """dcpdump key: the history of documents, and how far the capture has all of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand, open_capture
-from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
+from dcpdump.capture import expand
+from dcpdump.cli.ledger import Keeper, Learner, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.columnar.chosen import record_of
@@ -16,8 +16,9 @@ from dcpdump.record import Record
 from dcpdump.render import history as rows
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec import find
+from dcpdump.streams.burst import Step, one_by_one
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
-from dcpdump.streams.sight import OWN_SEQNO, Sight
+from dcpdump.streams.sight import OWN_SEQNO
 from dcpdump.streams.sights import keys
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
@@ -41,32 +42,34 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
     matches, chosen, shown = clauses.by_key(pattern, asked="PATTERN"), choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        tracing = Tracing([open_capture(path) for path in paths], chosen, shown, sink, matches=matches)
-        tracing.read()
-        changes = tracing.changes(shown)
+        tracing = Tracing(matches)
+        keeper = Keeper(tracing, chosen, shown)
+        reading = keeper.read(paths, sink)
+        streams = keeper.streams
+        changes = tracing.changes(streams, shown)
         vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
-        covered = tracing.covered(vbucket)
-        tracing.tell(
-            lambda: rows.lines(changes, covered, vbucket) if tracing.streams else [_nothing(tracing)],
+        covered = tracing.covered(streams, vbucket)
+        keeper.report(
+            sink,
+            lambda: rows.lines(changes, covered, vbucket) if streams else [_nothing(keeper)],
             lambda: rows.objects(changes, covered, shown.value_bytes),
         )
-        return tracing.conclude("none" if quiet else "text")
+        return reading.conclude("none" if quiet else "text")
 
 
-class Tracing(LedgerReading):
-    """A reading that keeps what it meets of some keys."""
+class Tracing(Learner):
+    """It keeps what it meets of some keys."""
 
-    _bursts = False
+    bursts = False
 
-    def __init__(
-        self, captures: Sequence[Capture], chosen: Chosen, shown: Display, sink: Sink, *, matches: Clause
-    ) -> None:
-        super().__init__(captures, chosen, shown, sink)
+    def __init__(self, matches: Clause) -> None:
+        super().__init__()
         self._matches = matches
         self._met: dict[int, Record] = {}  # by the number of the frame
         self._streams: dict[int, Stream] = {}
 
-    def _look(self, part: Part) -> None:
+    def look(self, part: Part) -> None:
+        """Keep the records of documents whose keys match."""
         matches, met = self._matches, self._met
         for row, key in keys(part):
             if matches(Record(0, BLANK, Meaning(key=key), None)):
@@ -77,20 +80,16 @@ class Tracing(LedgerReading):
             if record is not None and not record.frame.magic.response and matches(record):
                 met[part.first + row] = record
 
-    @property
-    def _learns(self) -> Callable[[Sight], object]:
-        feed, met, streams = self.ledger.feed, self._met, self._streams
+    def learn(self, step: Step) -> None:
+        """Learn which streams they are of."""
+        for sight in one_by_one(step):
+            stream = self.ledger.feed(sight)
+            if stream is not None and sight.number in self._met:
+                self._streams[sight.number] = stream
 
-        def learn(sight: Sight) -> None:
-            stream = feed(sight)
-            if stream is not None and sight.number in met:
-                streams[sight.number] = stream
-
-        return learn
-
-    def changes(self, shown: Display) -> list[Change]:
+    def changes(self, wanted: Sequence[Stream], shown: Display) -> list[Change]:
         """Return what was met, of the streams to show, as it may be shown."""
-        streams = set(self.streams)
+        streams = set(wanted)
         found: list[Change] = []
         for number, plain in sorted(self._met.items()):
             stream = self._streams.get(number)
@@ -98,16 +97,16 @@ class Tracing(LedgerReading):
                 found += _changes(plain, shown.shown(plain), self._matches, stream)
         return found
 
-    def covered(self, vbucket: int | None) -> list[Coverage]:
+    def covered(self, wanted: Sequence[Stream], vbucket: int | None) -> list[Coverage]:
         """Return what the capture has of the vbuckets that were met; of none, of the one where the key belongs."""
         vbuckets: set[int | None] = {stream.vbucket for stream in self._streams.values()}
         vbuckets = vbuckets or {vbucket}
-        return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]
+        return [coverage(stream) for stream in wanted if stream.vbucket in vbuckets]
 
 
-def _nothing(tracing: Tracing) -> Line:
+def _nothing(keeper: Keeper) -> Line:
     """Return why there is no history to show."""
-    return Line(Kind.PLAIN, "no stream matches" if tracing.ledger.streams else "no DCP streams")
+    return Line(Kind.PLAIN, "no stream matches" if keeper.ledger.streams else "no DCP streams")
 
 
 def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:

@@ -5,13 +5,15 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import expand, open_capture
-from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
+from dcpdump.capture import expand
+from dcpdump.cli.ledger import Keeper, Learner, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.columnar.part import Part
 from dcpdump.render import streams as rows
 from dcpdump.render.columns import spark
 from dcpdump.streams.causes import Kind, Verdict
+from dcpdump.streams.rates import Rates
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
 
@@ -46,15 +48,16 @@ def streams(
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        bars = shown.format == "text" and sink.is_terminal
-        reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink, rates=bars)
-        reading.read()
-        judge = Judge(reading.ledger, round(idle * 1e9))
-        judged = [(stream, judge.verdict(stream)) for stream in reading.streams]
+        learner = Paced() if shown.format == "text" and sink.is_terminal else Learner()
+        keeper = Keeper(learner, chosen, shown)
+        reading = keeper.read(paths, sink)
+        judge = Judge(keeper.ledger, round(idle * 1e9))
+        judged = [(stream, judge.verdict(stream)) for stream in keeper.streams]
         wanted = [each for each in judged if _wanted(*each, stuck, rolled_back, ended)]
-        drawn = _drawn(reading, [stream for stream, _ in wanted])
-        reading.tell(
-            lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), reading.connections)],
+        drawn = learner.drawn([stream for stream, _ in wanted]) if isinstance(learner, Paced) else {}
+        keeper.report(
+            sink,
+            lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
             lambda: rows.objects(wanted),
         )
         return reading.conclude("none" if quiet else "text")
@@ -68,19 +71,29 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
-def _drawn(reading: LedgerReading, shown: Sequence[Stream]) -> dict[Stream, str]:
-    """It draws the rates of streams over the time of the capture, on a terminal."""
-    rates, ledger = reading.rates, reading.ledger
-    if rates is None or ledger.first_ns is None or ledger.last_ns is None:
-        return {}
-    first, last = ledger.first_ns, ledger.last_ns
-    out: dict[Stream, str] = {}
-    for stream in shown:
-        begin = max(first, stream.first_ns or first)
-        end = min(last, (stream.last_ns if stream.next is not None else None) or last)
-        place = stream.vbucket << 16 | stream.stream_id
-        counts = rates.of(stream.connection.number, place, first, last, _BARS)
-        length = max(1, last - first + 1)
-        low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
-        out[stream] = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
-    return out
+class Paced(Learner):
+    """It also learns the rates of streams over the time of the capture, to draw them on a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rates = Rates()
+
+    def look(self, part: Part) -> None:
+        """Count messages."""
+        self._rates.feed(part)
+
+    def drawn(self, shown: Sequence[Stream]) -> dict[Stream, str]:
+        """Return a line of bars for each stream."""
+        first, last = self.ledger.first_ns, self.ledger.last_ns
+        if first is None or last is None:
+            return {}
+        out: dict[Stream, str] = {}
+        for stream in shown:
+            begin = max(first, stream.first_ns or first)
+            end = min(last, (stream.last_ns if stream.next is not None else None) or last)
+            place = stream.vbucket << 16 | stream.stream_id
+            counts = self._rates.of(stream.connection.number, place, first, last, _BARS)
+            length = max(1, last - first + 1)
+            low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
+            out[stream] = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
+        return out
