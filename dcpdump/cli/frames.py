@@ -107,5 +107,5 @@ class Frames(Consumer):
 
     def _put(self, texts: Iterable[bytes | memoryview]) -> None:
         for text in texts:
+            self.frames += self._under_way.popleft()  # before a signal may come of who sees them
             self._sink.write_encoded(text)
-            self.frames += self._under_way.popleft()
