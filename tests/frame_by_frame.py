@@ -9,7 +9,7 @@ from dcpdump.capture import expand, open_capture, timeline
 from dcpdump.capture.source import FileSource
 from dcpdump.cli.options import display, selection
 from dcpdump.cli.read import read
-from dcpdump.cli.summary import Run, status_of, summarise
+from dcpdump.cli.summary import status_of, summarise
 from dcpdump.dissect import Dissector
 from dcpdump.net.limits import DEFAULT
 from dcpdump.render import OUTPUTS, View
@@ -43,5 +43,5 @@ def _read(words: list[str], stdin: Path | None) -> int:
     wanted = [record for record in records if chosen.accepts(record)][: chosen.count]
     texts = [output.write(shown.shown(record), view) for record in wanted]
     sys.stdout.write("".join([output.header() if output.header else "", *texts]))
-    summarise(Run(dissector, len(wanted)), captures, "none" if options["quiet"] else options["summary"])
+    summarise(dissector, captures, len(wanted), "none" if options["quiet"] else options["summary"])
     return status_of(dissector, captures)

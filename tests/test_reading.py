@@ -56,7 +56,7 @@ def _captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("captures")
     clean = capture(folder, "wire", 400, 16)
     packets, chance = list(open_capture(str(clean))), random.Random(1)
-    lossy = [packet for packet in packets if chance.random() > 0.01]
+    lossy = [packet for packet in packets if chance.random() > 0.06]
     lossy[100], lossy[101] = lossy[101], lossy[100]
 
     def written(name: str, packets: Iterable[Packet]) -> Path:
@@ -72,7 +72,7 @@ def _captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for at, packet in enumerate([*tls.packets, *text.packets]):
         foreign.insert(4 * at, packet._replace(ts_ns=foreign[4 * at].ts_ns))
     found = {"clean": clean, "rollback": Path("samples/client-rollback.pcap")}
-    found |= {"lossy": written("lossy", lossy), "late": written("late", packets[150:])}
+    found |= {"lossy": written("lossy", lossy), "late": written("late", packets[203:])}
     found |= {"foreign": written("foreign", foreign), "mislabelled": capture(folder, "mislabelled", 300, 16)}
     found |= {name: folder / name for name in ("pcapng", "packed", "cut")}
     write = Pcapng()

@@ -14,7 +14,7 @@ from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.check.run import TICKS, Referee
 from dcpdump.cli import exit as code
-from dcpdump.cli.ledger import Chosen, Keeper, Learner, choosing, choosing_options, moment
+from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options, moment
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
@@ -67,43 +67,35 @@ def check(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        checking = Checking(chosen, rules, everything=everything, alone=len(paths) == 1)
-        keeper = Keeper(checking, chosen, shown)
-        reading = keeper.read(paths, sink)
+        checking = Checking(chosen, shown, rules, everything=everything, alone=len(paths) == 1)
+        reading = checking.read(paths, sink)
         if reading.status != code.UNUSABLE:  # else there was nothing to look at, which the summary tells
-            checking.write(sink, shown, paths)
+            checking.write(sink, paths)
         status = reading.conclude("none" if quiet else "text")
     return code.FINDINGS if status in (code.DONE, code.DAMAGED) and checking.fails(fail_on) else status
 
 
-class Checking(Learner):
-    """A referee, and what it finds of the connections and streams to show. ``alone``: there is one capture."""
+class Checking(Keeper):
+    """A referee of all frames, and what it finds of the connections to show. ``alone``: there is one capture."""
 
     closely = TICKS
 
-    def __init__(self, chosen: Chosen, rules: Sequence[Rule], *, everything: bool, alone: bool) -> None:
-        super().__init__()
-        self._wanted = chosen
+    def __init__(self, chosen: Chosen, shown: Display, rules: Sequence[Rule], *, everything: bool, alone: bool) -> None:
+        super().__init__(chosen, shown)
         self._rules = rules
         self._alone = alone
         self._referee = Referee(rules, self.ledger)
+        self._lose = self._referee.lose
         self._fold = Fold(None if everything else SHOWN)
 
-    def learn(self, step: Step) -> None:
-        """Hold a frame, or a burst of documents, against the rules."""
+    def _learn(self, step: Step) -> None:
         self._keep(self._referee.feed_step(step))
 
-    def lose(self, connection: int, direction: int, length: int | None, ts_ns: int | None = None) -> None:
-        """Take into account that bytes were lost that no frame followed."""
-        self._referee.lose(connection, direction, length, ts_ns)
-
-    def close(self) -> None:
-        """Take the findings that only the end brings."""
+    def _end(self) -> None:
         self._keep(self._referee.close(self.ledger.watched(alone=self._alone)))
 
-    def hide(self, redactor: Redactor) -> None:
-        """Hash names, addresses and texts."""
-        super().hide(redactor)
+    def _hide(self, redactor: Redactor) -> None:
+        super()._hide(redactor)
         self._fold.hide(redactor)
 
     def _keep(self, found: Iterable[Finding]) -> None:
@@ -117,19 +109,19 @@ class Checking(Learner):
             return False
         if wanted.vbuckets is not None and (finding.vbucket is None or finding.vbucket not in wanted.vbuckets):
             return False
-        since = None if wanted.since is None else moment(wanted.since, self.begins_ns)
+        since = None if wanted.since is None else moment(wanted.since, self._begins_ns)
         if since is not None and (finding.ts_ns is None or finding.ts_ns < since):
             return False
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
 
-    def write(self, sink: Sink, shown: Display, files: Sequence[str]) -> None:
+    def write(self, sink: Sink, files: Sequence[str]) -> None:
         """Write what was found."""
         found, referee = self._fold.findings(), self._referee
-        if shown.format == "sarif":
+        if self._shown.format == "sarif":
             sink.write(ndjson.dump(findings.sarif(found, self._rules, files, __version__)) + "\n")
             return
         total = findings.total(self._fold.counts, len(self._rules), referee.streams, referee.partly)
-        report(sink, shown, lambda: [*findings.lines(found), total], lambda: findings.objects(found))
+        report(sink, self._shown, lambda: [*findings.lines(found), total], lambda: findings.objects(found))
 
     def fails(self, fail_on: str) -> bool:
         """It says whether there is a finding as bad as that."""

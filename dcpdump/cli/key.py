@@ -1,12 +1,11 @@
 """dcpdump key: the history of documents, and how far the capture has all of it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Keeper, Learner, choosing, choosing_options
+from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.columnar.chosen import record_of
@@ -42,34 +41,31 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
     matches, chosen, shown = clauses.by_key(pattern, asked="PATTERN"), choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        tracing = Tracing(matches)
-        keeper = Keeper(tracing, chosen, shown)
-        reading = keeper.read(paths, sink)
-        streams = keeper.streams
-        changes = tracing.changes(streams, shown)
+        tracing = Tracing(chosen, shown, matches)
+        reading = tracing.read(paths, sink)
+        changes = tracing.changes()
         vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
-        covered = tracing.covered(streams, vbucket)
-        keeper.report(
+        covered = tracing.covered(vbucket)
+        tracing.report(
             sink,
-            lambda: rows.lines(changes, covered, vbucket) if streams else [_nothing(keeper)],
+            lambda: rows.lines(changes, covered, vbucket) if tracing.streams else [_nothing(tracing)],
             lambda: rows.objects(changes, covered, shown.value_bytes),
         )
         return reading.conclude("none" if quiet else "text")
 
 
-class Tracing(Learner):
-    """It keeps what it meets of some keys."""
+class Tracing(Keeper):
+    """It also keeps what it meets of some keys."""
 
     bursts = False
 
-    def __init__(self, matches: Clause) -> None:
-        super().__init__()
+    def __init__(self, chosen: Chosen, shown: Display, matches: Clause) -> None:
+        super().__init__(chosen, shown, self._meet)
         self._matches = matches
         self._met: dict[int, Record] = {}  # by the number of the frame
         self._streams: dict[int, Stream] = {}
 
-    def look(self, part: Part) -> None:
-        """Keep the records of documents whose keys match."""
+    def _meet(self, part: Part) -> None:
         matches, met = self._matches, self._met
         for row, key in keys(part):
             if matches(Record(0, BLANK, Meaning(key=key), None)):
@@ -80,33 +76,32 @@ class Tracing(Learner):
             if record is not None and not record.frame.magic.response and matches(record):
                 met[part.first + row] = record
 
-    def learn(self, step: Step) -> None:
-        """Learn which streams they are of."""
+    def _learn(self, step: Step) -> None:
         for sight in one_by_one(step):
             stream = self.ledger.feed(sight)
             if stream is not None and sight.number in self._met:
                 self._streams[sight.number] = stream
 
-    def changes(self, wanted: Sequence[Stream], shown: Display) -> list[Change]:
+    def changes(self) -> list[Change]:
         """Return what was met, of the streams to show, as it may be shown."""
-        streams = set(wanted)
+        streams = set(self.streams)
         found: list[Change] = []
         for number, plain in sorted(self._met.items()):
             stream = self._streams.get(number)
             if stream is not None and stream in streams:
-                found += _changes(plain, shown.shown(plain), self._matches, stream)
+                found += _changes(plain, self._shown.shown(plain), self._matches, stream)
         return found
 
-    def covered(self, wanted: Sequence[Stream], vbucket: int | None) -> list[Coverage]:
+    def covered(self, vbucket: int | None) -> list[Coverage]:
         """Return what the capture has of the vbuckets that were met; of none, of the one where the key belongs."""
         vbuckets: set[int | None] = {stream.vbucket for stream in self._streams.values()}
         vbuckets = vbuckets or {vbucket}
-        return [coverage(stream) for stream in wanted if stream.vbucket in vbuckets]
+        return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]
 
 
-def _nothing(keeper: Keeper) -> Line:
+def _nothing(tracing: Tracing) -> Line:
     """Return why there is no history to show."""
-    return Line(Kind.PLAIN, "no stream matches" if keeper.ledger.streams else "no DCP streams")
+    return Line(Kind.PLAIN, "no stream matches" if tracing.ledger.streams else "no DCP streams")
 
 
 def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:

@@ -1,4 +1,4 @@
-"""Keeper: it has the stream ledger, or what a command has beside it, learn every frame; and which of it to show.
+"""Keeper: the stream ledger of a reading, which learns every frame; and which of it to show.
 
 Filters choose streams and connections, not frames: a ledger that does not see all frames knows nothing.
 """
@@ -23,7 +23,7 @@ from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line
 from dcpdump.streams.burst import Burst, Step, one_by_one
-from dcpdump.streams.feed import Feed
+from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import Connection
@@ -120,110 +120,103 @@ def choosing(options: dict[str, Any]) -> Chosen:
     )
 
 
-class Learner:
-    """What learns from frames: the ledger, and in commands of their own what they want to know beside it."""
+class Keeper(Consumer):
+    """It has the ledger learn all frames up to the chosen time, and knows what of it is to be shown.
 
+    ``look`` is called with frames before anything is learnt of them.
+    """
+
+    verb = READ
     #: Whether documents may come in bursts: not where something is to be learnt of each.
     bursts = True
     #: As ``Feed`` has it.
     closely = 0
 
-    def __init__(self) -> None:
-        self.ledger = Ledger(closely=bool(self.closely))
-        self.begins_ns: int | None = None  #: when the capture begins
-
-    def look(self, part: Part) -> None:
-        """Look at frames before anything is learnt of them."""
-
-    def learn(self, step: Step) -> None:
-        """Learn the next frame, or burst of documents."""
-        if isinstance(step, Burst):
-            self.ledger.feed_burst(step)
-        else:
-            self.ledger.feed(step)
-
-    def lose(self, connection: int, direction: int, length: int | None, ts_ns: int | None = None) -> None:
-        """Learn that bytes were lost that no frame followed."""
-        self.ledger.lose(connection, direction, length, ts_ns)
-
-    def close(self) -> None:
-        """Learn that the input has ended."""
-
-    def hide(self, redactor: Redactor) -> None:
-        """Hash names, addresses and texts, once everything is learnt."""
-        hide(self.ledger, redactor)
-
-
-class Keeper(Consumer):
-    """It has a learner learn all frames up to the chosen time, and knows what of the ledger is to be shown."""
-
-    verb = READ
-
-    def __init__(self, learner: Learner, chosen: Chosen, shown: Display) -> None:
+    def __init__(self, chosen: Chosen, shown: Display, look: Callable[[Part], None] | None = None) -> None:
         self.dissection = Watching(show_secrets=shown.show_secrets)
-        self.ledger = learner.ledger
+        self.ledger = Ledger(closely=bool(self.closely))
+        self._wanted, self._shown, self._look = chosen, shown, look
+        self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
-        self._learner, self._wanted, self._shown = learner, chosen, shown
-        self._feed = Feed(self.dissection, self.ledger, closely=learner.closely)
+        self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
 
-    @property
-    def streams(self) -> list[Stream]:
-        """The streams to show."""
-        begins = self._learner.begins_ns
-        return [stream for stream in self.ledger.streams if self._wanted.stream(stream, begins)]
-
-    @property
-    def connections(self) -> list[Connection]:
-        """The connections to show."""
-        begins = self._learner.begins_ns
-        found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, begins)]
-        return sorted(found, key=lambda connection: connection.number)
-
-    def meet(self, block: Block) -> None:
-        """Note when the capture begins, and when its last packet came."""
-        if self._learner.begins_ns is None:
-            self._learner.begins_ns = block.begins_ns
-        self._last_ns = block.where(-1).ts_ns
-
-    def take(self, parts: list[Part]) -> bool:
-        """Have everything learnt, whatever it is; there is never enough."""
-        until = self._feed.until_ns = self._until
-        for part in parts:
-            self._learner.look(part)
-        whole = self._learner.bursts and until is None
-        self._learn(self._feed.steps(parts) if whole else self._feed.sights(parts))
-        return False
-
-    def finish(self) -> None:
-        """Have learnt what has waited for others, and the end; then hide what is to be hidden."""
-        self._learn(self._feed.rest())
-        learner, redactor = self._learner, self._shown.redactor
-        self._feed.close(self._last_ns, learner.lose)
-        learner.close()  # before names become hashes
-        if redactor is not None:
-            self._wanted = self._wanted.settled(self.ledger.connections.values())
-            learner.hide(redactor)
+    def read(self, paths: Sequence[str], sink: Sink) -> Reading:
+        """Read captures to their end, or to a signal."""
+        reading = Reading(Captures([open_capture(path) for path in paths]), self.dissection, self, sink)
+        reading.analyse()
+        return reading
 
     def report(self, sink: Sink, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
         """Write what was found; nothing where there was no frame, of which the summary tells."""
         if self.ledger.frames:
             report(sink, self._shown, lines, objects)
 
-    def read(self, paths: Sequence[str], sink: Sink) -> Reading:
-        """Have captures read to their end, or to a signal."""
-        reading = Reading(Captures([open_capture(path) for path in paths]), self.dissection, self, sink)
-        reading.analyse()
-        return reading
+    @property
+    def streams(self) -> list[Stream]:
+        """The streams to show."""
+        return [stream for stream in self.ledger.streams if self._wanted.stream(stream, self._begins_ns)]
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections to show."""
+        found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self._begins_ns)]
+        return sorted(found, key=lambda connection: connection.number)
+
+    # -- as a consumer ----------------------------------------------------------------------------------
+
+    def meet(self, block: Block) -> None:
+        """Note when the capture begins, and when its last packet came."""
+        if self._begins_ns is None:
+            self._begins_ns = block.begins_ns
+        self._last_ns = block.where(-1).ts_ns
+
+    def take(self, parts: list[Part]) -> bool:
+        """Learn everything; there is never enough."""
+        until = self._feed.until_ns = self._until
+        if self._look is not None:
+            for part in parts:
+                self._look(part)
+        whole = self.bursts and until is None
+        self._learn_all(self._feed.steps(parts) if whole else self._feed.sights(parts))
+        return False
+
+    def finish(self) -> None:
+        """Learn what has waited for others, and the end; then hide what is to be hidden."""
+        self._learn_all(self._feed.rest())
+        self._feed.close(self._last_ns, self._lose)
+        self._end()  # before names become hashes
+        if self._shown.redactor is not None:
+            self._wanted = self._wanted.settled(self.ledger.connections.values())
+            self._hide(self._shown.redactor)
 
     @property
     def _until(self) -> int | None:
-        return None if self._wanted.until is None else moment(self._wanted.until, self._learner.begins_ns)
+        return None if self._wanted.until is None else moment(self._wanted.until, self._begins_ns)
 
-    def _learn(self, steps: Sequence[Step]) -> None:
-        until, learn = self._until, self._learner.learn
-        if until is not None or not self._learner.bursts:
+    def _learn_all(self, steps: Sequence[Step]) -> None:
+        until, learn = self._until, self._learn
+        if until is not None or not self.bursts:
             sights = [sight for step in steps for sight in one_by_one(step)]
             steps = [sight for sight in sights if until is None or sight.ts_ns is None or sight.ts_ns <= until]
         for step in steps:
             self.frames += step.frames if isinstance(step, Burst) else 1
             learn(step)
+
+    # -- what else a command learns ---------------------------------------------------------------------
+
+    def _learn(self, step: Step) -> None:
+        """Learn the next frame, or burst of documents."""
+        if isinstance(step, Burst):
+            self.ledger.feed_burst(step)
+        else:
+            self.ledger.feed(step)
+
+    #: Who learns of losses that no frame followed, if not the ledger.
+    _lose: Lose | None = None
+
+    def _end(self) -> None:
+        """Learn that the input has ended."""
+
+    def _hide(self, redactor: Redactor) -> None:
+        """Hash names, addresses and texts."""
+        hide(self.ledger, redactor)

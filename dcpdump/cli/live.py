@@ -8,16 +8,17 @@ from contextlib import contextmanager
 from dcpdump.capture.intake import Intake
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
-from dcpdump.cli.reading import Blocks
+from dcpdump.cli.reading import Blocks, Consumer
 from dcpdump.cli.stop import Stop
-from dcpdump.cli.summary import Run, balance, balance_line, nothing_found
+from dcpdump.cli.summary import balance, balance_line, nothing_found
+from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.ring import block_of
 from dcpdump.dissect import Dissector
 from dcpdump.record import Json
 
 
 class Interface:
-    """What an interface brings."""
+    """A source: what an interface brings."""
 
     endless = True
 
@@ -33,20 +34,20 @@ class Interface:
         if self._intake.error is not None:
             raise self._intake.error
 
-    def sum_up(self, run: Run, form: str) -> None:
-        """Stop the intake, and write on standard error what a run came to."""
+    def sum_up(self, dissection: Dissection, consumer: Consumer, form: str, *, interrupted: bool) -> None:
+        """Stop the intake, and write on standard error what a run came to; to interrupt it is how it usually ends."""
         if form == "none":
             return
         self._intake.finish()
-        counts = books(self._intake, run.dissector)
+        counts = books(self._intake, dissection)
         if form == "json":
-            note(json.dumps({**balance(run.dissector, (), run.frames), **counts}))
+            note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
             return
         note(counted(counts))
-        if run.dissector.tally.frames:
-            note(balance_line(run.dissector, run.frames, run.verb))
+        if dissection.tally.frames:
+            note(balance_line(dissection, consumer.frames, consumer.verb))
         elif counts["decoded"]:
-            what, hint = nothing_found(run.dissector)
+            what, hint = nothing_found(dissection)
             note(f"dcpdump: note: {what}")
             note(f"hint: {hint}")
 

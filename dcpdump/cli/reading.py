@@ -6,14 +6,14 @@ It knows neither where packets come from nor what becomes of frames, but how a r
 import gc
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Union
 
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import end_line
 from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.stop import EndedAtOnce, Stop, Terminated
-from dcpdump.cli.summary import SHOWN, Run, status_of, summarise
+from dcpdump.cli.summary import SHOWN, status_of, summarise
 from dcpdump.columnar.ahead import blocks_ahead
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.dissection import Dissection
@@ -21,7 +21,11 @@ from dcpdump.columnar.input import blocks_as_they_come
 from dcpdump.columnar.part import Part
 from dcpdump.errors import OutputError
 
+if TYPE_CHECKING:
+    from dcpdump.cli.live import Interface
+
 Blocks = Generator[Block | None, None, None]
+Source = Union["Captures", "Interface"]
 
 
 class Consumer:
@@ -52,45 +56,32 @@ class Consumer:
         """Free what is held, however the reading ended."""
 
 
-class Source(Protocol):
-    """Where packets come from."""
-
-    stop: Stop  #: while it is open, the first signal ends the packets
-    endless: bool  #: they may come for days
-
-    def blocks(self) -> Blocks:
-        """Yield packets; None whenever nothing comes."""
-
-    def sum_up(self, run: Run, form: str) -> None:
-        """Write on standard error what a run came to."""
-
-    def status(self, dissection: Dissection) -> int:
-        """Return the exit code of a run that has ended."""
-
-
 class Captures:
-    """Files and pipes as one timeline. ``jobs``: how many processes may read files; None: as many as processors.
+    """A source: files and pipes as one timeline.
 
-    ``patient``: what comes through a pipe is not wanted before there is much of it.
+    ``jobs``: how many processes may read files; None: as many as processors. ``patient``: what comes through a pipe is
+    not wanted before there is much of it.
     """
 
     def __init__(self, captures: Sequence[Capture], jobs: int | None = None, *, patient: bool = False) -> None:
         self._captures = captures
         self._jobs = jobs
-        self.stop = Stop()
+        self.stop = Stop()  #: while it is open, the first signal ends the packets
+        #: Whether packets may come for days.
         self.endless = not (patient or all(capture.rereadable for capture in captures))
 
     def blocks(self) -> Blocks:
-        """Yield the packets: of files ahead of their use, where there is a pipe as they come."""
+        """Yield the packets: of files ahead of their use, of pipes as they come; None while none do."""
         captures = self._captures
         for block in blocks_as_they_come(captures) if self.endless else blocks_ahead(captures, self._jobs):
             if self.stop.status is not None:
                 return
             yield block
 
-    def sum_up(self, run: Run, form: str) -> None:
-        """Write the damage, and the balance."""
-        summarise(run, self._captures, form)
+    def sum_up(self, dissection: Dissection, consumer: Consumer, form: str, *, interrupted: bool) -> None:
+        """Write on standard error what a run came to: the damage, and the balance."""
+        count, verb = consumer.frames, consumer.verb
+        summarise(dissection, self._captures, count, form, interrupted=interrupted, verb=verb)
 
     def status(self, dissection: Dissection) -> int:
         """Return the signal's exit code, or that of a run that read everything it could."""
@@ -143,8 +134,7 @@ class Reading:
     def _conclude(self, summary: str, *, interrupted: bool) -> None:
         if self._sink is not None:
             self._sink.flush()
-        consumer = self._consumer
-        self._source.sum_up(Run(self._dissection, consumer.frames, consumer.verb, interrupted), summary)
+        self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)
 
     def _feed(self, blocks: Blocks) -> bool:
         """Feed the consumer until the input ends; return whether it had enough before."""

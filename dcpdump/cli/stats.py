@@ -5,15 +5,13 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.frames import Selector
-from dcpdump.cli.options import Selection, display, display_options, selection, selection_options
-from dcpdump.cli.reading import Captures, Consumer, Reading
+from dcpdump.cli.frames import Selected
+from dcpdump.cli.options import display, display_options, selection, selection_options
+from dcpdump.cli.reading import Captures, Reading
 from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import COUNTED
-from dcpdump.columnar.block import Block
 from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.part import Part
 from dcpdump.columnar.statistics import Statistics
 from dcpdump.render import statistics
 
@@ -29,31 +27,10 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     paths = expand(captures)
     inputs = [open_capture(path) for path in paths]
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        counting = Counting(chosen)
+        found = Statistics()
+        counting = Selected(chosen, found.feed, COUNTED)
         reading = Reading(Captures(inputs), Dissection(show_secrets=shown.show_secrets), counting, sink)
         reading.analyse()
-        found = counting.found
         if found.total.frames:
             report(sink, shown, lambda: statistics.lines(found), lambda: statistics.objects(found))
         return reading.conclude("none" if quiet else "text")
-
-
-class Counting(Consumer):
-    """It counts the frames that are chosen."""
-
-    verb = COUNTED
-
-    def __init__(self, chosen: Selection) -> None:
-        self.found = Statistics()
-        self._selector = Selector(chosen)
-
-    def meet(self, block: Block) -> None:
-        """Take the first packet's time."""
-        self._selector.meet(block)
-
-    def take(self, parts: list[Part]) -> bool:
-        """Count the rows that are wanted; return whether there are enough."""
-        for part, rows in self._selector.rows(parts):
-            self.found.feed(part, rows)
-            self.frames += len(rows)
-        return self._selector.is_full

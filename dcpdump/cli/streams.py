@@ -6,10 +6,9 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Keeper, Learner, choosing, choosing_options
+from dcpdump.cli.ledger import Keeper, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
-from dcpdump.columnar.part import Part
 from dcpdump.render import streams as rows
 from dcpdump.render.columns import spark
 from dcpdump.streams.causes import Kind, Verdict
@@ -48,13 +47,13 @@ def streams(
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        learner = Paced() if shown.format == "text" and sink.is_terminal else Learner()
-        keeper = Keeper(learner, chosen, shown)
+        rates = Rates() if shown.format == "text" and sink.is_terminal else None
+        keeper = Keeper(chosen, shown, None if rates is None else rates.feed)
         reading = keeper.read(paths, sink)
         judge = Judge(keeper.ledger, round(idle * 1e9))
         judged = [(stream, judge.verdict(stream)) for stream in keeper.streams]
         wanted = [each for each in judged if _wanted(*each, stuck, rolled_back, ended)]
-        drawn = learner.drawn([stream for stream, _ in wanted]) if isinstance(learner, Paced) else {}
+        drawn = {} if rates is None else _drawn(keeper, rates, [stream for stream, _ in wanted])
         keeper.report(
             sink,
             lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
@@ -71,29 +70,18 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
-class Paced(Learner):
-    """It also learns the rates of streams over the time of the capture, to draw them on a terminal."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rates = Rates()
-
-    def look(self, part: Part) -> None:
-        """Count messages."""
-        self._rates.feed(part)
-
-    def drawn(self, shown: Sequence[Stream]) -> dict[Stream, str]:
-        """Return a line of bars for each stream."""
-        first, last = self.ledger.first_ns, self.ledger.last_ns
-        if first is None or last is None:
-            return {}
-        out: dict[Stream, str] = {}
-        for stream in shown:
-            begin = max(first, stream.first_ns or first)
-            end = min(last, (stream.last_ns if stream.next is not None else None) or last)
-            place = stream.vbucket << 16 | stream.stream_id
-            counts = self._rates.of(stream.connection.number, place, first, last, _BARS)
-            length = max(1, last - first + 1)
-            low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
-            out[stream] = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
-        return out
+def _drawn(keeper: Keeper, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
+    """Return a line of bars for each stream: its rates over the time of the capture."""
+    first, last = keeper.ledger.first_ns, keeper.ledger.last_ns
+    if first is None or last is None:
+        return {}
+    out: dict[Stream, str] = {}
+    for stream in shown:
+        begin = max(first, stream.first_ns or first)
+        end = min(last, (stream.last_ns if stream.next is not None else None) or last)
+        place = stream.vbucket << 16 | stream.stream_id
+        counts = rates.of(stream.connection.number, place, first, last, _BARS)
+        length = max(1, last - first + 1)
+        low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
+        out[stream] = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
+    return out

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
@@ -18,21 +18,19 @@ _TLS_HINT = (
 )
 
 
-class Run(NamedTuple):
-    """What a run over packets came to. ``verb``: what was done with so many frames."""
-
-    dissector: Dissector
-    frames: int
-    verb: str = SHOWN
-    interrupted: bool = False
-
-
-def summarise(run: Run, captures: Sequence[Capture], form: str) -> None:
+def summarise(
+    dissector: Dissector,
+    captures: Sequence[Capture],
+    shown: int,
+    form: str,
+    *,
+    interrupted: bool = False,
+    verb: str = SHOWN,
+) -> None:
     """Write on standard error what a run came to: damage always, the balance as ``form`` has it.
 
     Nothing is said of frames that an interrupted run did not find: the rest of the input may have them.
     """
-    dissector, shown, verb, interrupted = run
     for line in damage_lines(captures):
         note(line)
     if form == "json":

@@ -1,14 +1,15 @@
 """dcpdump top: connections and streams as they are just now, again and again."""
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from dcpdump.capture import expand, open_capture
 from dcpdump.capture.intake import Intake
-from dcpdump.cli.ledger import Chosen, Keeper, Learner, choosing, choosing_options
+from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
 from dcpdump.cli.live import Interface, books, telling
 from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, display, display_options
@@ -78,8 +79,10 @@ def top(
         user = "" if live is None else give_up_rights(shown)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
         intake = None if live is None else open_now.enter_context(Intake(live, room=wanted.room, seconds=seconds))
-        view = Drawing(", ".join(paths) if live is None else live.name, rows, intake, screen, sink)
-        watch = Watch(chosen, shown, view, None if once or ends else interval)
+        every = None if once or ends else interval
+        draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
+        name = ", ".join(paths) if live is None else live.name
+        watch = Watch(chosen, shown, intake, name, draw, every)
         source: Source = Captures(inputs)
         if live is not None and intake is not None:
             source = Interface(intake, live.name)
@@ -96,26 +99,50 @@ def top(
                 reading.conclude(summary)
                 raise
             if watch.ledger.frames:
-                watch.draw(None)  # what is to be hidden is hidden by now
+                draw(watch.look(None))  # what is to be hidden is hidden by now
         return reading.conclude(summary)
 
 
-class Drawing(NamedTuple):
-    """What is drawn, where, and how much of it at most."""
+Draw = Callable[[Look], None]
 
-    source: str
-    most: int | None
-    intake: Intake | None
-    screen: Screen | None
-    sink: Sink
+
+def _on_screen(screen: Screen, most: int | None) -> Draw:
+    """Return what draws on a terminal."""
+
+    def draw(look: Look) -> None:
+        free = screen.height - 5
+        screen.show(tables.lines(look, min(free, most or free)))
+
+    return draw
+
+
+def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> Draw:
+    """Return what writes one below the other. ``apart``: with an empty line behind tables."""
+
+    def draw(look: Look) -> None:
+        if shown.format == "ndjson" or look.frames:
+            report(sink, shown, lambda: tables.lines(look, most), lambda: [tables.as_object(look)])
+            if shown.format != "ndjson" and apart:
+                sink.write("\n")
+        sink.flush()
+
+    return draw
 
 
 class Watch(Keeper):
-    """It keeps the ledger, and shows it every ``interval`` seconds; None: it does not."""
+    """It keeps the ledger, and draws it every ``interval`` seconds; None: it does not."""
 
-    def __init__(self, chosen: Chosen, shown: Display, drawing: Drawing, interval: float | None) -> None:
-        super().__init__(Learner(), chosen, shown)
-        self._drawing = drawing
+    def __init__(
+        self,
+        chosen: Chosen,
+        shown: Display,
+        intake: Intake | None,
+        source: str,
+        draw: Draw,
+        interval: float | None,
+    ) -> None:
+        super().__init__(chosen, shown)
+        self._intake, self._source, self._draw = intake, source, draw
         self._interval = interval
         self._paces = Paces()
         self._due = 0.0
@@ -131,13 +158,13 @@ class Watch(Keeper):
         if self._interval is None or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + self._interval
-        if self._drawing.intake is not None:
+        if self._intake is not None:
             self._feed.pause(time.time_ns())
             self._forget()
         elif self._last_ns is not None:
             # A capture that is written now, or one of long ago: what passed since its last packet passes there.
             self._feed.pause(self._last_ns + (time.monotonic_ns() - self._came_ns if idle else 0))
-        self.draw(self._shown.redactor)
+        self._draw(self.look(self._shown.redactor))
 
     def _forget(self) -> None:
         """It lets go of connections that ended a while ago: an interface may be watched for days."""
@@ -152,20 +179,8 @@ class Watch(Keeper):
             for number in gone:
                 del ledger.connections[number]
 
-    def draw(self, redactor: Redactor | None) -> None:
-        """Draw everything as it is; ``redactor``: what is to be hidden is not hidden yet."""
-        _, most, _, screen, sink = self._drawing
-        if screen is not None:
-            free = screen.height - 5
-            screen.show(tables.lines(self._as_it_is(redactor), min(free, most or free)))
-        elif self.ledger.frames or self._shown.format == "ndjson":
-            look = self._as_it_is(redactor)
-            report(sink, self._shown, lambda: tables.lines(look, most), lambda: [tables.as_object(look)])
-            if self._shown.format != "ndjson" and self._interval is not None:
-                sink.write("\n")
-        sink.flush()
-
-    def _as_it_is(self, redactor: Redactor | None) -> Look:
+    def look(self, redactor: Redactor | None) -> Look:
+        """Return everything as it is; ``redactor``: what is to be hidden is not hidden yet."""
         ledger, paces = self.ledger, self._paces
         if redactor is not None:  # verdicts quote what servers say of requests
             for request in (request for stream in ledger.streams for request in stream.requests):
@@ -176,7 +191,7 @@ class Watch(Keeper):
         peers = [_peer(each, paces.of(each), redactor) for each in self.connections]
         clients = {peer.connection.number: peer.client for peer in peers}
         return Look(
-            self._drawing.source,
+            self._source,
             ledger.last_ns,
             ledger.frames,
             peers,
@@ -190,7 +205,7 @@ class Watch(Keeper):
                 )
                 for stream in self.streams
             ],
-            {} if self._drawing.intake is None else books(self._drawing.intake, self.dissection),
+            {} if self._intake is None else books(self._intake, self.dissection),
         )
 
 
