@@ -3,6 +3,7 @@
 import io
 import shlex
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dcpdump.cli.main import outcome
@@ -16,16 +17,22 @@ class Printed(NamedTuple):
     err: str
 
 
-def run(command: str, stdin: str | bytes = b"") -> Printed:
-    """It runs ``dcpdump …`` as a shell would split it, with no terminal anywhere."""
+def run(command: str, stdin: str | bytes | io.RawIOBase = b"") -> Printed:
+    """Run ``dcpdump …`` as a shell would split it, with no terminal anywhere."""
     words = shlex.split(command)
     assert words[0] == "dcpdump", command
+    return printed(lambda: outcome(words[1:]), stdin)
+
+
+def printed(what: Callable[[], int], stdin: str | bytes | io.RawIOBase = b"") -> Printed:
+    """Call something that prints and returns an exit code."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
+    source = io.BytesIO(data) if isinstance(data, bytes) else io.BufferedReader(data)
     before = sys.stdin, sys.stdout, sys.stderr
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
-    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"), out, err
+    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(source, encoding="utf-8"), out, err
     try:
-        code = outcome(words[1:])
+        code = what()
         out.flush()
         err.flush()
     finally:

@@ -1,25 +1,24 @@
-"""Many frames at a time are written as one by one: files go through columns, standard input does not."""
+"""Many frames at a time are written as one by one."""
 
 from pathlib import Path
 
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.cli import bulk
+from dcpdump.cli import frames, workers
 from tests.bench.captures import capture as made
 from tests.captures import Pcapng
 from tests.console import Printed, run
+from tests.frame_by_frame import frame_by_frame
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
 FORMATS = ("table", "grid", "line", "ndjson", "csv")
 
 
 def both(capture: Path, options: str) -> tuple[Printed, Printed]:
-    """It gives what a command prints from a file and from standard input, which it calls by the file's name."""
-    from_file = run(f"dcpdump read {capture} {options}")
-    piped = run(f"dcpdump read - {options}", capture.read_bytes())
-    out = piped.out.replace('"file": "-"', f'"file": "{capture}"').replace(",-,20", f",{capture},20")
-    return from_file, piped._replace(out=out)
+    """It gives what a command prints, and what it would print if it took one frame at a time."""
+    command = f"dcpdump read {capture} {options}"
+    return run(command), frame_by_frame(command)
 
 
 @pytest.mark.parametrize("capture", SAMPLES, ids=lambda path: path.stem)
@@ -95,7 +94,7 @@ def test_a_count_stops_after_so_many_frames() -> None:
 
 def test_other_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = run("dcpdump read samples -f ndjson")
-    monkeypatch.setattr(bulk, "LEAST_BYTES", 0)
-    monkeypatch.setattr(bulk, "FORK_ROWS", 1)
+    monkeypatch.setattr(workers, "LEAST_BYTES", 0)
+    monkeypatch.setattr(frames, "FORK_ROWS", 1)
     assert run("dcpdump read samples -f ndjson -j 3") == alone
     assert run("dcpdump read samples -f ndjson -j 1") == alone

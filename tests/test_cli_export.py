@@ -289,7 +289,7 @@ def test_secrets_are_masked_and_keys_redacted(tmp_path: Path) -> None:
 def test_more_processes_write_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, options: str
 ) -> None:
-    monkeypatch.setattr("dcpdump.cli.export.LEAST_BYTES", 0)
+    monkeypatch.setattr("dcpdump.cli.workers.LEAST_BYTES", 0)
     salt = tmp_path / "salt"
     salt.write_text("pepper")
     options = options.format(salt=salt)
@@ -303,7 +303,7 @@ def test_an_error_in_a_thread_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dcpdump.cli.export.LEAST_BYTES", 0)
+    monkeypatch.setattr("dcpdump.cli.workers.LEAST_BYTES", 0)
     monkeypatch.setattr("dcpdump.columnar.write.ParquetFile.feed", full)
     printed = run(f"dcpdump export {REPLICA} -o {tmp_path}/out -j 2")
     assert printed == (5, "", f"dcpdump: error: cannot write: no space left on device ({tmp_path}/out)\n")

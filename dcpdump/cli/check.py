@@ -7,25 +7,21 @@ from typing import Any
 import click
 
 from dcpdump import __version__
-from dcpdump.capture import expand, open_capture
+from dcpdump.capture import expand
 from dcpdump.check.finding import Finding
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.check.run import TICKS, Referee
 from dcpdump.cli import exit as code
-from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
+from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options, moment
 from dcpdump.cli.options import Display, display, display_options
+from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.redact import Redactor
-from dcpdump.render import findings as report
-from dcpdump.render import ndjson
+from dcpdump.render import findings, ndjson
 from dcpdump.render.style import Palette
-from dcpdump.streams.burst import Burst, Step
-from dcpdump.streams.feed import Feed
-from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.watching import Watching
+from dcpdump.streams.burst import Step
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
@@ -71,61 +67,32 @@ def check(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        reading = Checking([open_capture(path) for path in paths], chosen, shown, sink, rules, everything)
-        reading.read()
-        reading.report(paths)
+        checking = Checking(chosen, shown, rules, everything=everything, alone=len(paths) == 1)
+        reading = checking.read(paths, sink)
+        if reading.status != code.UNUSABLE:  # else there was nothing to look at, which the summary tells
+            checking.write(sink, paths)
         status = reading.conclude("none" if quiet else "text")
-    return code.FINDINGS if status in (code.DONE, code.DAMAGED) and reading.fails(fail_on) else status
+    return code.FINDINGS if status in (code.DONE, code.DAMAGED) and checking.fails(fail_on) else status
 
 
-class Checking(LedgerReading):
-    """A reading that a referee watches."""
+class Checking(Keeper):
+    """A referee of all frames, and what it finds of the connections to show. ``alone``: there is one capture."""
 
-    def __init__(
-        self,
-        captures: Sequence[Any],
-        chosen: Chosen,
-        shown: Display,
-        sink: Sink,
-        rules: Sequence[Rule],
-        everything: bool,
-    ) -> None:
-        super().__init__(captures, chosen, shown, sink)
-        if not isinstance(self._dissector, Watching):
-            raise TypeError("a check needs a dissection that watches")
-        self.ledger = Ledger(closely=True)
-        self._feed = Feed(self._dissector, self.ledger, closely=TICKS)
+    closely = TICKS
+
+    def __init__(self, chosen: Chosen, shown: Display, rules: Sequence[Rule], *, everything: bool, alone: bool) -> None:
+        super().__init__(chosen, shown)
         self._rules = rules
+        self._alone = alone
         self._referee = Referee(rules, self.ledger)
         self._lose = self._referee.lose
         self._fold = Fold(None if everything else SHOWN)
 
-    def _see(self, seen: list[Sight]) -> None:
-        until = self._until
-        if until is not None:
-            seen = [sight for sight in seen if sight.ts_ns is None or sight.ts_ns <= until]
-        self._shown += len(seen)
-        feed = self._referee.feed
-        for sight in seen:
-            found = feed(sight)
-            if found:
-                self._keep(found)
+    def _learn(self, step: Step) -> None:
+        self._keep(self._referee.feed_step(step))
 
-    def _take(self, steps: Sequence[Step]) -> None:
-        referee = self._referee
-        for step in steps:
-            if isinstance(step, Burst):
-                self._shown += step.frames
-                found = referee.feed_burst(step)
-            else:
-                self._shown += 1
-                found = referee.feed(step)
-            if found:
-                self._keep(found)
-
-    def _close(self) -> None:
-        super()._close()
-        self._keep(self._referee.close(self.ledger.watched(alone=len(self._captures) == 1)))
+    def _end(self) -> None:
+        self._keep(self._referee.close(self.ledger.watched(alone=self._alone)))
 
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)
@@ -142,27 +109,19 @@ class Checking(LedgerReading):
             return False
         if wanted.vbuckets is not None and (finding.vbucket is None or finding.vbucket not in wanted.vbuckets):
             return False
-        if wanted.since is not None:
-            since = wanted.since.ns + (self._begins or 0) * wanted.since.relative
-            if finding.ts_ns is None or finding.ts_ns < since:
-                return False
+        since = None if wanted.since is None else moment(wanted.since, self._begins_ns)
+        if since is not None and (finding.ts_ns is None or finding.ts_ns < since):
+            return False
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
 
-    def report(self, files: Sequence[str]) -> None:
-        """It writes what was found; nothing where there was nothing to look at, which the summary tells."""
-        if self._status() == code.UNUSABLE:
+    def write(self, sink: Sink, files: Sequence[str]) -> None:
+        """Write what was found."""
+        found, referee = self._fold.findings(), self._referee
+        if self._shown.format == "sarif":
+            sink.write(ndjson.dump(findings.sarif(found, self._rules, files, __version__)) + "\n")
             return
-        found = self._fold.findings()
-        if self._form == "ndjson":
-            for row in report.objects(found):
-                self._sink.write(ndjson.dump(row) + "\n")
-        elif self._form == "sarif":
-            self._sink.write(ndjson.dump(report.sarif(found, self._rules, files, __version__)) + "\n")
-        else:
-            referee = self._referee
-            total = report.total(self._fold.counts, len(self._rules), referee.streams, referee.partly)
-            for line in (*report.lines(found), total):
-                self._sink.write(self._view.palette.paint(line) + "\n")
+        total = findings.total(self._fold.counts, len(self._rules), referee.streams, referee.partly)
+        report(sink, self._shown, lambda: [*findings.lines(found), total], lambda: findings.objects(found))
 
     def fails(self, fail_on: str) -> bool:
         """It says whether there is a finding as bad as that."""
@@ -177,9 +136,9 @@ def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
     with Sink(shown.path, force=shown.force) as sink:
         palette = Palette(shown.coloured(sink.is_terminal))
         if shown.format != "text":
-            for row in report.rule_objects(rules):
+            for row in findings.rule_objects(rules):
                 sink.write(ndjson.dump(row) + "\n")
-        for line in [line for rule in rules for line in report.page(rule)] if pages else report.table(rules):
+        for line in [line for rule in rules for line in findings.page(rule)] if pages else findings.table(rules):
             if shown.format == "text":
                 sink.write(palette.paint(line) + "\n")
     return code.DONE

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import expand, open_capture
-from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
+from dcpdump.capture import expand
+from dcpdump.cli.ledger import Keeper, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import conns as rows
@@ -24,7 +24,7 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
-        reading.read()
-        reading.tell(lambda: rows.lines(reading.connections), lambda: rows.objects(reading.connections))
+        keeper = Keeper(chosen, shown)
+        reading = keeper.read(paths, sink)
+        keeper.report(sink, lambda: rows.lines(keeper.connections), lambda: rows.objects(keeper.connections))
         return reading.conclude("none" if quiet else "text")

@@ -1,11 +1,8 @@
 """dcpdump export: captures → the columnar tables."""
 
-import gc
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,15 +10,8 @@ from dcpdump.capture import Capture, expand, open_capture
 from dcpdump.cli import exit as code
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.summary import status_of, summarise
 from dcpdump.cli.tables import TableNames, need_pyarrow
-from dcpdump.helper import LEAST_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
-
-if TYPE_CHECKING:
-    from dcpdump.columnar.block import Block
-    from dcpdump.columnar.part import Part
-    from dcpdump.tables.folder import Tables
 
 
 @click.command()
@@ -72,12 +62,7 @@ def export(
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
     inputs = [open_capture(path, salvage=salvage) for path in expand(captures)]
-    size = sum(os.path.getsize(capture.name) if capture.rereadable else LEAST_BYTES for capture in inputs)
-    jobs = jobs or os.cpu_count() or 1
-    limits = replace(DEFAULT, memory=memory)
-    return Exporting(inputs, chosen, shown, limits, tables, jobs=jobs if size >= LEAST_BYTES else 1).run(
-        "none" if quiet else summary
-    )
+    return _export(inputs, chosen, shown, replace(DEFAULT, memory=memory), tables, jobs, "none" if quiet else summary)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -89,164 +74,37 @@ for _option in export.params:
         _option.help = "Let -o replace the tables of an earlier export, by none where there is no DCP."
 
 
-class Exporting:
-    """One run over captures: what was chosen, where it goes, and what it came to."""
+def _export(
+    captures: Sequence[Capture],
+    chosen: Selection,
+    shown: Display,
+    limits: Limits,
+    names: Sequence[str],
+    jobs: int | None,
+    summary: str,
+) -> int:
+    """Read everything (or as much as was asked for), write the tables, and return the exit code.
 
-    def __init__(
-        self,
-        captures: Sequence[Capture],
-        chosen: Selection,
-        shown: Display,
-        limits: Limits,
-        tables: Sequence[str],
-        *,
-        jobs: int,
-    ) -> None:
-        from dcpdump.check.judging import Judging
-        from dcpdump.columnar.decode import FrameTable
-        from dcpdump.columnar.filter import masks
-        from dcpdump.streams.watching import Watching
-        from dcpdump.tables.account import Files
+    Where there is no frame there are no tables, nor are those of an earlier export that these were to replace.
+    """
+    from dcpdump.cli.exporting import Exporting
+    from dcpdump.cli.reading import Captures, Reading
+    from dcpdump.cli.workers import worth_having
+    from dcpdump.streams.watching import Watching
+    from dcpdump.tables.folder import Tables
 
-        self._captures = captures
-        self._chosen = chosen
-        self._shown = shown
-        self._jobs = jobs
-        self._wanted = tables
-        self._dissection = Watching(limits, show_secrets=shown.show_secrets)
-        self._table = FrameTable(
-            masks(chosen.texts, chosen.filter, window=chosen.window),
-            shown.value_bytes,
-            count=chosen.count,
-            show_secrets=shown.show_secrets,
-            redactor=shown.redactor,
-            apart=True,
-        )
-        self._rows = 0
-        self._files = Files()
-        self._judging: Judging | None = None
-        if "streams" in tables or "findings" in tables:
-            self._judging = Judging(self._dissection, rules="findings" in tables)
-        self._last_ns: int | None = None
-
-    def run(self, summary: str) -> int:
-        """Read everything (or as much as was asked for), write the tables, and return the exit code.
-
-        Where there is no frame there are no tables, nor are those of an earlier export that these were to replace.
-        """
-        from dcpdump.tables.folder import Tables
-
-        # What is made here is freed by its last user; looking for cycles in it would take a tenth of the time.
-        gc.disable()
-        try:
-            with Tables(self._shown.path or "", self._shown.format, self._wanted, force=self._shown.force) as tables:
-                self._read(tables)
-                if self._dissection.tally.frames:
-                    problems = {each.name: [str(damage) for damage in each.damage] for each in self._captures}
-                    tables.feed("files", self._files.rows(problems))
-                    self._judge(tables)
-                    tables.publish()
-                else:
-                    tables.withdraw()
-        finally:
-            gc.enable()
-        summarise(self._dissection, self._captures, self._rows, summary)
-        return status_of(self._dissection, self._captures)
-
-    def _read(self, tables: "Tables") -> None:
-        from dcpdump.cli.workers import Workers
-        from dcpdump.columnar.carried import Arrivals
-        from dcpdump.columnar.packed import packed, unpacked
-        from dcpdump.columnar.schema import frames
-        from dcpdump.columnar.stage import Stage
-
-        blocks = self._blocks()
-        first = next(blocks, None)  # which tells when the input begins, as all who decode have to know
-        # Whoever counts rows has to see all of them.
-        decoding: Workers[list[Part]] = Workers(
-            self._jobs if self._chosen.count is None else 1, self._decode, packed, unpacked
-        )
-        decoding.begin()  # before there is a thread, of which processes that are copied would know nothing
-        writing: Stage[Any] = Stage(lambda batch: tables.feed("frames", batch), beside=self._jobs > 1)
-        arrivals = Arrivals(frames())
-
-        def write(made: "Iterator[bytes | memoryview]") -> None:
-            for data in made:
-                batch = arrivals.batch(data)
-                if batch is not None:
-                    self._rows += batch.num_rows
-                    writing.feed(batch)
-
-        try:
-            for parts in self._parts(blocks if first is None else chain((first,), blocks), tables):
-                if parts and "frames" in self._wanted and not self._is_full:
-                    write(decoding.put(parts))
-                if self._judging is None and self._is_full:
-                    break
-            write(decoding.finish())
-        finally:
-            decoding.close()
-        writing.close()
-
-    def _parts(self, blocks: "Iterator[Block]", tables: "Tables") -> "Iterator[list[Part]]":
-        """It gives what each block completed, and what is left in the end one by one, once others have seen it."""
-        dissection, judging = self._dissection, self._judging
-        for block in blocks:
-            self._files.feed(block)
-            parts = dissection.feed_block(block)
-            self._lose(tables)
-            if judging is not None:
-                judging.feed(parts)
-            yield parts
-        parts = list(dissection.close_blocks())
-        self._lose(tables)
-        if judging is not None:
-            judging.feed(parts)
-        for part in parts:
-            yield [part]
-
-    def _decode(self, parts: "list[Part]") -> bytes:
-        from dcpdump.columnar.carried import carried
-        from dcpdump.columnar.part import joined
-
-        return carried(self._table.feed(joined(parts)))
-
-    @property
-    def _is_full(self) -> bool:
-        return self._chosen.count is not None and self._rows >= self._chosen.count
-
-    def _lose(self, tables: "Tables") -> None:
-        """It writes what was lost since the last time, before anybody else takes it away."""
-        from dcpdump.tables.account import gap_rows
-
-        gaps = self._dissection.gaps
-        if gaps and "gaps" in self._wanted:
-            tables.feed("gaps", gap_rows(gaps, self._shown.redactor))
-        if self._judging is None:
-            gaps.clear()
-
-    def _judge(self, tables: "Tables") -> None:
-        """It writes what became of the streams, and what the rules found."""
-        if self._judging is None:
-            return
-        from dcpdump.tables import verdicts
-
-        self._judging.close(self._last_ns, alone=len(self._captures) == 1)
-        ledger, redactor = self._judging.ledger, self._shown.redactor
-        if redactor is not None:
-            self._judging.hide(redactor)
-        if "streams" in self._wanted:
-            tables.feed("streams", verdicts.stream_rows(ledger))
-        if "findings" in self._wanted:
-            tables.feed("findings", verdicts.finding_rows(self._judging.fold.findings()))
-
-    def _blocks(self) -> "Iterator[Block]":
-        from dcpdump.columnar.ahead import blocks_ahead
-
-        for block in blocks_ahead(self._captures, self._jobs):
-            self._chosen.begin(block.begins_ns)
-            self._last_ns = block.where(-1).ts_ns
-            yield block
+    jobs = worth_having(jobs, captures)
+    dissection = Watching(limits, show_secrets=shown.show_secrets)
+    with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
+        exporting = Exporting(dissection, chosen, shown, tables, jobs)
+        reading = Reading(Captures(captures, jobs, patient=True), dissection, exporting)
+        reading.read()
+        if dissection.tally.frames:
+            exporting.conclude(captures)
+            tables.publish()
+        else:
+            tables.withdraw()
+    return reading.conclude(summary)
 
 
 def _print_schemas() -> None:

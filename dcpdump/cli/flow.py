@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import expand, open_capture
-from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
+from dcpdump.capture import expand
+from dcpdump.cli.ledger import Keeper, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import flow as rows
@@ -27,19 +27,20 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
-        reading.read()
-        now = reading.ledger.last_ns
-        reading.tell(
-            lambda: rows.lines(reading.connections, now, drawn=sink.is_terminal) or [_nothing(reading)],
-            lambda: rows.objects(reading.connections, now),
+        keeper = Keeper(chosen, shown)
+        reading = keeper.read(paths, sink)
+        now = keeper.ledger.last_ns
+        keeper.report(
+            sink,
+            lambda: rows.lines(keeper.connections, now, drawn=sink.is_terminal) or [_nothing(keeper)],
+            lambda: rows.objects(keeper.connections, now),
         )
         return reading.conclude("none" if quiet else "text")
 
 
-def _nothing(reading: LedgerReading) -> Line:
+def _nothing(keeper: Keeper) -> Line:
     """Return why there is no flow control to show."""
-    if not reading.connections:
+    if not keeper.connections:
         return Line(Kind.PLAIN, "no connection matches")
-    dcp = any(each.open_frame is not None or each.streams for each in reading.connections)
+    dcp = any(each.open_frame is not None or each.streams for each in keeper.connections)
     return Line(Kind.PLAIN, "no message of a stream, so no flow control" if dcp else "no DCP connections")

@@ -1,12 +1,11 @@
 """dcpdump key: the history of documents, and how far the capture has all of it."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand, open_capture
-from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
+from dcpdump.capture import expand
+from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.columnar.chosen import record_of
@@ -16,8 +15,9 @@ from dcpdump.record import Record
 from dcpdump.render import history as rows
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec import find
+from dcpdump.streams.burst import Step, one_by_one
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
-from dcpdump.streams.sight import OWN_SEQNO, Sight
+from dcpdump.streams.sight import OWN_SEQNO
 from dcpdump.streams.sights import keys
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
@@ -41,32 +41,31 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
     matches, chosen, shown = clauses.by_key(pattern, asked="PATTERN"), choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        tracing = Tracing([open_capture(path) for path in paths], chosen, shown, sink, matches=matches)
-        tracing.read()
-        changes = tracing.changes(shown)
+        tracing = Tracing(chosen, shown, matches)
+        reading = tracing.read(paths, sink)
+        changes = tracing.changes()
         vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
         covered = tracing.covered(vbucket)
-        tracing.tell(
+        tracing.report(
+            sink,
             lambda: rows.lines(changes, covered, vbucket) if tracing.streams else [_nothing(tracing)],
             lambda: rows.objects(changes, covered, shown.value_bytes),
         )
-        return tracing.conclude("none" if quiet else "text")
+        return reading.conclude("none" if quiet else "text")
 
 
-class Tracing(LedgerReading):
-    """A reading that keeps what it meets of some keys."""
+class Tracing(Keeper):
+    """It also keeps what it meets of some keys."""
 
-    _bursts = False
+    bursts = False
 
-    def __init__(
-        self, captures: Sequence[Capture], chosen: Chosen, shown: Display, sink: Sink, *, matches: Clause
-    ) -> None:
-        super().__init__(captures, chosen, shown, sink)
+    def __init__(self, chosen: Chosen, shown: Display, matches: Clause) -> None:
+        super().__init__(chosen, shown, self._meet)
         self._matches = matches
         self._met: dict[int, Record] = {}  # by the number of the frame
         self._streams: dict[int, Stream] = {}
 
-    def _look(self, part: Part) -> None:
+    def _meet(self, part: Part) -> None:
         matches, met = self._matches, self._met
         for row, key in keys(part):
             if matches(Record(0, BLANK, Meaning(key=key), None)):
@@ -77,25 +76,20 @@ class Tracing(LedgerReading):
             if record is not None and not record.frame.magic.response and matches(record):
                 met[part.first + row] = record
 
-    @property
-    def _learns(self) -> Callable[[Sight], object]:
-        feed, met, streams = self.ledger.feed, self._met, self._streams
+    def _learn(self, step: Step) -> None:
+        for sight in one_by_one(step):
+            stream = self.ledger.feed(sight)
+            if stream is not None and sight.number in self._met:
+                self._streams[sight.number] = stream
 
-        def learn(sight: Sight) -> None:
-            stream = feed(sight)
-            if stream is not None and sight.number in met:
-                streams[sight.number] = stream
-
-        return learn
-
-    def changes(self, shown: Display) -> list[Change]:
+    def changes(self) -> list[Change]:
         """Return what was met, of the streams to show, as it may be shown."""
         streams = set(self.streams)
         found: list[Change] = []
         for number, plain in sorted(self._met.items()):
             stream = self._streams.get(number)
             if stream is not None and stream in streams:
-                found += _changes(plain, shown.shown(plain), self._matches, stream)
+                found += _changes(plain, self._shown.shown(plain), self._matches, stream)
         return found
 
     def covered(self, vbucket: int | None) -> list[Coverage]:

@@ -1,4 +1,4 @@
-"""LedgerReading: a run over captures that feeds every frame to the stream ledger; and which of it to show.
+"""Keeper: the stream ledger of a reading, which learns every frame; and which of it to show.
 
 Filters choose streams and connections, not frames: a ledger that does not see all frames knows nothing.
 """
@@ -9,26 +9,23 @@ from typing import Any, TypeVar
 
 import click
 
-from dcpdump.capture import Capture
-from dcpdump.cli.analysis import Analysis
-from dcpdump.cli.options import Display, Selection, clause_option
+from dcpdump.capture import open_capture
+from dcpdump.cli.options import Display, clause_option
+from dcpdump.cli.reading import Captures, Consumer, Reading
+from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.summary import READ
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.part import BLANK, Part
-from dcpdump.dissect import Dissector
-from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
+from dcpdump.filter import Clause, Instant, clauses, parse_instant
 from dcpdump.filter.ranges import Ranges, parse_ranges
-from dcpdump.net.limits import Limits
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
-from dcpdump.render import ndjson
 from dcpdump.render.lines import Line
 from dcpdump.streams.burst import Burst, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rates import Rates
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
@@ -84,10 +81,11 @@ class Chosen:
     def _lasts(self, last_ns: int | None, start_ns: int | None) -> bool:
         if self.since is None:
             return True
-        return last_ns is not None and last_ns >= _moment(self.since, start_ns)
+        return last_ns is not None and last_ns >= moment(self.since, start_ns)
 
 
-def _moment(instant: Instant, start_ns: int | None) -> int:
+def moment(instant: Instant, start_ns: int | None) -> int:
+    """Return when an instant is, where the capture begins at ``start_ns``."""
     return instant.ns + (start_ns or 0) * instant.relative
 
 
@@ -122,136 +120,103 @@ def choosing(options: dict[str, Any]) -> Chosen:
     )
 
 
-class LedgerReading(Analysis):
-    """A reading that keeps a ledger of all frames."""
+class Keeper(Consumer):
+    """It has the ledger learn all frames up to the chosen time, and knows what of it is to be shown.
 
-    #: Whether documents may be told in bursts: not where something is to be learnt of each.
-    _bursts = True
+    ``look`` is called with frames before anything is learnt of them.
+    """
 
-    def __init__(
-        self, captures: Sequence[Capture], chosen: Chosen, shown: Display, sink: Sink, *, rates: bool = False
-    ) -> None:
-        everything = Selection(FrameFilter(()), None, TimeWindow(None, None), {})
-        super().__init__(captures, everything, shown, sink)
-        self.ledger = Ledger()
-        self.rates = Rates() if rates else None
-        self._wanted = chosen
-        self._redactor = shown.redactor
-        if not isinstance(self._dissector, Watching):
-            raise TypeError("a ledger needs a dissection that watches")
-        self._last_ns: int | None = None
-        self._feed = Feed(self._dissector, self.ledger)
+    verb = READ
+    #: Whether documents may come in bursts: not where something is to be learnt of each.
+    bursts = True
+    #: As ``Feed`` has it.
+    closely = 0
 
-    @staticmethod
-    def _dissecting(limits: Limits, show_secrets: bool) -> Dissector:
-        return Watching(limits, show_secrets=show_secrets)
+    def __init__(self, chosen: Chosen, shown: Display, look: Callable[[Part], None] | None = None) -> None:
+        self.dissection = Watching(show_secrets=shown.show_secrets)
+        self.ledger = Ledger(closely=bool(self.closely))
+        self._wanted, self._shown, self._look = chosen, shown, look
+        self._begins_ns: int | None = None  # when the capture begins
+        self._last_ns: int | None = None  # when the last packet came
+        self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
 
-    def read(self) -> None:
-        """It reads everything, or what comes before a signal, and closes the ledger."""
-        super().read()
-        self._close()
-        if self._redactor is not None:
-            self._wanted = self._wanted.settled(self.ledger.connections.values())
-            self._hide(self._redactor)
+    def read(self, paths: Sequence[str], sink: Sink) -> Reading:
+        """Read captures to their end, or to a signal."""
+        reading = Reading(Captures([open_capture(path) for path in paths]), self.dissection, self, sink)
+        reading.analyse()
+        return reading
 
-    def _hide(self, redactor: Redactor) -> None:
-        """Hash names, addresses and texts."""
-        hide(self.ledger, redactor)
-
-    def _close(self) -> None:
-        """Close the ledger, before names become hashes."""
-        self._feed.close(self._last_ns, self._lose)
-
-    def tell(self, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
-        """It writes what was found, as lines for people or as objects."""
-        if not self.ledger.frames:
-            return
-        if self._form == "ndjson":
-            for row in objects():
-                self._sink.write(ndjson.dump(row) + "\n")
-        else:
-            for line in lines():
-                self._sink.write(self._view.palette.paint(line) + "\n")
+    def report(self, sink: Sink, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
+        """Write what was found; nothing where there was no frame, of which the summary tells."""
+        if self.ledger.frames:
+            report(sink, self._shown, lines, objects)
 
     @property
     def streams(self) -> list[Stream]:
         """The streams to show."""
-        return [stream for stream in self.ledger.streams if self._wanted.stream(stream, self._begins)]
+        return [stream for stream in self.ledger.streams if self._wanted.stream(stream, self._begins_ns)]
 
     @property
     def connections(self) -> list[Connection]:
         """The connections to show."""
-        found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self._begins)]
+        found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self._begins_ns)]
         return sorted(found, key=lambda connection: connection.number)
 
-    @property
-    def _begins(self) -> int | None:
-        return self._chosen.window.start_ns if self._chosen.window is not None else None
+    # -- as a consumer ----------------------------------------------------------------------------------
+
+    def meet(self, block: Block) -> None:
+        """Note when the capture begins, and when its last packet came."""
+        if self._begins_ns is None:
+            self._begins_ns = block.begins_ns
+        self._last_ns = block.where(-1).ts_ns
+
+    def take(self, parts: list[Part]) -> bool:
+        """Learn everything; there is never enough."""
+        until = self._feed.until_ns = self._until
+        if self._look is not None:
+            for part in parts:
+                self._look(part)
+        whole = self.bursts and until is None
+        self._learn_all(self._feed.steps(parts) if whole else self._feed.sights(parts))
+        return False
+
+    def finish(self) -> None:
+        """Learn what has waited for others, and the end; then hide what is to be hidden."""
+        self._learn_all(self._feed.rest())
+        self._feed.close(self._last_ns, self._lose)
+        self._end()  # before names become hashes
+        if self._shown.redactor is not None:
+            self._wanted = self._wanted.settled(self.ledger.connections.values())
+            self._hide(self._shown.redactor)
 
     @property
     def _until(self) -> int | None:
-        return None if self._wanted.until is None else _moment(self._wanted.until, self._begins)
+        return None if self._wanted.until is None else moment(self._wanted.until, self._begins_ns)
 
-    def _read(self) -> None:
-        super()._read()
-        self._see_rest()
-
-    def _see_rest(self) -> None:
-        """It sees what has waited for others to the end."""
-        rest = self._feed.rest()
-        if self._whole:
-            self._take(rest)
-        else:
-            self._see([sight for step in rest for sight in one_by_one(step)])
-
-    @property
-    def _whole(self) -> bool:
-        """Whether bursts are taken whole."""
-        return self._bursts and self._until is None
-
-    def _write(self, parts: list[Part]) -> bool:
-        self._feed.until_ns = self._until
-        for part in parts:
-            if self.rates is not None:
-                self.rates.feed(part)
-            self._look(part)
-        if self._whole:
-            self._take(self._feed.steps(parts))
-        else:
-            self._see(self._feed.sights(parts))
-        return False
-
-    def _meet(self, block: Block) -> None:
-        super()._meet(block)
-        self._last_ns = block.where(-1).ts_ns
-
-    def _look(self, part: Part) -> None:
-        """It sees a part before the ledger does."""
-
-    def _take(self, steps: Sequence[Step]) -> None:
-        """It feeds the ledger with sights and with bursts."""
-        ledger = self.ledger
+    def _learn_all(self, steps: Sequence[Step]) -> None:
+        until, learn = self._until, self._learn
+        if until is not None or not self.bursts:
+            sights = [sight for step in steps for sight in one_by_one(step)]
+            steps = [sight for sight in sights if until is None or sight.ts_ns is None or sight.ts_ns <= until]
         for step in steps:
-            if isinstance(step, Burst):
-                self._shown += step.frames
-                ledger.feed_burst(step)
-            else:
-                self._shown += 1
-                ledger.feed(step)
+            self.frames += step.frames if isinstance(step, Burst) else 1
+            learn(step)
 
-    def _see(self, seen: list[Sight]) -> None:
-        until = self._until
-        if until is not None:
-            seen = [sight for sight in seen if sight.ts_ns is None or sight.ts_ns <= until]
-        self._shown += len(seen)
-        learn = self._learns
-        for sight in seen:
-            learn(sight)
+    # -- what else a command learns ---------------------------------------------------------------------
 
-    #: Who takes losses that no frame followed, if not the ledger.
+    def _learn(self, step: Step) -> None:
+        """Learn the next frame, or burst of documents."""
+        if isinstance(step, Burst):
+            self.ledger.feed_burst(step)
+        else:
+            self.ledger.feed(step)
+
+    #: Who learns of losses that no frame followed, if not the ledger.
     _lose: Lose | None = None
 
-    @property
-    def _learns(self) -> Callable[[Sight], object]:
-        """What is called with every sight."""
-        return self.ledger.feed
+    def _end(self) -> None:
+        """Learn that the input has ended."""
+
+    def _hide(self, redactor: Redactor) -> None:
+        """Hash names, addresses and texts."""
+        hide(self.ledger, redactor)

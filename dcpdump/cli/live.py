@@ -1,55 +1,59 @@
-"""Reading live: the same reading, of what an interface brings until it is stopped; and its books."""
+"""Live: what an interface brings until it is stopped, as a source of readings; and its books."""
 
-import gc
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from dcpdump.capture.intake import Intake
 from dcpdump.cli import exit as code
-from dcpdump.cli.bulk import BulkReading
 from dcpdump.cli.notes import note
+from dcpdump.cli.reading import Blocks, Consumer
 from dcpdump.cli.stop import Stop
-from dcpdump.cli.summary import SHOWN, balance, balance_line, nothing_found
-from dcpdump.columnar.block import Block
+from dcpdump.cli.summary import balance, balance_line, nothing_found
+from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.ring import block_of
 from dcpdump.dissect import Dissector
 from dcpdump.record import Json
 
 
-class LiveReading(BulkReading):
-    """A BulkReading of an interface."""
+class Interface:
+    """A source: what an interface brings."""
 
-    def __init__(self, intake: Intake, name: str, *arguments: Any, **options: Any) -> None:
-        super().__init__((), *arguments, **options)
+    endless = True
+
+    def __init__(self, intake: Intake, name: str) -> None:
         self._intake = intake
         self._name = name
+        self.stop = Stop(intake.stop)
 
-    @property
-    def told(self) -> str:
-        """What became of all packets so far, in words."""
-        return counted(books(self._intake, self._dissector))
+    def blocks(self) -> Blocks:
+        """Yield the packets; None when there is nothing just now. Raises LiveError, once all that came is given."""
+        for batch in self._intake.batches():
+            yield block_of(batch, self._name) if batch else None
+        if self._intake.error is not None:
+            raise self._intake.error
 
-    def _read(self) -> None:
-        gc.freeze()  # what is there by now stays; what comes may go in circles, for days
-        self._read_blocks()
+    def sum_up(self, dissection: Dissection, consumer: Consumer, form: str, *, interrupted: bool) -> None:
+        """Stop the intake, and write on standard error what a run came to; to interrupt it is how it usually ends."""
+        if form == "none":
+            return
+        self._intake.finish()
+        counts = books(self._intake, dissection)
+        if form == "json":
+            note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
+            return
+        note(counted(counts))
+        if dissection.tally.frames:
+            note(balance_line(dissection, consumer.frames, consumer.verb))
+        elif counts["decoded"]:
+            what, hint = nothing_found(dissection)
+            note(f"dcpdump: note: {what}")
+            note(f"hint: {hint}")
 
-    def _blocks(self) -> Iterator[Block | None]:
-        return live_blocks(self._intake, self._name)
-
-    def _sum_up(self, summary: str) -> None:
-        if summary != "none":
-            sum_up(self._intake, self._dissector, self._shown, summary)
-
-
-def live_blocks(intake: Intake, name: str) -> Iterator[Block | None]:
-    """It gives what an interface brings, as blocks; None when there is nothing just now."""
-    for batch in intake.batches():
-        yield block_of(batch, name) if batch else None
-    if intake.error is not None:
-        raise intake.error
+    def status(self, _: Dissector) -> int:
+        """Return the exit code: Ctrl-C is how a capture usually ends."""
+        return code.TERMINATED if self.stop.status == code.TERMINATED else code.DONE
 
 
 def books(intake: Intake, dissector: Dissector) -> Json:
@@ -62,22 +66,6 @@ def books(intake: Intake, dissector: Dissector) -> Json:
         "decoded": decoded,
         "not_looked_at": intake.received - intake.dropped - decoded,
     }
-
-
-def sum_up(intake: Intake, dissector: Dissector, shown: int, form: str, verb: str = SHOWN) -> None:
-    """Stop the intake, and write on standard error what a run came to."""
-    intake.finish()
-    counts = books(intake, dissector)
-    if form == "json":
-        note(json.dumps({**balance(dissector, (), shown), **counts}))
-        return
-    note(counted(counts))
-    if dissector.tally.frames:
-        note(balance_line(dissector, shown, verb))
-    elif counts["decoded"]:
-        what, hint = nothing_found(dissector)
-        note(f"dcpdump: note: {what}")
-        note(f"hint: {hint}")
 
 
 def counted(counts: Json) -> str:
@@ -94,15 +82,10 @@ def counted(counts: Json) -> str:
     return " · ".join(words)
 
 
-def status_after(stop: Stop) -> int:
-    """It gives the exit code of a capture: Ctrl-C is how one usually ends."""
-    return code.TERMINATED if stop.status == code.TERMINATED else code.DONE
-
-
 @contextmanager
-def telling(tell: Callable[[], str]) -> Iterator[None]:
-    """It lets SIGUSR1 ``tell`` how it goes."""
-    before = signal.signal(signal.SIGUSR1, lambda *_: note(tell()))
+def telling(intake: Intake, dissector: Dissector) -> Iterator[None]:
+    """Have SIGUSR1 report what became of all packets so far."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: note(counted(books(intake, dissector))))
     try:
         yield
     finally:

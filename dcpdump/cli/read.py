@@ -5,11 +5,13 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand, open_capture
-from dcpdump.cli.bulk import BulkReading
-from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
-from dcpdump.cli.reading import Reading
+from dcpdump.capture import expand, open_capture
+from dcpdump.cli.frames import Frames
+from dcpdump.cli.options import Size, display, display_options, selection, selection_options
+from dcpdump.cli.reading import Captures, Reading
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.workers import worth_having
+from dcpdump.columnar.dissection import Dissection
 from dcpdump.net.limits import DEFAULT
 
 
@@ -46,14 +48,9 @@ def read(
     paths = expand(captures)
     inputs = [open_capture(path, salvage=salvage, follow=follow) for path in paths]
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        limits = replace(DEFAULT, memory=memory)
-        if _all_there(inputs, shown, sink):
-            reading: Reading = BulkReading(inputs, chosen, shown, sink, limits, jobs=jobs)
-        else:
-            reading = Reading(inputs, chosen, shown, sink, limits, prompt=follow)
-        return reading.run("none" if quiet else summary)
-
-
-def _all_there(inputs: list[Capture], shown: Display, sink: Sink) -> bool:
-    """Whether nobody waits for a single frame, and frames are shown as they are: then many are done at a time."""
-    return all(capture.rereadable for capture in inputs) and not sink.is_terminal and shown.redactor is None
+        source = Captures(inputs, jobs)
+        # What comes through a pipe, or goes to a terminal, is shown at once.
+        working = 1 if source.endless or sink.is_terminal else worth_having(jobs, inputs)
+        frames = Frames(chosen, shown, sink, several=len(inputs) > 1, jobs=working)
+        dissection = Dissection(replace(DEFAULT, memory=memory), show_secrets=shown.show_secrets)
+        return Reading(source, dissection, frames, sink).run("none" if quiet else summary)

@@ -1,100 +1,167 @@
-"""Reading: one run over captures, frame by frame: what was chosen, where it goes, and what it came to."""
+"""Reading: one run over packets. A source yields them in blocks, one dissection cuts frames, a consumer takes those.
 
-from collections.abc import Iterable, Sequence
+It knows neither where packets come from nor what becomes of frames, but how a run ends, and what is said of it then.
+"""
 
-from dcpdump.capture import Capture, timeline
-from dcpdump.cli.options import Display, Selection
+import gc
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Union
+
+from dcpdump.capture import Capture
+from dcpdump.cli import exit as code
+from dcpdump.cli.notes import end_line
 from dcpdump.cli.sink import PipeClosed, Sink
-from dcpdump.cli.stop import EndedAtOnce, Terminated
+from dcpdump.cli.stop import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.summary import SHOWN, status_of, summarise
-from dcpdump.dissect import Dissector
+from dcpdump.columnar.ahead import blocks_ahead
+from dcpdump.columnar.block import Block
+from dcpdump.columnar.dissection import Dissection
+from dcpdump.columnar.input import blocks_as_they_come
+from dcpdump.columnar.part import Part
 from dcpdump.errors import OutputError
-from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.record import Record
-from dcpdump.render import OUTPUTS, View
-from dcpdump.render.style import Palette
+
+if TYPE_CHECKING:
+    from dcpdump.cli.live import Interface
+
+Blocks = Generator[Block | None, None, None]
+Source = Union["Captures", "Interface"]
+
+
+class Consumer:
+    """What takes the frames of a reading as they are completed."""
+
+    #: What it does with frames, as the closing line says.
+    verb = SHOWN
+    #: With how many it did that.
+    frames = 0
+
+    def begin(self) -> None:
+        """Do what comes before the first packet."""
+
+    def meet(self, block: Block) -> None:
+        """Look at packets before they are dissected."""
+
+    def take(self, parts: list[Part]) -> bool:
+        """Take the frames that packets completed; return whether there are enough."""
+        raise NotImplementedError
+
+    def settle(self, *, idle: bool) -> None:
+        """Do what is due after a block; ``idle``: while nothing comes."""
+
+    def finish(self) -> None:
+        """Do what is left when the input has ended, or there were enough."""
+
+    def close(self) -> None:
+        """Free what is held, however the reading ended."""
+
+
+class Captures:
+    """A source: files and pipes as one timeline.
+
+    ``jobs``: how many processes may read files; None: as many as processors. ``patient``: what comes through a pipe is
+    not wanted before there is much of it.
+    """
+
+    def __init__(self, captures: Sequence[Capture], jobs: int | None = None, *, patient: bool = False) -> None:
+        self._captures = captures
+        self._jobs = jobs
+        self.stop = Stop()  #: while it is open, the first signal ends the packets
+        #: Whether packets may come for days.
+        self.endless = not (patient or all(capture.rereadable for capture in captures))
+
+    def blocks(self) -> Blocks:
+        """Yield the packets: of files ahead of their use, of pipes as they come; None while none do."""
+        captures = self._captures
+        for block in blocks_as_they_come(captures) if self.endless else blocks_ahead(captures, self._jobs):
+            if self.stop.status is not None:
+                return
+            yield block
+
+    def sum_up(self, dissection: Dissection, consumer: Consumer, form: str, *, interrupted: bool) -> None:
+        """Write on standard error what a run came to: the damage, and the balance."""
+        count, verb = consumer.frames, consumer.verb
+        summarise(dissection, self._captures, count, form, interrupted=interrupted, verb=verb)
+
+    def status(self, dissection: Dissection) -> int:
+        """Return the signal's exit code, or that of a run that read everything it could."""
+        return status_of(dissection, self._captures) if self.stop.status is None else self.stop.status
 
 
 class Reading:
-    """One run over captures: what was chosen, where it goes, and what it came to."""
+    """One run: where packets come from, what cuts frames, who takes them. ``sink``: to be flushed in the end."""
 
-    #: What it does with frames, as the closing line says.
-    _verb = SHOWN
+    def __init__(self, source: Source, dissection: Dissection, consumer: Consumer, sink: Sink | None = None) -> None:
+        self._source, self._dissection, self._consumer, self._sink = source, dissection, consumer, sink
 
-    def __init__(
-        self,
-        captures: Sequence[Capture],
-        chosen: Selection,
-        shown: Display,
-        sink: Sink,
-        limits: Limits = DEFAULT,
-        *,
-        prompt: bool = False,
-    ) -> None:
-        self._captures = captures
-        self._chosen = chosen
-        self._sink = sink
-        self._shown_as = shown.shown
-        self._redacts = shown.redactor is not None
-        self._output = OUTPUTS.get(shown.format, OUTPUTS["table"])
-        self._form = shown.format
-        self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=len(captures) > 1)
-        self._dissector = self._dissecting(limits, shown.show_secrets)
-        self._shown = 0
-        self._interrupted = False
-        #: A pipe may still be written to, and a person may be looking: they see each packet's frames at once.
-        self._prompt = prompt or sink.is_terminal or any(capture.name == "-" for capture in captures)
-
-    @staticmethod
-    def _dissecting(limits: Limits, show_secrets: bool) -> Dissector:
-        return Dissector(limits, show_secrets=show_secrets)
+    def read(self) -> None:
+        """Read everything, or as much as the consumer wants."""
+        consumer = self._consumer
+        with _collecting(forever=self._source.endless), closing(consumer), closing(self._source.blocks()) as blocks:
+            consumer.begin()
+            if not self._feed(blocks):
+                self._take(self._dissection.close_blocks())
+            consumer.finish()
 
     def run(self, summary: str) -> int:
-        """It reads everything (or as much as was asked for), and gives the exit code."""
-        if self._output.header is not None:
-            self._sink.write(self._output.header())
+        """Read, write what the run came to however it ended, and return the exit code."""
         try:
-            self._read()
+            self.read()
         except (PipeClosed, OutputError, EndedAtOnce):
             raise
         except BaseException as error:
-            self._interrupted = isinstance(error, (KeyboardInterrupt, Terminated))
-            self._conclude(summary)  # however it ends, what was done so far is told
+            self._conclude(summary, interrupted=isinstance(error, (KeyboardInterrupt, Terminated)))
             raise
-        self._conclude(summary)
-        return self._status()
+        return self.conclude(summary)
 
-    def _conclude(self, summary: str) -> None:
-        """Write what a run came to, behind all of its output."""
-        self._sink.flush()
-        self._sum_up(summary)
+    def analyse(self) -> None:
+        """Read what comes before a signal. A second signal ends the run at once."""
+        with self._source.stop as stop:
+            self.read()
+        if stop.status == code.INTERRUPTED:
+            end_line()
 
-    def _sum_up(self, summary: str) -> None:
-        interrupted, verb = self._interrupted, self._verb
-        summarise(self._dissector, self._captures, self._shown, summary, interrupted=interrupted, verb=verb)
+    def conclude(self, summary: str) -> int:
+        """Write what the run came to, behind all of its output, and return the exit code."""
+        self._conclude(summary, interrupted=self._source.stop.status is not None)
+        return self.status
 
-    def _status(self) -> int:
-        return status_of(self._dissector, self._captures)
+    @property
+    def status(self) -> int:
+        """The exit code of a run that has ended."""
+        return self._source.status(self._dissection)
 
-    def _read(self) -> None:
-        for packet in timeline(self._captures):
-            self._chosen.begin(packet.ts_ns)
-            records = self._dissector.feed(packet)
-            if records and self._show(records):
-                return
-        self._show(self._dissector.drain())
-
-    def _show(self, records: Iterable[Record]) -> bool:
-        """It writes those of the records that are wanted; true when there are enough."""
-        wrote = False
-        for record in records:
-            if not self._chosen.accepts(record):
-                continue
-            self._sink.write(self._output.write(self._shown_as(record), self._view))
-            wrote = True
-            self._shown += 1
-            if self._shown == self._chosen.count:
-                return True
-        if wrote and self._prompt:
+    def _conclude(self, summary: str, *, interrupted: bool) -> None:
+        if self._sink is not None:
             self._sink.flush()
+        self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)
+
+    def _feed(self, blocks: Blocks) -> bool:
+        """Feed the consumer until the input ends; return whether it had enough before."""
+        consumer = self._consumer
+        for block in blocks:
+            if block is not None:
+                consumer.meet(block)
+                if self._take(self._dissection.feed_block(block)):
+                    return True
+            consumer.settle(idle=block is None)
         return False
+
+    def _take(self, parts: list[Part]) -> bool:
+        enough = self._consumer.take(parts)
+        self._dissection.gaps.clear()  # a consumer that wants to know has seen them
+        return enough
+
+
+@contextmanager
+def _collecting(*, forever: bool) -> Iterator[None]:
+    """Spare the collector of garbage what it would look at in vain.
+
+    What a reading makes is freed by its last user; looking for cycles in it would take a tenth of the time. What goes
+    on for days may have cycles all the same: then only what is there by now is spared.
+    """
+    (gc.freeze if forever else gc.disable)()
+    try:
+        yield
+    finally:
+        (gc.unfreeze if forever else gc.enable)()

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import expand, open_capture
-from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
+from dcpdump.capture import expand
+from dcpdump.cli.ledger import Keeper, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import rollbacks as rows
@@ -25,10 +25,10 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink)
-        reading.read()
-        streams = reading.streams
+        keeper = Keeper(chosen, shown)
+        reading = keeper.read(paths, sink)
+        streams = keeper.streams
         wanted = set(streams)
-        found = [each for each in found_in(reading.ledger) if each.stream in wanted]
-        reading.tell(lambda: rows.lines(found, streams, reading.ledger.last_ns), lambda: rows.objects(found))
+        found = [each for each in found_in(keeper.ledger) if each.stream in wanted]
+        keeper.report(sink, lambda: rows.lines(found, streams, keeper.ledger.last_ns), lambda: rows.objects(found))
         return reading.conclude("none" if quiet else "text")

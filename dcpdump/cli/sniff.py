@@ -10,11 +10,13 @@ from dcpdump.capture.intake import ROOM, Intake
 from dcpdump.capture.live import ANY, Live, interfaces
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
-from dcpdump.cli.live import LiveReading, status_after, telling
+from dcpdump.cli.frames import Frames
+from dcpdump.cli.live import Interface, telling
 from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
+from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.stop import Stop
+from dcpdump.columnar.dissection import Dissection
 from dcpdump.escape import safe
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.render.style import Palette
@@ -120,12 +122,12 @@ def sniff(
     with Sink(shown.path, force=shown.force) as sink:
         save = Save(write, rotation, force=shown.force) if write else None
         with Intake(live, room=wanted.room, save=save, seconds=wanted.duration) as intake:
-            reading = LiveReading(intake, live.name, chosen, shown, sink, jobs=jobs)
-            with telling(lambda: reading.told), Stop(intake.stop) as stop:
+            source, dissection = Interface(intake, live.name), Dissection(show_secrets=shown.show_secrets)
+            reading = Reading(source, dissection, Frames(chosen, shown, sink), sink)
+            with telling(intake, dissection), source.stop:
                 if not quiet:
                     note(begun(live, user))
-                reading.run("none" if quiet else summary)
-    return status_after(stop)
+                return reading.run("none" if quiet else summary)
 
 
 def show_interfaces() -> int:

@@ -5,13 +5,15 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.analysis import Analysis
+from dcpdump.cli.frames import Selected
 from dcpdump.cli.options import display, display_options, selection, selection_options
+from dcpdump.cli.reading import Captures, Reading
+from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import COUNTED
-from dcpdump.columnar.part import Part
+from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.statistics import Statistics
-from dcpdump.render import ndjson, statistics
+from dcpdump.render import statistics
 
 
 @click.command()
@@ -25,31 +27,10 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     paths = expand(captures)
     inputs = [open_capture(path) for path in paths]
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        counting = Counting(inputs, chosen, shown, sink)
-        counting.read()
-        counting.tell()
-        return counting.conclude("none" if quiet else "text")
-
-
-class Counting(Analysis):
-    """A reading that counts frames instead of writing them."""
-
-    _verb = COUNTED
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._statistics = Statistics()
-
-    def _show_rows(self, part: Part, rows: list[int]) -> None:
-        self._statistics.feed(part, rows)
-
-    def tell(self) -> None:
-        """It writes what was counted."""
-        if not self._statistics.total.frames:
-            return
-        if self._form == "ndjson":
-            for row in statistics.objects(self._statistics):
-                self._sink.write(ndjson.dump(row) + "\n")
-        else:
-            for line in statistics.lines(self._statistics):
-                self._sink.write(self._view.palette.paint(line) + "\n")
+        found = Statistics()
+        counting = Selected(chosen, found.feed, COUNTED)
+        reading = Reading(Captures(inputs), Dissection(show_secrets=shown.show_secrets), counting, sink)
+        reading.analyse()
+        if found.total.frames:
+            report(sink, shown, lambda: statistics.lines(found), lambda: statistics.objects(found))
+        return reading.conclude("none" if quiet else "text")

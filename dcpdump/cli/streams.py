@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import expand, open_capture
-from dcpdump.cli.ledger import LedgerReading, choosing, choosing_options
+from dcpdump.capture import expand
+from dcpdump.cli.ledger import Keeper, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import streams as rows
 from dcpdump.render.columns import spark
 from dcpdump.streams.causes import Kind, Verdict
+from dcpdump.streams.rates import Rates
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
 
@@ -46,15 +47,16 @@ def streams(
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        bars = shown.format == "text" and sink.is_terminal
-        reading = LedgerReading([open_capture(path) for path in paths], chosen, shown, sink, rates=bars)
-        reading.read()
-        judge = Judge(reading.ledger, round(idle * 1e9))
-        judged = [(stream, judge.verdict(stream)) for stream in reading.streams]
+        rates = Rates() if shown.format == "text" and sink.is_terminal else None
+        keeper = Keeper(chosen, shown, None if rates is None else rates.feed)
+        reading = keeper.read(paths, sink)
+        judge = Judge(keeper.ledger, round(idle * 1e9))
+        judged = [(stream, judge.verdict(stream)) for stream in keeper.streams]
         wanted = [each for each in judged if _wanted(*each, stuck, rolled_back, ended)]
-        drawn = _drawn(reading, [stream for stream, _ in wanted])
-        reading.tell(
-            lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), reading.connections)],
+        drawn = {} if rates is None else _drawn(keeper, rates, [stream for stream, _ in wanted])
+        keeper.report(
+            sink,
+            lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
             lambda: rows.objects(wanted),
         )
         return reading.conclude("none" if quiet else "text")
@@ -68,12 +70,11 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
-def _drawn(reading: LedgerReading, shown: Sequence[Stream]) -> dict[Stream, str]:
-    """It draws the rates of streams over the time of the capture, on a terminal."""
-    rates, ledger = reading.rates, reading.ledger
-    if rates is None or ledger.first_ns is None or ledger.last_ns is None:
+def _drawn(keeper: Keeper, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
+    """Return a line of bars for each stream: its rates over the time of the capture."""
+    first, last = keeper.ledger.first_ns, keeper.ledger.last_ns
+    if first is None or last is None:
         return {}
-    first, last = ledger.first_ns, ledger.last_ns
     out: dict[Stream, str] = {}
     for stream in shown:
         begin = max(first, stream.first_ns or first)

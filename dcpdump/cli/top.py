@@ -1,25 +1,25 @@
 """dcpdump top: connections and streams as they are just now, again and again."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand, open_capture
+from dcpdump.capture import expand, open_capture
 from dcpdump.capture.intake import Intake
-from dcpdump.cli.ledger import Chosen, LedgerReading, choosing, choosing_options
-from dcpdump.cli.live import books, counted, live_blocks, status_after, sum_up, telling
+from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
+from dcpdump.cli.live import Interface, books, telling
 from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, display, display_options
+from dcpdump.cli.reading import Captures, Reading, Source
+from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
-from dcpdump.cli.stop import Stop
 from dcpdump.columnar.block import Block
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
-from dcpdump.render import ndjson
 from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
 from dcpdump.render.top import Look, Peer, Row
@@ -79,77 +79,92 @@ def top(
         user = "" if live is None else give_up_rights(shown)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
         intake = None if live is None else open_now.enter_context(Intake(live, room=wanted.room, seconds=seconds))
-        reading = TopReading(inputs, chosen, shown, sink, intake, live.name if live else ", ".join(paths), rows)
+        every = None if once or ends else interval
+        draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
+        name = ", ".join(paths) if live is None else live.name
+        watch = Watch(chosen, shown, intake, name, draw, every)
+        source: Source = Captures(inputs)
         if live is not None and intake is not None:
-            open_now.enter_context(telling(lambda: reading.told))
-            open_now.enter_context(reading.stop)  # by now, for whom the note tells how to end it
+            source = Interface(intake, live.name)
+            open_now.enter_context(telling(intake, watch.dissection))
+            open_now.enter_context(source.stop)  # by now, for whom the note tells how to end it
             if not quiet:
                 note(begun(live, user))
-        return reading.show(None if once or ends else interval, screen, "none" if quiet else "text")
+        reading = Reading(source, watch.dissection, watch, sink)
+        summary = "none" if quiet else "text"
+        with screen or nullcontext():
+            try:
+                reading.analyse()
+            except LiveError:
+                reading.conclude(summary)
+                raise
+            if watch.ledger.frames:
+                draw(watch.look(None))  # what is to be hidden is hidden by now
+        return reading.conclude(summary)
 
 
-class TopReading(LedgerReading):
-    """A reading that is looked at while it goes on."""
+Draw = Callable[[Look], None]
+
+
+def _on_screen(screen: Screen, most: int | None) -> Draw:
+    """Return what draws on a terminal."""
+
+    def draw(look: Look) -> None:
+        free = screen.height - 5
+        screen.show(tables.lines(look, min(free, most or free)))
+
+    return draw
+
+
+def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> Draw:
+    """Return what writes one below the other. ``apart``: with an empty line behind tables."""
+
+    def draw(look: Look) -> None:
+        if shown.format == "ndjson" or look.frames:
+            report(sink, shown, lambda: tables.lines(look, most), lambda: [tables.as_object(look)])
+            if shown.format != "ndjson" and apart:
+                sink.write("\n")
+        sink.flush()
+
+    return draw
+
+
+class Watch(Keeper):
+    """It keeps the ledger, and draws it every ``interval`` seconds; None: it does not."""
 
     def __init__(
         self,
-        captures: Sequence[Capture],
         chosen: Chosen,
         shown: Display,
-        sink: Sink,
         intake: Intake | None,
         source: str,
-        most: int | None,
+        draw: Draw,
+        interval: float | None,
     ) -> None:
-        super().__init__(captures, chosen, shown, sink)
-        self._intake, self._source, self._most = intake, source, most
-        if intake is not None:
-            self.stop = Stop(intake.stop)
+        super().__init__(chosen, shown)
+        self._intake, self._source, self._draw = intake, source, draw
+        self._interval = interval
         self._paces = Paces()
-        self._interval: float | None = None
         self._due = 0.0
         self._came_ns = 0  #: when the last packets came, by the clock that only goes forward
-        self._screen: Screen | None = None
 
-    @property
-    def told(self) -> str:
-        """What became of all packets so far, in words."""
-        return "" if self._intake is None else counted(books(self._intake, self._dissector))
+    def meet(self, block: Block) -> None:
+        """Note when packets came."""
+        super().meet(block)
+        self._came_ns = time.monotonic_ns()
 
-    def show(self, interval: float | None, screen: Screen | None, summary: str) -> int:
-        """It reads everything, shows how it is every ``interval`` seconds, and at the end; and gives the exit code."""
-        self._interval, self._screen = interval, screen
-        with ExitStack() as shown:
-            if screen is not None:
-                shown.enter_context(screen)
-            try:
-                self.read()
-            except LiveError:
-                self._conclude(summary)
-                raise
-            if self.ledger.frames:
-                self._draw(None)  # what is to be hidden is hidden by now
-        return self.conclude(summary)
-
-    def _read(self) -> None:
-        self._read_blocks()
-        self._see_rest()
-
-    def _blocks(self) -> Iterator[Block | None]:
-        source = super()._blocks() if self._intake is None else live_blocks(self._intake, self._source)
-        for block in source:
-            if block is not None:
-                self._came_ns = time.monotonic_ns()
-            yield block
-            if self._interval is not None and time.monotonic() >= self._due:
-                self._due = time.monotonic() + self._interval
-                if self._intake is not None:
-                    self._feed.pause(time.time_ns())
-                    self._forget()
-                elif self._last_ns is not None:
-                    # A capture that is written now, or one of long ago: what passed since its last packet passes there.
-                    self._feed.pause(self._last_ns + (0 if block is not None else time.monotonic_ns() - self._came_ns))
-                self._draw(self._redactor)
+    def settle(self, *, idle: bool) -> None:
+        """Draw everything, where that is due."""
+        if self._interval is None or time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + self._interval
+        if self._intake is not None:
+            self._feed.pause(time.time_ns())
+            self._forget()
+        elif self._last_ns is not None:
+            # A capture that is written now, or one of long ago: what passed since its last packet passes there.
+            self._feed.pause(self._last_ns + (time.monotonic_ns() - self._came_ns if idle else 0))
+        self._draw(self.look(self._shown.redactor))
 
     def _forget(self) -> None:
         """It lets go of connections that ended a while ago: an interface may be watched for days."""
@@ -164,20 +179,8 @@ class TopReading(LedgerReading):
             for number in gone:
                 del ledger.connections[number]
 
-    def _draw(self, redactor: Redactor | None) -> None:
-        if self._form == "ndjson":
-            self._sink.write(ndjson.dump(tables.as_object(self._as_it_is(redactor))) + "\n")
-        elif self._screen is not None:
-            room = self._screen.height - 5
-            self._screen.show(tables.lines(self._as_it_is(redactor), min(room, self._most or room)))
-        elif self.ledger.frames:
-            for line in tables.lines(self._as_it_is(redactor), self._most):
-                self._sink.write(self._view.palette.paint(line) + "\n")
-            if self._interval is not None:
-                self._sink.write("\n")
-        self._sink.flush()
-
-    def _as_it_is(self, redactor: Redactor | None) -> Look:
+    def look(self, redactor: Redactor | None) -> Look:
+        """Return everything as it is; ``redactor``: what is to be hidden is not hidden yet."""
         ledger, paces = self.ledger, self._paces
         if redactor is not None:  # verdicts quote what servers say of requests
             for request in (request for stream in ledger.streams for request in stream.requests):
@@ -202,17 +205,8 @@ class TopReading(LedgerReading):
                 )
                 for stream in self.streams
             ],
-            {} if self._intake is None else books(self._intake, self._dissector),
+            {} if self._intake is None else books(self._intake, self.dissection),
         )
-
-    def _sum_up(self, summary: str) -> None:
-        if self._intake is None:
-            super()._sum_up(summary)
-        elif summary != "none":
-            sum_up(self._intake, self._dissector, self._shown, summary, self._verb)
-
-    def _status(self) -> int:
-        return super()._status() if self._intake is None else status_after(self.stop)
 
 
 def _peer(each: Connection, pace: Pace, redactor: Redactor | None) -> Peer:

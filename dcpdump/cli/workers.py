@@ -8,18 +8,25 @@ done here.
 import mmap
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-from dcpdump.helper import Helper, can_help, write_all
+from dcpdump.capture import Capture
+from dcpdump.helper import LEAST_BYTES, Helper, can_help, write_all
 
 T = TypeVar("T")
 
 #: What is handed over at once, at most. Memory that nobody writes to is none, so there may be much.
 _ROOM = 64 << 20
 _SIZE = 8  #: bytes of a number that says how much there is in the room
+
+
+def worth_having(jobs: int | None, captures: Sequence[Capture]) -> int:
+    """Return how many processes are worth having for captures: as many as processors, where that is not said."""
+    size = sum(os.path.getsize(capture.name) if capture.rereadable else LEAST_BYTES for capture in captures)
+    return (jobs or os.cpu_count() or 1) if size >= LEAST_BYTES else 1
 
 
 class _Worker(NamedTuple):

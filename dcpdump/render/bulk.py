@@ -18,6 +18,7 @@ from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
 from dcpdump.escape import safe
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record, iso_time
+from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.gathered import Columns
 from dcpdump.render.templates import TEMPLATES
@@ -31,30 +32,38 @@ _PLAIN = re.compile(rb"[ -~]*\Z").match
 
 
 class Bulk:
-    """It writes parts in one format."""
+    """It writes parts in one format; ``redactor``: without what is to be hidden."""
 
-    def __init__(self, form: str, view: View) -> None:
-        self._form = form
+    def __init__(self, form: str, view: View, redactor: Redactor | None = None) -> None:
+        self._write = OUTPUTS[form].write
         self._view = view
-        self._template = None if view.palette.paints else TEMPLATES.get(form)
+        self._redactor = redactor
+        self._template = None if view.palette.paints or redactor is not None else TEMPLATES.get(form)
+
+    @property
+    def in_columns(self) -> bool:
+        """Whether most rows are written at once; neither colours nor hashes are."""
+        return self._template is not None
 
     def text(self, part: Part, wanted: Sequence[int]) -> bytes:
-        """It gives the text of the rows that are wanted, in their order, as UTF-8."""
+        """Return the text of the rows that are wanted, in their order, as UTF-8."""
+        if self._template is None:
+            return b"".join([self._single(record_of(part, row)) for row in wanted])
         out = np.full(len(part), b"", object)
-        if self._template is not None:
-            chosen = None if len(wanted) == len(part) else set(wanted)
-            for group in part.groups:
-                for framed in (False, True):
-                    columns = self._columns(part, group, framed, chosen)
-                    if columns is not None:
-                        texts = self._template(group.plan, framed, columns, self._view)
-                        out[columns.row] = texts
+        chosen = None if len(wanted) == len(part) else set(wanted)
+        for group in part.groups:
+            for framed in (False, True):
+                columns = self._columns(part, group, framed, chosen)
+                if columns is not None:
+                    texts = self._template(group.plan, framed, columns, self._view)
+                    out[columns.row] = texts
         written: list[bytes] = out[wanted].tolist()
         both = zip(wanted, written, strict=True)
         return b"".join([text or self._single(record_of(part, row)) for row, text in both])
 
     def _single(self, record: Record) -> bytes:
-        return OUTPUTS[self._form].write(record, self._view).encode()
+        shown = record if self._redactor is None else self._redactor.record(record)
+        return self._write(shown, self._view).encode()
 
     def _columns(self, part: Part, group: Group, framed: bool, chosen: set[int] | None) -> Columns | None:
         """It gathers what templates take of a group: its frames with, or without, a stream id."""

@@ -6,7 +6,7 @@ It is filled beside its final name, for its owner alone (captures hold documents
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -43,6 +43,11 @@ class Tables:
             file = self._part / f"{name}.{form}"
             os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
             self._writers[name] = FORMATS[form](file, SCHEMAS[name]())
+
+    @property
+    def names(self) -> Collection[str]:
+        """The tables that are written."""
+        return self._writers.keys()
 
     def feed(self, name: str, batch: pa.RecordBatch) -> None:
         """It takes the next rows of a table."""

@@ -1,0 +1,23 @@
+"""Report: what a command found, as lines for people or as objects for programs."""
+
+from collections.abc import Callable, Iterable
+
+from dcpdump.cli.options import Display
+from dcpdump.cli.sink import Sink
+from dcpdump.record import Json
+from dcpdump.render import ndjson
+from dcpdump.render.lines import Line
+from dcpdump.render.style import Palette
+
+
+def report(
+    sink: Sink, shown: Display, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]
+) -> None:
+    """Write what was found, as lines for people or as objects."""
+    if shown.format == "ndjson":
+        for row in objects():
+            sink.write(ndjson.dump(row) + "\n")
+        return
+    palette = Palette(shown.coloured(sink.is_terminal))
+    for line in lines():
+        sink.write(palette.paint(line) + "\n")
