@@ -97,7 +97,7 @@ class Dissector:
             if conversation is None:
                 if not isinstance(event, (Bytes, Gap)):
                     continue
-                conversation = self._conversations[connection.number] = Conversation(connection, self._session())
+                conversation = self._conversations[connection.number] = Conversation(connection, Session())
             splitter = conversation.splitters[direction]
             if isinstance(event, Bytes):
                 if splitter is None:
@@ -167,9 +167,6 @@ class Dissector:
                 self.tally.foreign[named] += 1
         del self._conversations[conversation.connection.number]
         return records
-
-    def _session(self) -> Session:
-        return Session()
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         splitter = FrameSplitter(conversation.session, late=late)

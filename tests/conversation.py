@@ -29,7 +29,8 @@ from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
 from dcpdump.check.run import TICKS, Referee
 from dcpdump.columnar.block import blocks
-from dcpdump.columnar.dissection import Dissection, Lost
+from dcpdump.columnar.dissection import Dissection
+from dcpdump.columnar.ends import Lost
 from dcpdump.columnar.part import Part
 from dcpdump.net.flow import Flow
 from dcpdump.net.packet import Packet

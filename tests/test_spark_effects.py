@@ -3,13 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.columnar.runs import RunSession
 from dcpdump.spark.effects import WatchedSession
 from dcpdump.spec.opcodes import DCP_NOOP, DCP_STREAM_REQ
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame, unpack_header
 from dcpdump.wire.outstanding import Asked
+from dcpdump.wire.session import Session
 
 Said = list[tuple[int, Frame]]
 SAID = st.lists(
@@ -33,7 +33,7 @@ def decoded(data: bytes, lost: int = 0) -> Frame:
     return decode(RawFrame(data, unpack_header(data), gap_before=lost))
 
 
-def fed(session: RunSession, said: Said, first: int = 1) -> RunSession:
+def fed(session: Session, said: Said, first: int = 1) -> Session:
     for number, (direction, frame) in enumerate(said, first):
         header = frame.header
         if header.opcode:
@@ -49,7 +49,7 @@ def fed(session: RunSession, said: Said, first: int = 1) -> RunSession:
 @settings(max_examples=400)
 @given(SAID, SAID)
 def test_a_stretch_has_the_same_effects_on_a_session_that_comes_later(before: Said, stretch: Said) -> None:
-    session = fed(RunSession(), before)
+    session = fed(Session(), before)
     watched = fed(WatchedSession(), stretch, 100)
     assert isinstance(watched, WatchedSession)
     found = watched.effects().upon(session.state())
@@ -59,7 +59,7 @@ def test_a_stretch_has_the_same_effects_on_a_session_that_comes_later(before: Sa
 
 @given(SAID, SAID)
 def test_directions_may_be_exchanged(before: Said, stretch: Said) -> None:
-    session = fed(RunSession(), before)
+    session = fed(Session(), before)
     watched = fed(WatchedSession(), [(1 - direction, frame) for direction, frame in stretch], 100)
     assert isinstance(watched, WatchedSession)
     found = watched.effects().turned().upon(session.state())
@@ -75,7 +75,7 @@ def after(before: Said, stretch: Said) -> list[int] | None:
     """Return the numbers of the requests that wait after a stretch; None where that is not known."""
     watched = WatchedSession()
     fed(watched, stretch, 100)
-    found = watched.effects().upon(fed(RunSession(), before).state())
+    found = watched.effects().upon(fed(Session(), before).state())
     return None if found is None else [each[3] for each in found["outstanding"]]
 
 

@@ -97,7 +97,7 @@ def _export(
     dissection = Watching(limits, show_secrets=shown.show_secrets)
     with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
         exporting = Exporting(dissection, chosen, shown, tables, jobs)
-        reading = Reading(Captures(captures, jobs, patient=True), dissection, exporting)
+        reading = Reading(Captures(captures, patient=True), dissection, exporting)
         reading.read()
         if dissection.tally.frames:
             exporting.conclude(captures)

@@ -16,7 +16,8 @@ from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.columnar.block import Block
-from dcpdump.columnar.part import BLANK, Part
+from dcpdump.columnar.ends import BLANK
+from dcpdump.columnar.part import Part
 from dcpdump.filter import Clause, Instant, clauses, parse_instant
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record

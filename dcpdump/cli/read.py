@@ -48,7 +48,7 @@ def read(
     paths = expand(captures)
     inputs = [open_capture(path, salvage=salvage, follow=follow) for path in paths]
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        source = Captures(inputs, jobs)
+        source = Captures(inputs)
         # What comes through a pipe, or goes to a terminal, is shown at once.
         working = 1 if source.endless or sink.is_terminal else worth_having(jobs, inputs)
         frames = Frames(chosen, shown, sink, several=len(inputs) > 1, jobs=working)

@@ -14,10 +14,9 @@ from dcpdump.cli.notes import end_line
 from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.stop import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.summary import SHOWN, status_of, summarise
-from dcpdump.columnar.ahead import blocks_ahead
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.input import blocks_as_they_come
+from dcpdump.columnar.input import blocks_as_they_come, blocks_of
 from dcpdump.columnar.part import Part
 from dcpdump.errors import OutputError
 
@@ -59,21 +58,19 @@ class Consumer:
 class Captures:
     """A source: files and pipes as one timeline.
 
-    ``jobs``: how many processes may read files; None: as many as processors. ``patient``: what comes through a pipe is
-    not wanted before there is much of it.
+    ``patient``: what comes through a pipe is not wanted before there is much of it.
     """
 
-    def __init__(self, captures: Sequence[Capture], jobs: int | None = None, *, patient: bool = False) -> None:
+    def __init__(self, captures: Sequence[Capture], *, patient: bool = False) -> None:
         self._captures = captures
-        self._jobs = jobs
         self.stop = Stop()  #: while it is open, the first signal ends the packets
         #: Whether packets may come for days.
         self.endless = not (patient or all(capture.rereadable for capture in captures))
 
     def blocks(self) -> Blocks:
-        """Yield the packets: of files ahead of their use, of pipes as they come; None while none do."""
+        """Yield the packets: of files, or of pipes as they come; None while none do."""
         captures = self._captures
-        for block in blocks_as_they_come(captures) if self.endless else blocks_ahead(captures, self._jobs):
+        for block in blocks_as_they_come(captures) if self.endless else blocks_of(captures):
             if self.stop.status is not None:
                 return
             yield block

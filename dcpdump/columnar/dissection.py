@@ -5,13 +5,12 @@ and lands in the same parts. Both are verbs of the same machines, so nothing is 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from dcpdump.columnar.block import Block
+from dcpdump.columnar.ends import Ends, Lost
 from dcpdump.columnar.heard import hear
-from dcpdump.columnar.part import Ends, Part
+from dcpdump.columnar.part import Part
 from dcpdump.columnar.pending import part_of
-from dcpdump.columnar.runs import RunSession
 from dcpdump.conversation import Conversation
 from dcpdump.cutting import Cutting
 from dcpdump.dissect import Dissector
@@ -25,13 +24,6 @@ from dcpdump.wire.cut import Cut
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
-
-
-class Lost(NamedTuple):
-    """Bytes of a connection that were never captured."""
-
-    ends: Ends
-    gap: Gap
 
 
 class Dissection(Dissector):
@@ -115,9 +107,6 @@ class Dissection(Dissector):
                 ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
                 self.gaps.append(Lost(ends, event))
         return super()._take(deliveries)
-
-    def _session(self) -> Session:
-        return RunSession()
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         splitter = FrameSplitter(_Streams(self, conversation), late=late)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcpdump.columnar.part import BLANK, Ends, Part
+from dcpdump.columnar.ends import BLANK, Ends
+from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import STREAM_ID_LENGTH, Array, Group
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
 from dcpdump.filter.names import named_opcodes

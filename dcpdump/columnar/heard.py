@@ -8,13 +8,13 @@ from dcpdump.columnar.later import Later
 from dcpdump.columnar.memory import Planned
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
-from dcpdump.columnar.runs import RunSession
 from dcpdump.conversation import Conversation
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.outstanding import Asked
+from dcpdump.wire.session import Session
 
 #: Decodes a frame of a direction of a conversation, by its number, and has the session hear of it.
 Recording = Callable[[Conversation, int, RawFrame, int], Record]
@@ -32,8 +32,6 @@ def hear(part: Part, talkers: Mapping[int, Conversation], record: Recording, *, 
     for number, conversation in talkers.items():
         rows = np.flatnonzero(owners == number) if len(talkers) > 1 else np.arange(len(part))
         session = conversation.session
-        if not isinstance(session, RunSession):
-            raise TypeError("a connection without a session for runs")
         begin = 0
         for at in np.flatnonzero(~planned.mask[rows] | torn[rows]).tolist():
             row = int(rows[at])
@@ -45,7 +43,7 @@ def hear(part: Part, talkers: Mapping[int, Conversation], record: Recording, *, 
                 part.records[row] = _overhear(session, conversation, part, row, show_secrets)
                 continue
             raw = part.raw(row)
-            if session.heeds(raw.header):
+            if session.heeds(raw.header.opcode):
                 planned.remember(session, rows[begin:at])
                 begin = at
             direction = part.places[part.place[row]].direction
@@ -54,7 +52,7 @@ def hear(part: Part, talkers: Mapping[int, Conversation], record: Recording, *, 
     return planned.dcp
 
 
-def _overhear(session: RunSession, conversation: Conversation, part: Part, row: int, show_secrets: bool) -> Later:
+def _overhear(session: Session, conversation: Conversation, part: Part, row: int, show_secrets: bool) -> Later:
     """It remembers a frame that is no concern of DCP by its header; decoding it can wait."""
     header, number = part.header, part.first + row
     opcode, word = int(header.opcode[row]), int(header.word[row])

@@ -9,21 +9,16 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from dcpdump.columnar.ends import Ends
 from dcpdump.columnar.later import Later
 from dcpdump.columnar.plan import Array, Group, Headers, Plan, overlapping
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
-from dcpdump.redact import Redactor
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
-from dcpdump.wire.value import Meaning
 
 NO, YES, UNKNOWN = 0, 1, 2  #: whether keys have a collection id
 
-
-#: A frame that says nothing: for what looks at where a frame is from, or at its key alone.
-BLANK = decode(RawFrame.of(b"\x80" + bytes(HEADER_LENGTH - 1)))
 
 T = TypeVar("T")
 
@@ -49,24 +44,6 @@ class Numbers(Generic[T]):
     def of(self, things: Sequence[T]) -> Array:
         """It gives the numbers of things."""
         return np.array([self.number(thing) for thing in things], np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """A direction of a connection: who sends to whom."""
-
-    connection: int
-    direction: int
-    src: str
-    dst: str
-    syn: bool = False  #: the opening was captured: direction 0 is the client's
-
-    def redacted(self, redactor: Redactor | None) -> "Ends":
-        """It gives the ends as they may be shown."""
-        if redactor is None:
-            return self
-        shown = redactor.record(Record(0, BLANK, Meaning(), None, None, self.connection, 0, self.src, self.dst))
-        return Ends(self.connection, self.direction, shown.src, shown.dst, self.syn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dcpdump.columnar.part import UNKNOWN, Ends, Part
+from dcpdump.columnar.ends import Ends
+from dcpdump.columnar.part import UNKNOWN, Part
 from dcpdump.columnar.plan import HEADER, Array, Headers, overlapping, place
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dcpdump.columnar.part import Ends, Part
+from dcpdump.columnar.ends import Ends
+from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec import find

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dcpdump.columnar.part import Ends
+from dcpdump.columnar.ends import Ends
 from dcpdump.columnar.plan import Array, Plan
 from dcpdump.render import View
 

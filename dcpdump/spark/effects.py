@@ -7,12 +7,11 @@ requests that it saw answered.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from dcpdump.columnar.runs import RunSession
 from dcpdump.spec.opcodes import DCP_CONTROL, DCP_STREAM_REQ
 from dcpdump.wire.frame import Frame
 from dcpdump.wire.outstanding import ALONE, MAX_OUTSTANDING, Asked, Outstanding, Place, RequestState
 from dcpdump.wire.resync import Streams
-from dcpdump.wire.session import SessionState, Understood
+from dcpdump.wire.session import Session, SessionState, Understood
 from dcpdump.wire.value import Meaning
 
 #: Places that are noted. A connection that has more uses each opaque once: an answer there is to no earlier request.
@@ -102,12 +101,12 @@ class Effects(NamedTuple):
         return 1 if count == 1 else 0
 
 
-class WatchedSession(RunSession):
+class WatchedSession(Session):
     """A session that begins with nothing, and notes what it might have known."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._outstanding = self._watched = _Watched()
+        self.outstanding = self._watched = _Watched()
         self._restarted: set[int] = set()
         self._granted: set[int] = set()
         self._doubtful = False

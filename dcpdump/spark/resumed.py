@@ -7,7 +7,6 @@ import numpy as np
 from dcpdump.columnar.block import Block
 from dcpdump.columnar.dissection import _Streams
 from dcpdump.columnar.part import Part
-from dcpdump.columnar.runs import RunSession
 from dcpdump.conversation import Conversation
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.bytestream import ByteStream
@@ -19,6 +18,7 @@ from dcpdump.spark.effects import WatchedSession
 from dcpdump.spark.life import Life, thinned
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.resync import Streams
+from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
 
@@ -62,12 +62,12 @@ class Resumed(Watching):
         """It says whether there is a connection with a direction of this key."""
         return key in self._connections.halves
 
-    def resume(self, lives: Iterable[Life], kind: type[RunSession] = RunSession) -> None:
+    def resume(self, lives: Iterable[Life], kind: type[Session] = Session) -> None:
         """It goes on with connections, in the order in which they were last used."""
         for life in lives:
             self._resume(life, kind)
 
-    def _resume(self, life: Life, kind: type[RunSession]) -> None:
+    def _resume(self, life: Life, kind: type[Session]) -> None:
         runs = self._connections
         connection = Connection(life.number, flow_of(life.key), life.syn)
         limits = runs._limits

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dcpdump.check.judging import Judging
 from dcpdump.check.rules.shape import value as soundness
 from dcpdump.columnar import laid
-from dcpdump.columnar.dissection import Lost
+from dcpdump.columnar.ends import Lost
 from dcpdump.columnar.later import Later
 from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part

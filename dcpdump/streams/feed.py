@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dcpdump.columnar.dissection import Lost
+from dcpdump.columnar.ends import Lost
 from dcpdump.columnar.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.streams.burst import Step, one_by_one

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.dissection import Lost
+from dcpdump.columnar.ends import Lost
 from dcpdump.columnar.key import keys_of
 from dcpdump.columnar.later import Later
 from dcpdump.columnar.part import Part

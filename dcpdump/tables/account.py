@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from dcpdump.columnar import schema
 from dcpdump.columnar.block import Block
-from dcpdump.columnar.dissection import Lost
+from dcpdump.columnar.ends import Lost
 from dcpdump.columnar.fit import batch_of
 from dcpdump.net.batch import NO_TIME
 from dcpdump.redact import Redactor

@@ -8,6 +8,7 @@ and says that this is a guess.
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS
 from dcpdump.spec.opcodes import (
     DCP_CACHE_TRANSFER,
@@ -84,13 +85,13 @@ class Session:
         self.features: frozenset[int] | None = None
         self.open_flags: int | None = None
         self.streams: dict[int, int] = {}  #: opaque → vbucket of streams that were asked for or seen
-        self._seqnos: dict[int, int] = {}  # opaque → last by_seqno
-        self._outstanding = Outstanding()
+        self.seqnos: dict[int, int] = {}  #: opaque → last by_seqno
+        self.outstanding = Outstanding()
         self._forgot = False  #: streams were forgotten, so that others than those known are possible
         self._marker_asked: int | None = None  # opaque of the request for markers of version 2.2
-        self._certain = False  #: something was seen that only a connection with collections carries
-        self._keys_fit = True  #: every data key so far may start with a collection id
-        self._keys_tell = False  #: at least one does and is no plain text
+        self.certain = False  #: something was seen that only a connection with collections carries
+        self.keys_fit = True  #: every data key so far may start with a collection id
+        self.keys_tell = False  #: at least one does and is no plain text
 
     def state(self) -> SessionState:
         """Return all that was remembered as plain values, for ``restore``."""
@@ -98,13 +99,13 @@ class Session:
             "features": None if self.features is None else sorted(self.features),
             "open_flags": self.open_flags,
             "streams": dict(self.streams),
-            "seqnos": dict(self._seqnos),
-            "outstanding": self._outstanding.state(),
+            "seqnos": dict(self.seqnos),
+            "outstanding": self.outstanding.state(),
             "forgot": self._forgot,
             "marker_asked": self._marker_asked,
-            "certain": self._certain,
-            "keys_fit": self._keys_fit,
-            "keys_tell": self._keys_tell,
+            "certain": self.certain,
+            "keys_fit": self.keys_fit,
+            "keys_tell": self.keys_tell,
         }
 
     def restore(self, state: SessionState) -> None:
@@ -113,17 +114,17 @@ class Session:
         self.features = None if features is None else frozenset(features)
         self.open_flags = state["open_flags"]
         self.streams = dict(state["streams"])
-        self._seqnos = dict(state["seqnos"])
-        self._outstanding.restore(state["outstanding"])
+        self.seqnos = dict(state["seqnos"])
+        self.outstanding.restore(state["outstanding"])
         self._forgot, self._marker_asked = state["forgot"], state["marker_asked"]
-        self._certain, self._keys_fit, self._keys_tell = state["certain"], state["keys_fit"], state["keys_tell"]
+        self.certain, self.keys_fit, self.keys_tell = state["certain"], state["keys_fit"], state["keys_tell"]
 
     @property
     def collections(self) -> bool | None:
         """Whether data keys carry a collection id; None where nothing speaks for it."""
         if self.features is not None:
             return COLLECTIONS in self.features
-        if self._certain or (self._keys_fit and self._keys_tell):
+        if self.certain or (self.keys_fit and self.keys_tell):
             return True
         return None
 
@@ -140,22 +141,22 @@ class Session:
     @property
     def held(self) -> int:
         """About how much memory the streams and the open requests take."""
-        return _STREAM_COST * len(self.streams) + REQUEST_COST * len(self._outstanding)
+        return _STREAM_COST * len(self.streams) + REQUEST_COST * len(self.outstanding)
 
     def forget(self) -> None:
         """It gives its memory back: no stream and no request is known any more, but what was negotiated is."""
         self._forgot = self._forgot or bool(self.streams)
         self.streams.clear()
-        self._seqnos.clear()
-        self._outstanding.clear()
+        self.seqnos.clear()
+        self.outstanding.clear()
 
     def last_seqno(self, opaque: int) -> int | None:
         """It gives the last seqno seen on the stream of an opaque; None where none was seen."""
-        return self._seqnos.get(opaque)
+        return self.seqnos.get(opaque)
 
     def lose(self) -> None:
         """Take it that bytes of either direction were lost: requests or answers may have been among them."""
-        self._outstanding.lose()
+        self.outstanding.lose()
 
     def understand(self, frame: Frame, number: int = 0, direction: int = -1) -> Understood:
         """Read a frame in the light of those before it, and remember what it says for those after."""
@@ -166,12 +167,42 @@ class Session:
             frame,
             collections=self.collections,
             inferred=self.inferred,
-            underlying_datatype=bool((self.open_flags or 0) & _UNDERLYING_DATATYPE),
+            underlying_datatype=self.underlying_datatype,
         )
         if frame.magic.response:
             return self._answered(frame, meaning, direction)
         self._ask(frame, number, direction)
         return Understood(meaning, frame.header.word)
+
+    @property
+    def underlying_datatype(self) -> bool:
+        """Whether the connection was opened with the flag under which a datatype may describe absent bytes."""
+        return bool((self.open_flags or 0) & _UNDERLYING_DATATYPE)
+
+    def note(self, opaque: int, vbucket: int, seqno: int | None) -> None:
+        """Note a message of a stream, which ``understand`` does too."""
+        if opaque not in self.streams and len(self.streams) >= MAX_STREAMS:
+            oldest = next(iter(self.streams))
+            del self.streams[oldest]
+            self.seqnos.pop(oldest, None)
+            self._forgot = True
+        self.streams[opaque] = vbucket
+        if seqno is not None:
+            self.seqnos[opaque] = seqno
+
+    def heeds(self, opcode: int) -> bool:
+        """Return whether such a message changes what is remembered of others, or is read in the light of it."""
+        return self.features is None or find(opcode).streamed or opcode in (HELLO, DCP_OPEN, DCP_STREAM_REQ)
+
+    def overhear(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
+        """Take a message that is no concern of DCP: a request, or (None) a response.
+
+        Return the request that the response answers.
+        """
+        if asked is None:
+            return self.outstanding.answer((1 - direction, opcode, opaque))
+        self.outstanding.ask((direction, opcode, opaque), asked)
+        return None
 
     # -- requests and responses -------------------------------------------------------------------------
 
@@ -179,28 +210,21 @@ class Session:
         header = frame.header
         # A frame found on weak evidence may be a document's; what it says of streams would hide the true ones.
         if (frame.message.streamed or header.opcode == DCP_STREAM_REQ) and not frame.raw.confidence:
-            if header.opaque not in self.streams and len(self.streams) >= MAX_STREAMS:
-                oldest = next(iter(self.streams))
-                del self.streams[oldest]
-                self._seqnos.pop(oldest, None)
-                self._forgot = True
-            self.streams[header.opaque] = header.word
             seqno = frame.get("by_seqno")
-            if seqno is not None:
-                self._seqnos[header.opaque] = seqno
-            elif header.opcode == DCP_STREAM_REQ:
-                self._seqnos.pop(header.opaque, None)
+            self.note(header.opaque, header.word, seqno)
+            if seqno is None and header.opcode == DCP_STREAM_REQ:
+                self.seqnos.pop(header.opaque, None)
         acknowledged = header.opcode == DCP_SNAPSHOT_MARKER and (frame.get("snapshot_type") or 0) & ACKNOWLEDGE
         if frame.message.replies or acknowledged:
             asked = Asked(number, frame.raw.where.ts_ns, header.word)
-            self._outstanding.ask((direction, header.opcode, header.opaque), asked)
+            self.outstanding.ask((direction, header.opcode, header.opaque), asked)
 
     def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Understood:
         header = frame.header
         asker = -1 if direction < 0 else 1 - direction
         place = (asker, header.opcode, header.opaque)
         more = header.opcode == STAT and frame.key  # a STAT is answered until an empty key
-        asked = self._outstanding.first(place) if more else self._outstanding.answer(place)
+        asked = self.outstanding.first(place) if more else self.outstanding.answer(place)
         vbucket = asked.vbucket if asked else None
         if asked is None and frame.message.streamed:
             vbucket = self.streams.get(header.opaque)
@@ -219,7 +243,7 @@ class Session:
         elif opcode == DCP_CONTROL and not response and frame.key == b"max_marker_version":
             self._marker_asked = frame.header.opaque
         elif opcode == DCP_CONTROL and response and not frame.header.word:
-            self._certain |= frame.header.opaque == self._marker_asked
+            self.certain |= frame.header.opaque == self._marker_asked
         if self.features is None and not response:
             self._infer(frame)
 
@@ -231,11 +255,15 @@ class Session:
             or (opcode == DCP_STREAM_REQ and frame.value)
             or frame.layout.version.startswith("2.2")
         ):
-            self._certain = True
+            self.certain = True
         if frame.key and frame.message.collection_key and "clen" not in frame.layout.version:
-            prefix = read_prefix(frame.key)
-            fits = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS
-            if prefix is None or not fits or prefix.size == len(frame.key):
-                self._keys_fit = False
-            elif frame.key[0] == 0 or not 0x20 <= frame.key[0] <= 0x7E:
-                self._keys_tell = True
+            self.infer_from(frame.key)
+
+    def infer_from(self, key: bytes) -> None:
+        """Infer from a data key, which is not empty, whether keys carry a collection id."""
+        prefix = read_prefix(key)
+        fits = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS
+        if prefix is None or not fits or prefix.size == len(key):
+            self.keys_fit = False
+        elif key[0] == 0 or not 0x20 <= key[0] <= 0x7E:
+            self.keys_tell = True

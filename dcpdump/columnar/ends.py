@@ -1,0 +1,40 @@
+"""Ends: who sends to whom, of the frames of a direction and of what it lost."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dcpdump.net.event import Gap
+from dcpdump.record import Record
+from dcpdump.redact import Redactor
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.decode import decode
+from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.value import Meaning
+
+#: A frame that says nothing: for what looks at where a frame is from, or at its key alone.
+BLANK = decode(RawFrame.of(b"\x80" + bytes(HEADER_LENGTH - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """A direction of a connection: who sends to whom."""
+
+    connection: int
+    direction: int
+    src: str
+    dst: str
+    syn: bool = False  #: the opening was captured: direction 0 is the client's
+
+    def redacted(self, redactor: Redactor | None) -> "Ends":
+        """It gives the ends as they may be shown."""
+        if redactor is None:
+            return self
+        shown = redactor.record(Record(0, BLANK, Meaning(), None, None, self.connection, 0, self.src, self.dst))
+        return Ends(self.connection, self.direction, shown.src, shown.dst, self.syn)
+
+
+class Lost(NamedTuple):
+    """Bytes of a connection that were never captured."""
+
+    ends: Ends
+    gap: Gap
