@@ -12,7 +12,7 @@ FLOORS: list[set[str]] = [
     {"wire", "net"},
     {"record", "disclosure", "conversation"},
     {"filter", "redact", "cutting"},
-    {"paste", "capture", "dissect", "annotate"},
+    {"paste", "capture", "dissect", "annotate", "picking"},
     {"columnar"},
     {"streams", "share"},
     {"check"},

@@ -22,7 +22,7 @@ from dcpdump.tables.account import Files, gap_rows
 from dcpdump.tables.folder import Tables
 
 
-class Exporting(Consumer):
+class Exporting(Consumer[Part]):
     """It feeds tables. ``jobs``: how many processes there may be."""
 
     def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:

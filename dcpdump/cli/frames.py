@@ -23,7 +23,7 @@ FORK_ROWS = 1000
 _SHOWN_ROWS = 128
 
 
-class Selected(Consumer):
+class Selected(Consumer[Part]):
     """It puts the rows of parts that a selection wants, until there are as many as that."""
 
     def __init__(self, chosen: Selection, put: Callable[[Part, list[int]], object], verb: str) -> None:

@@ -121,7 +121,7 @@ def choosing(options: dict[str, Any]) -> Chosen:
     )
 
 
-class Keeper(Consumer):
+class Keeper(Consumer[Part]):
     """It has the ledger learn all frames up to the chosen time, and knows what of it is to be shown.
 
     ``look`` is called with frames before anything is learnt of them.
@@ -141,7 +141,7 @@ class Keeper(Consumer):
         self._last_ns: int | None = None  # when the last packet came
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
 
-    def read(self, paths: Sequence[str], sink: Sink) -> Reading:
+    def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
         reading = Reading(Captures([open_capture(path) for path in paths]), self.dissection, self, sink)
         reading.analyse()

@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from dcpdump.capture.intake import Intake
 from dcpdump.cli import exit as code
@@ -11,7 +12,6 @@ from dcpdump.cli.notes import note
 from dcpdump.cli.reading import Blocks, Consumer
 from dcpdump.cli.stop import Stop
 from dcpdump.cli.summary import balance, balance_line, nothing_found
-from dcpdump.columnar.dissection import Dissection
 from dcpdump.columnar.ring import block_of
 from dcpdump.dissect import Dissector
 from dcpdump.record import Json
@@ -34,7 +34,7 @@ class Interface:
         if self._intake.error is not None:
             raise self._intake.error
 
-    def sum_up(self, dissection: Dissection, consumer: Consumer, form: str, *, interrupted: bool) -> None:
+    def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
         """Stop the intake, and write on standard error what a run came to; to interrupt it is how it usually ends."""
         if form == "none":
             return

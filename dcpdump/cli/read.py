@@ -6,13 +6,13 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.frames import Frames
-from dcpdump.cli.options import Size, display, display_options, selection, selection_options
+from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.reading import Captures, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.net.limits import DEFAULT
+from dcpdump.filter.clauses import with_problems
+from dcpdump.filter.header import wanted_of
+from dcpdump.net.limits import DEFAULT, Limits
 
 
 @click.command()
@@ -51,6 +51,25 @@ def read(
         source = Captures(inputs)
         # What comes through a pipe, or goes to a terminal, is shown at once.
         working = 1 if source.endless or sink.is_terminal else worth_having(jobs, inputs)
-        frames = Frames(chosen, shown, sink, several=len(inputs) > 1, jobs=working)
-        dissection = Dissection(replace(DEFAULT, memory=memory), show_secrets=shown.show_secrets)
-        return Reading(source, dissection, frames, sink).run("none" if quiet else summary)
+        limits = replace(DEFAULT, memory=memory)
+        return _reading(source, chosen, shown, sink, limits, several=len(inputs) > 1, jobs=working).run(
+            "none" if quiet else summary
+        )
+
+
+def _reading(
+    source: Captures, chosen: Selection, shown: Display, sink: Sink, limits: Limits, **options: Any
+) -> Reading[Any]:
+    """Return the reading that suits what is chosen; each way loads only what it needs."""
+    wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
+    if wanted is not None:
+        from dcpdump.cli.picked import PickedFrames
+        from dcpdump.columnar.picker import Picker
+
+        picker = Picker(wanted, limits, show_secrets=shown.show_secrets)
+        return Reading(source, picker, PickedFrames(chosen, shown, sink, **options), sink)
+    from dcpdump.cli.frames import Frames
+    from dcpdump.columnar.dissection import Dissection
+
+    dissection = Dissection(limits, show_secrets=shown.show_secrets)
+    return Reading(source, dissection, Frames(chosen, shown, sink, **options), sink)

@@ -6,7 +6,7 @@ It knows neither where packets come from nor what becomes of frames, but how a r
 import gc
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
@@ -15,19 +15,20 @@ from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.stop import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.summary import SHOWN, status_of, summarise
 from dcpdump.columnar.block import Block
-from dcpdump.columnar.dissection import Dissection
+from dcpdump.columnar.dissector import BlockDissector
 from dcpdump.columnar.input import blocks_as_they_come, blocks_of
-from dcpdump.columnar.part import Part
+from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 
 if TYPE_CHECKING:
     from dcpdump.cli.live import Interface
 
+P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]
 Source = Union["Captures", "Interface"]
 
 
-class Consumer:
+class Consumer(Generic[P]):
     """What takes the frames of a reading as they are completed."""
 
     #: What it does with frames, as the closing line says.
@@ -41,7 +42,7 @@ class Consumer:
     def meet(self, block: Block) -> None:
         """Look at packets before they are dissected."""
 
-    def take(self, parts: list[Part]) -> bool:
+    def take(self, pieces: list[P]) -> bool:
         """Take the frames that packets completed; return whether there are enough."""
         raise NotImplementedError
 
@@ -75,20 +76,22 @@ class Captures:
                 return
             yield block
 
-    def sum_up(self, dissection: Dissection, consumer: Consumer, form: str, *, interrupted: bool) -> None:
+    def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
         """Write on standard error what a run came to: the damage, and the balance."""
         count, verb = consumer.frames, consumer.verb
         summarise(dissection, self._captures, count, form, interrupted=interrupted, verb=verb)
 
-    def status(self, dissection: Dissection) -> int:
+    def status(self, dissection: Dissector) -> int:
         """Return the signal's exit code, or that of a run that read everything it could."""
         return status_of(dissection, self._captures) if self.stop.status is None else self.stop.status
 
 
-class Reading:
+class Reading(Generic[P]):
     """One run: where packets come from, what cuts frames, who takes them. ``sink``: to be flushed in the end."""
 
-    def __init__(self, source: Source, dissection: Dissection, consumer: Consumer, sink: Sink | None = None) -> None:
+    def __init__(
+        self, source: Source, dissection: BlockDissector[P], consumer: Consumer[P], sink: Sink | None = None
+    ) -> None:
         self._source, self._dissection, self._consumer, self._sink = source, dissection, consumer, sink
 
     def read(self) -> None:
@@ -144,8 +147,8 @@ class Reading:
             consumer.settle(idle=block is None)
         return False
 
-    def _take(self, parts: list[Part]) -> bool:
-        enough = self._consumer.take(parts)
+    def _take(self, pieces: list[P]) -> bool:
+        enough = self._consumer.take(pieces)
         self._dissection.gaps.clear()  # a consumer that wants to know has seen them
         return enough
 

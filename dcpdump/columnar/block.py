@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dcpdump.columnar.facts import Facts, facts
-from dcpdump.columnar.plan import Array
 from dcpdump.net.batch import NO_TIME, Batch
 from dcpdump.net.packet import Packet
 from dcpdump.wire.frame import Where
+
+if TYPE_CHECKING:
+    from dcpdump.columnar.facts import Facts
+    from dcpdump.columnar.plan import Array
 
 #: Bytes of packets handled at once: enough to make NumPy worth it, little enough to stay in memory.
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -37,26 +38,26 @@ class Block:
         return self.batch.files
 
     @cached_property
-    def numbers(self) -> Array:
+    def numbers(self) -> "Array":
         """The number of each packet in its file."""
-        return np.array(self.batch.numbers, np.int64)
+        return _column(self.batch.numbers)
 
     @cached_property
-    def ts_ns(self) -> Array:
+    def ts_ns(self) -> "Array":
         """The time of each packet in ns; NO_TIME where it has none."""
-        return np.array(self.batch.times, np.int64)
+        return _column(self.batch.times)
 
     @cached_property
-    def file(self) -> Array:
+    def file(self) -> "Array":
         """Which of ``files`` each packet is of."""
-        return np.array(self.batch.file, np.int64)
+        return _column(self.batch.file)
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> "Facts":
         """What is plain to see of each packet."""
-        batch = self.batch
-        starts, ends, links = (np.array(column, np.int64) for column in (batch.starts, batch.ends, batch.links))
-        return facts(np.frombuffer(batch.data, np.uint8), starts, ends, links)
+        from dcpdump.columnar.facts import facts_of
+
+        return facts_of(self.batch)
 
     @property
     def begins_ns(self) -> int | None:
@@ -67,6 +68,12 @@ class Block:
         """Return where a packet was found."""
         number, ts_ns, file, _ = self.batch.seen(row)
         return Where(number, ts_ns, file)
+
+
+def _column(numbers: list[int]) -> "Array":
+    import numpy as np  # only where somebody counts: it takes longer to load than most filtered reads take
+
+    return np.array(numbers, np.int64)
 
 
 def blocks(packets: Iterable[Packet], size: int = BLOCK_BYTES) -> Iterator[Block]:

@@ -1,184 +1,32 @@
-"""Dissection: blocks of packets in, parts of frames out. A Dissector that takes what is ordinary many at a time.
+"""Dissection: blocks of packets in, parts of frames out, as columns."""
 
-What is ordinary of packets ``net`` takes at once, and of frames ``wire`` does; all else takes the Dissector's own way,
-and lands in the same parts. Both are verbs of the same machines, so nothing is handed over between them.
-"""
-
-from collections.abc import Iterator, Mapping
-
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.ends import Ends, Lost
-from dcpdump.columnar.heard import hear
+from dcpdump.columnar.dissector import BlockDissector
+from dcpdump.columnar.ends import Ends
+from dcpdump.columnar.heard import Recording, hear
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.pending import part_of
 from dcpdump.conversation import Conversation
-from dcpdump.cutting import Cutting
-from dcpdump.dissect import Dissector
-from dcpdump.net.batch import Segments, take
-from dcpdump.net.connections import Delivery
-from dcpdump.net.event import Bytes, Gap
-from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.net.packet import Packet
-from dcpdump.record import Record
-from dcpdump.wire.cut import Cut
-from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.session import Session
-from dcpdump.wire.split import FrameSplitter
+from dcpdump.wire.frames import Frames
 
 
-class Dissection(Dissector):
+class Dissection(BlockDissector[Part]):
     """Feed it blocks; it gives parts. ``gaps`` collects what connections lost, to be taken away by its owner."""
 
-    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
-        super().__init__(limits, show_secrets=show_secrets)
-        self._limits = limits
-        self._cutting = Cutting(self._conversations, self.tally)
-        self._first = 1  # the number of the first frame that is in no part yet
-        self._parts: list[Part] = []
-        self.gaps: list[Lost] = []
-
-    def feed_block(self, block: Block) -> list[Part]:
-        """Take the next packets, and return the frames that they complete."""
-        batch, at = block.batch, 0
-        while at < len(batch):
-            segments = Segments()
-            stop, deliveries = take(self._connections, batch, at, segments)
-            if stop > at:
-                self._took(block, at, stop, segments)
-                self._cut(segments)
-                self._deliver(deliveries)
-            else:
-                self.feed(block.packets[stop])
-                stop += 1
-            at = stop
-        return self.taken()
-
-    def feed(self, packet: Packet) -> list[Record]:
-        """Take the next packet. Its frames are in the next parts."""
-        self._deliver(self._connections.feed(packet))
-        return []
-
-    def close_blocks(self) -> list[Part]:
-        """End the input."""
-        self.close()
-        return self.taken()
-
-    def taken(self) -> list[Part]:
-        """Return the parts that are finished, and begin anew."""
-        self.absorb()
-        parts, self._parts = self._parts, []
-        return parts
-
-    def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
-        """Note that packets ``at`` … ``stop``-1 of a block were taken at once, and brought ``segments``."""
-
-    def _deliver(self, deliveries: list[Delivery]) -> None:
-        """Take what a packet made known."""
-        segments = Segments()
-        for delivery in deliveries:
-            if isinstance(delivery.event, Bytes):
-                segments.add(delivery)
-            else:
-                self._cut(segments)
-                self._drain([delivery])
-                segments = Segments()
-        self._cut(segments)
-
-    def _cut(self, segments: Segments) -> None:
-        """Have the splitters cut the bytes of segments."""
-        at, count = 0, len(segments)
-        while (at := self._cutting.take(segments, at)) < count:
-            self._drain([segments.event(at)])
-            at += 1
-        self._unweighed += sum(map(len, segments.pieces))
-        if self._unweighed > self._limit // 16:
-            self._weigh()
-
-    def _drain(self, deliveries: list[Delivery]) -> None:
-        for _ in self._take(deliveries):
-            raise TypeError("a dissection in blocks makes no records")
-
-    # -- what the Dissector calls -----------------------------------------------------------------------
-
-    def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
-        for connection, direction, event in deliveries:
-            if isinstance(event, Gap):
-                flow = connection.toward(direction)
-                ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
-                self.gaps.append(Lost(ends, event))
-        return super()._take(deliveries)
-
-    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
-        splitter = FrameSplitter(_Streams(self, conversation), late=late)
-        conversation.splitters[direction] = splitter
-        return splitter
-
-    def _records(self, conversation: Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
-        """Keep frames for the next part, and count them as for records."""
-        tally, cutting = self.tally, self._cutting
-        for cut in cuts:
-            if isinstance(cut, RawFrame):
-                tally.frames += 1
-                holes = sum(end - start for start, end in cut.holes)
-                tally.hole_bytes += holes
-                tally.frame_bytes += len(cut.data) - holes
-                conversation.framed[direction] = True
-                number = conversation.connection.number
-                cutting.talkers[number] = conversation
-                cutting.frames.add(cut, 2 * number + direction)
-            elif conversation.framed[direction]:
-                tally.skipped_bytes += cut.length
-            else:
-                conversation.before[direction] += cut.length
-        return []
-
-    # -- what connections remember ----------------------------------------------------------------------
-
-    def absorb_of(self, conversation: Conversation) -> None:
-        """Have a session learn from all its frames so far."""
-        if conversation.connection.number in self._cutting.talkers:
-            self.absorb()
-
-    def absorb(self) -> None:
-        """Have the sessions learn from all frames so far."""
-        frames, talkers = self._cutting.begin()
-        if not len(frames):
-            return
-
-        def ends_of(place: int) -> Ends:
-            conversation, direction = talkers[place // 2], place % 2
-            src, dst = conversation.ends[direction]
-            return Ends(place // 2, direction, src, dst, conversation.connection.syn)
-
-        part = part_of(frames, self._first, ends_of)
-        self._first += len(part)
-        planned = hear(part, talkers, self._record, show_secrets=self._show_secrets)  # which counts the others
-        self.tally.dcp_frames += planned
-        self._parts.append(part)
+    def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> Part:
+        part, planned = learnt(frames, first, talkers, self._record, show_secrets=self._show_secrets)
+        self.tally.dcp_frames += planned  # the others were counted as they were recorded
+        return part
 
 
-class _Streams:
-    """What a splitter asks of its connection's session, which first has to learn from its frames so far."""
+def learnt(
+    frames: Frames, first: int, talkers: dict[int, Conversation], record: Recording, *, show_secrets: bool
+) -> tuple[Part, int]:
+    """Make a part of frames, and have their sessions learn: return it, and how many of its planned frames are DCP's."""
 
-    def __init__(self, dissection: Dissection, conversation: Conversation) -> None:
-        self._dissection = dissection
-        self._conversation = conversation
+    def ends_of(place: int) -> Ends:
+        conversation, direction = talkers[place // 2], place % 2
+        src, dst = conversation.ends[direction]
+        return Ends(place // 2, direction, src, dst, conversation.connection.syn)
 
-    @property
-    def streams(self) -> Mapping[int, int]:
-        """Opaque → vbucket of the streams that were asked for or seen."""
-        return self._session.streams
-
-    @property
-    def complete(self) -> bool:
-        """Whether the connection was seen from its beginning, so that it has no other streams."""
-        return self._session.complete
-
-    def last_seqno(self, opaque: int) -> int | None:
-        """Return the last seqno seen on the stream of an opaque."""
-        return self._session.last_seqno(opaque)
-
-    @property
-    def _session(self) -> Session:
-        self._dissection.absorb_of(self._conversation)
-        return self._conversation.session
+    part = part_of(frames, first, ends_of)
+    return part, hear(part, talkers, record, show_secrets=show_secrets)

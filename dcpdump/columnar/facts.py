@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dcpdump.columnar.plan import Array, distinct, overlapping
+from dcpdump.net.batch import Batch
 from dcpdump.net.tcp import PROTOCOL
 
 _IPV4_TCP = np.dtype(
@@ -68,6 +69,12 @@ class Facts:
     flags: Array
     start: Array  #: of the payload, in the block's data
     size: Array  #: of the payload
+
+
+def facts_of(batch: Batch) -> Facts:
+    """Read the headers of all packets of a batch."""
+    starts, ends, links = (np.array(column, np.int64) for column in (batch.starts, batch.ends, batch.links))
+    return facts(np.frombuffer(batch.data, np.uint8), starts, ends, links)
 
 
 def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:

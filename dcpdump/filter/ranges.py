@@ -21,6 +21,15 @@ class Ranges:
             return False
         return not self.spans or any(low <= number <= high for low, high in self.spans)
 
+    def table(self, size: int) -> bytes:
+        """Return a byte for each number below ``size``: 1 where it is in the set."""
+        found = bytearray(size if self.spans else b"\1" * size)
+        for spans, mark in ((self.spans, b"\1"), (self.excluded, b"\0")):
+            for low, high in spans:
+                stop = min(high + 1, size)
+                found[low:stop] = mark * max(0, stop - low)
+        return bytes(found)
+
     def overlaps(self, start: int, end: int) -> bool:
         """It says whether any number of start … end is in the set."""
         if any(low <= start and end <= high for low, high in self.excluded):

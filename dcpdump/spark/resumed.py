@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from dcpdump.columnar.block import Block
-from dcpdump.columnar.dissection import _Streams
+from dcpdump.columnar.dissector import StreamsOf
 from dcpdump.columnar.part import Part
 from dcpdump.conversation import Conversation
 from dcpdump.net.batch import NO_TIME
@@ -94,7 +94,7 @@ class Resumed(Watching):
             runs._schedule(half)
 
     def _streams_of(self, conversation: Conversation) -> Streams:
-        streams, session = _Streams(self, conversation), conversation.session
+        streams, session = StreamsOf(self, conversation), conversation.session
         return session.asked(streams) if isinstance(session, WatchedSession) else streams
 
     def lives(self, *, thin: bool) -> list[Life]:

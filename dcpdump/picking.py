@@ -1,0 +1,203 @@
+"""Picking: of frames that completed, those that have to be decoded, in order.
+
+Of all others only is remembered what later frames are read in the light of, as ``Session.understand`` does. Those are
+messages of streams that need no answer, and messages that are no concern of DCP, unless somebody wants them.
+"""
+
+from bisect import bisect_left
+
+from dcpdump.conversation import Conversation
+from dcpdump.filter.header import Wanted
+from dcpdump.spec import MESSAGES, UNKNOWN_NAME, find
+from dcpdump.spec.header import HEADER_LENGTH, STREAM_ID_TAG
+from dcpdump.spec.names import ACKNOWLEDGE
+from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
+from dcpdump.wire.frame import RawFrame, Where, unpack_header
+from dcpdump.wire.frames import Frames
+from dcpdump.wire.outstanding import Asked
+from dcpdump.wire.session import MAX_STREAMS, Session
+
+#: What is done with a frame that nobody wants, by opcode × 256 + extras length.
+DECODED, DOCUMENT, MARKER, MARKER_2, NEIGHBOUR = 0, 1, 2, 3, 4
+
+_CLASSIC, _FLEXIBLE, _RESPONSE, _FLEXIBLE_RESPONSE = 0x80, 0x08, 0x81, 0x18
+_STREAM_ID_LENGTH = 3
+_MOST_DATATYPE = 7
+
+
+def _treatments() -> bytes:
+    table = bytearray(256 * 256)
+    for opcode in range(256):
+        message = find(opcode)
+        if not (message.known or message.secret or message.name == UNKNOWN_NAME):
+            table[opcode << 8 : (opcode + 1) << 8] = bytes([NEIGHBOUR]) * 256
+    for message in MESSAGES.values():
+        if not (message.streamed and message.document) or message.replies:
+            continue
+        for layout in message.request:
+            first = layout.extras[0] if layout.extras else None
+            if first is not None and first.name == "by_seqno" and first.width == 8:
+                table[message.opcode << 8 | layout.extras_length] = DOCUMENT
+        for layout in message.request:
+            if "clen" in layout.version or layout.old:
+                table[message.opcode << 8 | layout.extras_length] = DECODED
+    table[DCP_SNAPSHOT_MARKER << 8 | 20] = MARKER
+    table[DCP_SNAPSHOT_MARKER << 8 | 1] = MARKER_2
+    return bytes(table)
+
+
+_TREATMENTS = _treatments()
+
+
+class Picking:
+    """The frames of ``frames``, of the conversations ``talkers``, to be gone through once, from the first on.
+
+    ``first`` is the number of the first of them in the output.
+    """
+
+    __slots__ = ("_data", "_first", "_frames", "_run", "_talkers", "_wanted", "dcp")
+
+    def __init__(self, frames: Frames, first: int, talkers: dict[int, Conversation], wanted: Wanted) -> None:
+        self.dcp = 0  #: how many frames of DCP were passed by
+        self._first = first
+        self._frames = frames
+        self._talkers = talkers
+        self._wanted = wanted
+        self._data = frames.pieces[0] if len(frames.pieces) == 1 else b"".join(frames.pieces)
+        self._run = -1
+
+    def count(self, most: int) -> int:
+        """Return how many frames have to be decoded; more than ``most`` are not counted."""
+        found = 0
+        for start in self._frames.starts:
+            if self._treatment(start) == DECODED:
+                found += 1
+                if found > most:
+                    break
+        return found
+
+    def next(self, at: int) -> int:
+        """Return the first frame from ``at`` on that has to be decoded, and note what those before it say."""
+        frames = self._frames
+        starts, firsts, odd = frames.starts, frames.firsts, frames.odd
+        count, runs, run = len(starts), len(firsts), self._run
+        while at < count:
+            if run + 1 < runs and firsts[run + 1] <= at:
+                run += 1
+                self._run = run
+                if frames.gaps[run]:
+                    return at
+            if frames.weak[run] or at in odd:
+                return at
+            start = starts[at]
+            treatment = self._treatment(start)
+            if treatment == DECODED:
+                return at
+            place = frames.places[run]
+            session = self._talkers[place >> 1].session
+            if treatment == NEIGHBOUR:
+                self._overhear(session, place & 1, at)
+            else:
+                if not self._note(session, start, treatment):
+                    return at
+                self.dcp += 1
+            at += 1
+        return at
+
+    def raw(self, at: int) -> RawFrame:
+        """Return the frame that ``next`` gave."""
+        frames, run = self._frames, self._run
+        if at in frames.odd:
+            return frames.odd[at]
+        start, stop, first = frames.starts[at], self._stop(at), frames.firsts[run]
+        return RawFrame(
+            self._data[start:stop],
+            unpack_header(self._data, start),
+            frames.offsets[run] + start - frames.starts[first],
+            self._where(stop),
+            frames.gaps[run] if at == first else 0,
+            (),
+            "low" if frames.weak[run] else "",
+        )
+
+    def place(self) -> int:
+        """Return the direction of the frame that ``next`` gave: twice its connection's number, plus 0 or 1."""
+        return self._frames.places[self._run]
+
+    def _stop(self, at: int) -> int:
+        starts = self._frames.starts
+        return starts[at + 1] if at + 1 < len(starts) else self._frames.size
+
+    def _where(self, stop: int) -> Where:
+        frames = self._frames
+        by = bisect_left(frames.bounds, stop)
+        return Where(frames.packets[by], frames.times[by], frames.files[by])
+
+    def _treatment(self, start: int) -> int:
+        """Return what is to be done with a whole frame, as far as its header says."""
+        data, wanted = self._data, self._wanted
+        magic, opcode = data[start], data[start + 1]
+        treatment = _TREATMENTS[opcode << 8 | data[start + 4]]
+        if treatment == DECODED:
+            return DECODED
+        if treatment == NEIGHBOUR:
+            if magic not in (_CLASSIC, _RESPONSE, _FLEXIBLE_RESPONSE) or data[start + 5] > _MOST_DATATYPE:
+                return DECODED
+            if magic != _CLASSIC:
+                return DECODED if wanted.opcodes[opcode] else NEIGHBOUR
+        elif magic == _FLEXIBLE:
+            if data[start + 2] != _STREAM_ID_LENGTH or data[start + HEADER_LENGTH] != STREAM_ID_TAG:
+                return DECODED
+        elif magic != _CLASSIC:
+            return DECODED
+        if wanted.opcodes[opcode] and wanted.vbuckets[data[start + 6] << 8 | data[start + 7]]:
+            return DECODED
+        return treatment
+
+    def _note(self, session: Session, start: int, treatment: int) -> bool:
+        """Have a session remember a message of a stream; return False where it has to be decoded for that."""
+        data = self._data
+        body = start + HEADER_LENGTH
+        key_length = data[start + 2] << 8 | data[start + 3]
+        tagged = data[start] == _FLEXIBLE
+        if tagged:
+            body += _STREAM_ID_LENGTH
+            key_length &= 0xFF
+        extras = data[start + 4]
+        if (treatment == DOCUMENT) != (key_length > 0):
+            return False
+        inferring = session.features is None and not session.certain
+        if treatment == MARKER_2:
+            if inferring and data[body]:
+                return False  # the version may tell whether keys have collections
+            length = data[start + 8] << 24 | data[start + 9] << 16 | data[start + 10] << 8 | data[start + 11]
+            if length < 1 + 20 or data[body + 1 + 19] & ACKNOWLEDGE:
+                return False
+        elif treatment == MARKER and data[body + 19] & ACKNOWLEDGE:
+            return False
+        if inferring:
+            if tagged:
+                session.certain = True
+            elif treatment == DOCUMENT and session.keys_fit:
+                session.infer_from(data[body + extras : body + extras + key_length])
+        opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
+        vbucket = data[start + 6] << 8 | data[start + 7]
+        streams = session.streams
+        if len(streams) >= MAX_STREAMS:
+            session.note(opaque, vbucket, None)
+        else:
+            streams[opaque] = vbucket
+        if treatment == DOCUMENT:
+            high = data[body] << 24 | data[body + 1] << 16 | data[body + 2] << 8 | data[body + 3]
+            low = data[body + 4] << 24 | data[body + 5] << 16 | data[body + 6] << 8 | data[body + 7]
+            session.seqnos[opaque] = high << 32 | low
+        return True
+
+    def _overhear(self, session: Session, direction: int, at: int) -> None:
+        data, start = self._data, self._frames.starts[at]
+        opcode, word = data[start + 1], data[start + 6] << 8 | data[start + 7]
+        opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
+        asked: Asked | None = None
+        if data[start] == _CLASSIC:
+            asked = Asked(self._first + at, self._where(self._stop(at)).ts_ns, word)
+        session.overhear(direction, opcode, opaque, asked)
