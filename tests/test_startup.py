@@ -27,6 +27,10 @@ def loaded(*words: str) -> set[str]:
     return set(modules)
 
 
+def test_a_read_that_is_filtered_by_headers_starts_without_columns() -> None:
+    assert loaded("read", "samples/replica.pcap", "--vbucket", "528", "-q") & {"numpy", "pyarrow", "scapy"} == set()
+
+
 @pytest.mark.parametrize(
     "words",
     [("--version",), ("--version", "-v"), ("--help",), ("explain", NOOP), ("spec",), ("spec", "mutation")],

@@ -56,8 +56,9 @@ class PickedFrames(Consumer[Union[Picked, "Part"]]):
     def close(self) -> None:
         """End whoever writes."""
         if self._many is not None:
+            self._many.frames = self.frames
             self._many.close()
-            self.frames = self._many.frames
+            self.frames = self._many.frames  # without what was under way
 
     @property
     def _enough(self) -> bool:
