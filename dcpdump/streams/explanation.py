@@ -22,6 +22,7 @@ class Cause(Enum):
 
     NUMBERS = "numbers_not_captured"
     LOG = "log_not_captured"
+    AMBIGUOUS = "answer_ambiguous"
     SEVERAL = "several_clauses"
     NONE = "no_clause"
 
@@ -62,6 +63,9 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     if wanted is None or target is None:
         text = "the numbers of the request or of its answer were not captured"
         return Explanation(Clause.UNKNOWN, text, cause=Cause.NUMBERS)
+    if request.ambiguous:
+        text = "requests with one opaque were sent, and not all were captured: it may be the answer to another"
+        return Explanation(Clause.UNKNOWN, text, cause=Cause.AMBIGUOUS)
     logs, connection = ledger.logs, stream.connection
     when = moment(request.ts_ns, request.frame)
     answered = when if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)

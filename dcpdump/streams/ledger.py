@@ -33,7 +33,7 @@ from dcpdump.streams.opcodes import (
 )
 from dcpdump.streams.placing import find_place, simply
 from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES, SUCCESS
-from dcpdump.streams.requests import answered, asked, closed, closing, request_of, set_apart
+from dcpdump.streams.requests import answered, asked, closed, closing, doubt, request_of, set_apart
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import ANSWERS, REQUESTS, keep_alive, waiting_for
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight, kept
@@ -305,6 +305,7 @@ class Ledger:
                 feeder = connection.feeder
                 if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
                     stream.lose(feeder)
+            doubt(connection)
             connection.identity = identify(connection)
         infer(self.connections.values())
         self.logs.close(self.connections.values())

@@ -54,7 +54,8 @@ class Request:
     failover_log: tuple[Entry, ...] | None = None
     context: str = ""  #: what the server said about an error
     still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
-    ambiguous: bool = False  #: bytes were lost while it waited: its answer may be that of another with its opaque
+    ambiguous: bool = False  #: something was not captured: its answer may be that of another with its opaque
+    doubtful: bool = False  #: when it was answered, the beginning of its connection was missing, or bytes since
 
     @property
     def filtered(self) -> bool:
