@@ -218,7 +218,11 @@ def wrong_of_stream(stream: Stream, judge: Judge, line: Talked, lines: list[Talk
         yield f"{verdict.text}: {truth}"
     if "abandoned" in verdict.why and truth[2] is not None:
         yield f"{verdict.text}: {truth}"
-    if word in ("stuck", "blocked by flow control") and word != truth[0]:
+    if (
+        word in ("stuck", "blocked by flow control")
+        and word != truth[0]
+        and "as far as was captured" not in verdict.why
+    ):
         yield f"{verdict.text}: {truth}"
     if word in _OPEN and truth[0] not in _OPEN and "as far as was captured" not in verdict.why:
         yield f"{verdict.text}: {truth}"
@@ -226,10 +230,10 @@ def wrong_of_stream(stream: Stream, judge: Judge, line: Talked, lines: list[Talk
 
 def unknowable(cluster: Cluster, packets: list[Packet]) -> set[int]:
     """Return the connections whose last packets are missing: nothing can tell that they are."""
-    have = {(each.ts_ns, source(each)) for each in packets}
+    have, all_of = (Counter((each.ts_ns, source(each)) for each in some) for some in (packets, cluster.packets()))
     last: dict[tuple[int, int], Event] = {(each.wire.number, each.direction): each for each in cluster.events}
-    ends = {number: (event.wire.client, event.wire.server) for (number, _), event in last.items()}
-    return {number for (number, side), event in last.items() if (event.ts_ns, ends[number][side]) not in have}
+    places = {way: (event.ts_ns, (event.wire.client, event.wire.server)[way[1]]) for way, event in last.items()}
+    return {number for (number, _), place in places.items() if have[place] < all_of[place]}
 
 
 @pytest.mark.parametrize("seed", range(101, 113))

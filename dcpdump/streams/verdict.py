@@ -190,7 +190,10 @@ class Judge:
         idle = self._since(stream.last_ns)
         held = self._standing(connection)
         if held.state is State.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
-            return Verdict(Kind.BLOCKED, Cause.WINDOW_FULL, why_blocked(connection.window, held), trouble=True)
+            why = "; ".join(
+                filter(None, (why_blocked(connection.window, held), _until(lost_since(connection, stream.last_ns))))
+            )
+            return Verdict(Kind.BLOCKED, Cause.WINDOW_FULL, why, trouble=True)
         if idle is None or idle < self._idle_ns:
             return self._recent(stream)
         return self._idle(stream, idle)
@@ -204,10 +207,7 @@ class Judge:
                 return Verdict(Kind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
             return Verdict(Kind.QUIET, Cause.NOTHING_SENT, why)
         since = "" if stream.requests else "since before the capture"
-        until = "" if lost is None else f"as far as was captured: {lost.text} since"
-        if lost is not None and lost.reason is Reason.ONE_DIRECTION:
-            until = f"as far as was captured: {lost.text}"
-        return Verdict(Kind.FLOWING, Cause.FLOWING, "; ".join(filter(None, (since, until))))
+        return Verdict(Kind.FLOWING, Cause.FLOWING, "; ".join(filter(None, (since, _until(lost)))))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
         lost = lost_since(stream.connection, stream.last_ns)
@@ -286,6 +286,13 @@ class Judge:
 
     def _since(self, ts_ns: int | None) -> int | None:
         return None if ts_ns is None or self._now is None else self._now - ts_ns
+
+
+def _until(lost: Unknown | None) -> str:
+    """Return how far a stream is known to be open, in words; empty where it is to the end."""
+    if lost is None:
+        return ""
+    return f"as far as was captured: {lost.text}{' since' * (lost.reason is not Reason.ONE_DIRECTION)}"
 
 
 def _ambiguous(connection: Connection) -> Verdict:
