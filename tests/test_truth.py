@@ -159,6 +159,10 @@ def damaged(cluster: Cluster, packets: list[Packet], rng: Random) -> Iterator[tu
     yield "clients only", [each for each in packets if source(each) in clients], None
     yield "servers only", [each for each in packets if source(each) not in clients], None
     yield "lossy", [each for each in packets if rng.random() > rng.choice((0.001, 0.01))], None
+    late = packets[rng.randrange(1, len(packets) // 2) :]
+    yield "late and lossy", [each for each in late if rng.random() > 0.03], None
+    at = rng.randrange(len(packets))
+    yield "late and a few lost", late[:at] + late[at + 5 :], None
 
 
 def line_of(connection: Connection, lines: list[Talked], last: dict[int, int]) -> Talked | None:
@@ -189,6 +193,12 @@ def wrong_of_connection(connection: Connection, line: Talked, now_ns: int) -> It
             yield "who ended it"
     if sum(connection.frames) > line.frames or window.sent > line.sent or window.acked > line.acked:
         yield "more than there was"
+    if (
+        all(connection.frames)
+        and not window.complete
+        and (window.outstanding > line.outstanding or window.peak > line.peak)
+    ):
+        yield "more than is outstanding"
     held = standing(connection, now_ns)
     full = line.full_ns is not None
     if (held.state is State.BLOCKED and not full) or (held.state is State.OPEN and full):
@@ -248,7 +258,7 @@ def test_of_a_damaged_capture_nothing_said_is_wrong(seed: int) -> None:
         lines, last = account(events), {event.wire.number: event.ts_ns for event in events}
         kept = ledger_of(packets, bursts=bool(seed % 2), last_ns=now_ns)
         judge = Judge(kept)
-        tails = unknowable(cluster, packets) if damage == "lossy" else set()
+        tails = unknowable(cluster, packets) if "los" in damage else set()
         for connection in of(kept):
             line = line_of(connection, lines, last)
             if line is None or line.wire.number in tails:
