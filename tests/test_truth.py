@@ -246,7 +246,11 @@ def unknowable(cluster: Cluster, packets: list[Packet]) -> set[int]:
     return {number for (number, _), place in places.items() if have[place] < all_of[place]}
 
 
-@pytest.mark.parametrize("seed", range(101, 113))
+#: Of many, some that once led to a wrong statement, and some more.
+_SEEDS = [*range(101, 111), 5028, 5057, 5079, 5082, 5085, 5096]
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
 def test_of_a_damaged_capture_nothing_said_is_wrong(seed: int) -> None:
     cluster = Cluster(seed)
     wrong: Counter[str] = Counter()
@@ -267,4 +271,4 @@ def test_of_a_damaged_capture_nothing_said_is_wrong(seed: int) -> None:
             for stream in connection.streams:
                 texts = wrong_of_stream(stream, judge, line, lines, now_ns)
                 wrong.update(f"{damage}: {text}" for text in texts)
-    assert not wrong
+    assert dict(wrong) == {}
