@@ -1,7 +1,8 @@
 """Picking: of frames that completed, those that have to be decoded, in order.
 
-Of all others only is remembered what later frames are read in the light of, as ``Session.understand`` does. Those are
-messages of streams that need no answer, and messages that are no concern of DCP, unless somebody wants them.
+Of all others only is remembered what later frames are read in the light of, as ``Session.understand`` does: messages of
+streams that need no answer, requests for streams and their answers, and messages that are no concern of DCP, unless
+somebody wants them.
 """
 
 from bisect import bisect_left
@@ -11,18 +12,19 @@ from dcpdump.filter.header import Wanted
 from dcpdump.spec import MESSAGES, UNKNOWN_NAME, find
 from dcpdump.spec.header import HEADER_LENGTH, STREAM_ID_TAG
 from dcpdump.spec.names import ACKNOWLEDGE
-from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
+from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.session import MAX_STREAMS, Session
 
-#: What is done with a frame that nobody wants, by opcode × 256 + extras length.
-DECODED, DOCUMENT, MARKER, MARKER_2, NEIGHBOUR = 0, 1, 2, 3, 4
+#: What is done with a frame. That of one that nobody wants depends on its opcode and the length of its extras.
+DECODED, DOCUMENT, MARKER, MARKER_2, NEIGHBOUR, REQUEST, RESPONSE, WANTED = 0, 1, 2, 3, 4, 5, 6, 7
 
 _CLASSIC, _FLEXIBLE, _RESPONSE, _FLEXIBLE_RESPONSE = 0x80, 0x08, 0x81, 0x18
 _STREAM_ID_LENGTH = 3
 _MOST_DATATYPE = 7
+_NO_VALUE = bytes((0, 0, 0, 48))  #: the length of a request's body that has none
 
 
 def _treatments() -> bytes:
@@ -41,6 +43,8 @@ def _treatments() -> bytes:
         for layout in message.request:
             if "clen" in layout.version or layout.old:
                 table[message.opcode << 8 | layout.extras_length] = DECODED
+    table[DCP_STREAM_REQ << 8 | 48] = REQUEST
+    table[DCP_STREAM_REQ << 8] = RESPONSE
     table[DCP_SNAPSHOT_MARKER << 8 | 20] = MARKER
     table[DCP_SNAPSHOT_MARKER << 8 | 1] = MARKER_2
     return bytes(table)
@@ -67,10 +71,10 @@ class Picking:
         self._run = -1
 
     def count(self, most: int) -> int:
-        """Return how many frames have to be decoded; more than ``most`` are not counted."""
+        """Return how many frames are wanted that columns would not decode; more than ``most`` are not counted."""
         found = 0
         for start in self._frames.starts:
-            if self._treatment(start) == DECODED:
+            if self._treatment(start) == WANTED:
                 found += 1
                 if found > most:
                     break
@@ -91,12 +95,17 @@ class Picking:
                 return at
             start = starts[at]
             treatment = self._treatment(start)
-            if treatment == DECODED:
+            if treatment in (DECODED, WANTED):
                 return at
             place = frames.places[run]
             session = self._talkers[place >> 1].session
             if treatment == NEIGHBOUR:
                 self._overhear(session, place & 1, at)
+            elif treatment in (REQUEST, RESPONSE):
+                self._overhear(session, place & 1, at)
+                if treatment == REQUEST:
+                    self._ask(session, start)
+                self.dcp += 1
             else:
                 if not self._note(session, start, treatment):
                     return at
@@ -145,12 +154,16 @@ class Picking:
                 return DECODED
             if magic != _CLASSIC:
                 return DECODED if wanted.opcodes[opcode] else NEIGHBOUR
+        elif treatment == RESPONSE:
+            return RESPONSE if magic == _RESPONSE and not wanted.opcodes[opcode] else DECODED
         elif magic == _FLEXIBLE:
             if data[start + 2] != _STREAM_ID_LENGTH or data[start + HEADER_LENGTH] != STREAM_ID_TAG:
                 return DECODED
         elif magic != _CLASSIC:
             return DECODED
         if wanted.opcodes[opcode] and wanted.vbuckets[data[start + 6] << 8 | data[start + 7]]:
+            return WANTED if treatment in (DOCUMENT, MARKER, MARKER_2) else DECODED
+        if treatment == REQUEST and (magic != _CLASSIC or data[start + 2] or data[start + 3]):
             return DECODED
         return treatment
 
@@ -192,6 +205,15 @@ class Picking:
             low = data[body + 4] << 24 | data[body + 5] << 16 | data[body + 6] << 8 | data[body + 7]
             session.seqnos[opaque] = high << 32 | low
         return True
+
+    def _ask(self, session: Session, start: int) -> None:
+        """Have a session remember a request for a stream, as far as that is not done for every request."""
+        data = self._data
+        opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
+        session.note(opaque, data[start + 6] << 8 | data[start + 7], None)
+        session.seqnos.pop(opaque, None)
+        if session.features is None and data[start + 8 : start + 12] != _NO_VALUE:
+            session.certain = True
 
     def _overhear(self, session: Session, direction: int, at: int) -> None:
         data, start = self._data, self._frames.starts[at]

@@ -42,6 +42,33 @@ def ledger(text: str) -> Ledger:
     return ledger_of(packets(said(text)))
 
 
+def captured(text: str) -> list[Packet]:
+    """Return the packets of a conversation that were captured: not those of lines that begin with a minus.
+
+    A line of minuses is where the capture begins.
+    """
+    lines = [line.strip() for line in text.strip().splitlines()]
+    begins = next((at for at, line in enumerate(lines) if line == "----"), 0)
+    lines = [line.removeprefix("----") for line in lines]
+    plain = [line.removeprefix("-") for line in lines]
+    counts = [len(said("\n".join(plain[:at]))) for at in range(len(plain) + 1)]
+    lost = {frame for at, line in enumerate(lines) if line.startswith("-") for frame in range(*counts[at : at + 2])}
+    frames, out, met = said("\n".join(plain)), [], set()
+    rest = iter(packets(frames))
+    for number, frame in enumerate(frames):
+        shakes = () if frame.connection in met else (next(rest), next(rest), next(rest))
+        met.add(frame.connection)
+        packet = next(rest)
+        if number >= counts[begins]:
+            out += [*shakes, *(() if number in lost else (packet,))]
+    return out
+
+
+def damaged(text: str) -> Ledger:
+    """Return the ledger of what was captured of a conversation, written as ``captured`` has it."""
+    return ledger_of(captured(text))
+
+
 def verdicts(text: str) -> list[str]:
     """It gives the verdicts on the streams of a conversation, in words."""
     kept = ledger(text)

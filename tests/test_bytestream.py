@@ -265,6 +265,11 @@ def test_a_fin_ends_the_stream_after_its_own_data() -> None:
     assert Line().send(0, b"abc", flags=FIN | ACK).close().told == ["0 b'abc'", "3 end fin"]
 
 
+def test_a_fin_behind_bytes_that_never_came_ends_the_stream_nevertheless() -> None:
+    line = Line().send(0, b"abc").send(9, b"jkl", flags=FIN | ACK).close()
+    assert line.told == ["0 b'abc'", "3 gap 6 end", "9 b'jkl'", "12 end fin"]
+
+
 def test_a_fin_that_overtook_the_data_waits_for_it() -> None:
     assert Line().send(3, b"", flags=FIN | ACK).send(0, b"abc").told == ["0 b'abc'", "3 end fin"]
 

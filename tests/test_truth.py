@@ -159,6 +159,10 @@ def damaged(cluster: Cluster, packets: list[Packet], rng: Random) -> Iterator[tu
     yield "clients only", [each for each in packets if source(each) in clients], None
     yield "servers only", [each for each in packets if source(each) not in clients], None
     yield "lossy", [each for each in packets if rng.random() > rng.choice((0.001, 0.01))], None
+    late = packets[rng.randrange(1, len(packets) // 2) :]
+    yield "late and lossy", [each for each in late if rng.random() > 0.03], None
+    at = rng.randrange(len(packets))
+    yield "late and a few lost", late[:at] + late[at + 5 :], None
 
 
 def line_of(connection: Connection, lines: list[Talked], last: dict[int, int]) -> Talked | None:
@@ -189,6 +193,12 @@ def wrong_of_connection(connection: Connection, line: Talked, now_ns: int) -> It
             yield "who ended it"
     if sum(connection.frames) > line.frames or window.sent > line.sent or window.acked > line.acked:
         yield "more than there was"
+    if (
+        all(connection.frames)
+        and not window.complete
+        and (window.outstanding > line.outstanding or window.peak > line.peak)
+    ):
+        yield "more than is outstanding"
     held = standing(connection, now_ns)
     full = line.full_ns is not None
     if (held.state is State.BLOCKED and not full) or (held.state is State.OPEN and full):
@@ -218,7 +228,11 @@ def wrong_of_stream(stream: Stream, judge: Judge, line: Talked, lines: list[Talk
         yield f"{verdict.text}: {truth}"
     if "abandoned" in verdict.why and truth[2] is not None:
         yield f"{verdict.text}: {truth}"
-    if word in ("stuck", "blocked by flow control") and word != truth[0]:
+    if (
+        word in ("stuck", "blocked by flow control")
+        and word != truth[0]
+        and "as far as was captured" not in verdict.why
+    ):
         yield f"{verdict.text}: {truth}"
     if word in _OPEN and truth[0] not in _OPEN and "as far as was captured" not in verdict.why:
         yield f"{verdict.text}: {truth}"
@@ -226,13 +240,17 @@ def wrong_of_stream(stream: Stream, judge: Judge, line: Talked, lines: list[Talk
 
 def unknowable(cluster: Cluster, packets: list[Packet]) -> set[int]:
     """Return the connections whose last packets are missing: nothing can tell that they are."""
-    have = {(each.ts_ns, source(each)) for each in packets}
+    have, all_of = (Counter((each.ts_ns, source(each)) for each in some) for some in (packets, cluster.packets()))
     last: dict[tuple[int, int], Event] = {(each.wire.number, each.direction): each for each in cluster.events}
-    ends = {number: (event.wire.client, event.wire.server) for (number, _), event in last.items()}
-    return {number for (number, side), event in last.items() if (event.ts_ns, ends[number][side]) not in have}
+    places = {way: (event.ts_ns, (event.wire.client, event.wire.server)[way[1]]) for way, event in last.items()}
+    return {number for (number, _), place in places.items() if have[place] < all_of[place]}
 
 
-@pytest.mark.parametrize("seed", range(101, 113))
+#: Of many, some that once led to a wrong statement, and some more.
+_SEEDS = [*range(101, 111), 5028, 5057, 5079, 5082, 5085, 5096]
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
 def test_of_a_damaged_capture_nothing_said_is_wrong(seed: int) -> None:
     cluster = Cluster(seed)
     wrong: Counter[str] = Counter()
@@ -244,7 +262,7 @@ def test_of_a_damaged_capture_nothing_said_is_wrong(seed: int) -> None:
         lines, last = account(events), {event.wire.number: event.ts_ns for event in events}
         kept = ledger_of(packets, bursts=bool(seed % 2), last_ns=now_ns)
         judge = Judge(kept)
-        tails = unknowable(cluster, packets) if damage == "lossy" else set()
+        tails = unknowable(cluster, packets) if "los" in damage else set()
         for connection in of(kept):
             line = line_of(connection, lines, last)
             if line is None or line.wire.number in tails:
@@ -253,4 +271,4 @@ def test_of_a_damaged_capture_nothing_said_is_wrong(seed: int) -> None:
             for stream in connection.streams:
                 texts = wrong_of_stream(stream, judge, line, lines, now_ns)
                 wrong.update(f"{damage}: {text}" for text in texts)
-    assert not wrong
+    assert dict(wrong) == {}

@@ -197,6 +197,7 @@ class ByteStream(Reassembly):
         else:
             self._note_ack()
             out += self._tail(seen)
+            out += self._fin_reached()
         if not self._ended and (self._base is not None or out):
             self._ended = True
             out.append(self._end(reason, seen))

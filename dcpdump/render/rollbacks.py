@@ -75,8 +75,8 @@ def _then(each: Rollback, until_ns: int | None) -> str:
         request = each.again.request
         text = f"asked again from {seqno(request.start_seqno)}{_where(each, each.again.stream)} at "
         return f"{text}{clock(request.ts_ns)}: {_outcome(request)}"
-    if each.lost:
-        return "not known: bytes of the connection were lost since"
+    if each.lost is not None:
+        return f"not known: {each.lost.text}"
     answered = each.answered_ns
     left = None if answered is None or until_ns is None else until_ns - answered
     if left is None or left >= _SOON_NS:

@@ -72,6 +72,7 @@ class Reason(Enum):
     STARTS_LATE = "starts-late"
     BYTES_LOST = "bytes-lost"
     ONE_DIRECTION = "one-direction"
+    FLOW_CONTROL = "flow-control-unknown"  #: it may hold the producer back
 
 
 class Unknown(NamedTuple):

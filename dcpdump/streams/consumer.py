@@ -117,7 +117,8 @@ class Consumers:
         if at_ns is None:
             return None
         mates = self._mates(stream, lambda line: line.before(at_ns))
-        return next((mate for mate in mates if _names_itself(stream, mate) and _open_at(mate, at_ns)), None)
+        mine = (mate for mate in mates if _names_itself(stream, mate) and _open_at(mate, at_ns))
+        return next((mate for mate in mine if _was_sending(mate, at_ns)), None)
 
     def _mates(self, stream: "Stream", chosen: "_Choice") -> Iterator["Stream"]:
         """Yield streams of the same consumer in the same place on other connections, in the order of a choice."""
@@ -205,8 +206,15 @@ def _open_at(stream: "Stream", ts_ns: int) -> bool:
     """Return whether a stream that began before a time was open then, or asked for."""
     if stream.requests and (not stream.granted or (stream.requests[-1].ts_ns or 0) >= ts_ns):
         return False
+    if stream.replaced and stream.connection.lossy and (stream.last_ns or 0) < ts_ns:
+        return False  # its end was lost, or else no other would have been granted
     ends = (stream.ended_ns, stream.closed_ns, stream.connection.ended_ns)
     return all(end is None or end > ts_ns for end in ends)
+
+
+def _was_sending(stream: "Stream", ts_ns: int) -> bool:
+    """Return whether a stream had surely not ended by a time: no end of it can have been lost before."""
+    return (stream.last_ns or 0) >= ts_ns or not stream.connection.lost_after(stream.last_ns)
 
 
 def _fits(stream: "Stream", mate: "Stream") -> bool:

@@ -55,6 +55,7 @@ class Exchanges:
     count: int = 0  #: requests that wait
     answered: dict[Kind, int] = field(default_factory=dict)  #: the number of the latest request that was answered
     unclaimed: dict[Kind, int] = field(default_factory=dict)  #: answers for which no request came, so far
+    unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
     by_place: dict[Place, deque[Waiting]] = field(default_factory=dict)
     by_kind: dict[Kind, dict[int, Waiting]] = field(default_factory=dict)  #: by number of the request, oldest first
     earlier: deque[Early] = field(default_factory=deque)  #: answers of the last few frames that wait for their requests
@@ -84,6 +85,7 @@ class Exchanges:
             if early is not None and _belongs(early, request, late=late or early.late):
                 self.earlier.remove(early)
                 self.unclaimed[kind] -= 1
+                self.unpaired.discard(request.opaque)
                 return early.answer
         if self.count >= MOST:
             self._forget_oldest()
@@ -117,6 +119,8 @@ class Exchanges:
             self._expire(frames)
             self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames, late))
             self.unclaimed[kind] = self.unclaimed.get(kind, 0) + 1
+            if answer.opcode == STREAM_REQ and len(self.unpaired) < MOST:
+                self.unpaired.add(answer.opaque)
             return None
         if answer.opcode == STAT and answer.value_at > answer.key_at:
             return queue[0]

@@ -29,7 +29,7 @@ from dcpdump.streams.opcodes import (
 )
 from dcpdump.streams.placing import find_place, simply
 from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
-from dcpdump.streams.requests import asked, closing
+from dcpdump.streams.requests import asked, closing, doubt
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import REQUESTS, keep_alive
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
@@ -105,9 +105,8 @@ class Ledger:
         connection = self.connections.get(sight.connection) or self._connection(sight.connection)
         direction, ts_ns, frames = sight.direction, sight.ts_ns, connection.frames
         self.frames += 1
-        first = not frames[direction] and (connection.syn or not frames[1 - direction])
-        if first and sight.opcode in _FIRST and not (sight.response or sight.server):
-            connection.began = direction
+        if not frames[direction]:
+            self._begin_direction(connection, sight)
         frames[direction] += 1
         connection.bytes[direction] += sight.length
         if ts_ns is not None:
@@ -123,6 +122,14 @@ class Ledger:
             connection.lost_frame = sight.number
             connection.lost_text = f"bytes of frame {sight.number} were lost"
         return connection
+
+    def _begin_direction(self, connection: Connection, sight: Sight) -> None:
+        """Note what the first frame of a direction shows of those before it."""
+        first = connection.syn or not connection.frames[1 - sight.direction]
+        if first and sight.opcode in _FIRST and not (sight.response or sight.server):
+            connection.began = sight.direction
+        elif connection.late and sight.direction != connection.feeder:
+            connection.window.join(sight.ts_ns)
 
     def is_message(self, connection: Connection, sight: Sight) -> bool:
         """Return whether a frame is a message of a stream, from the end that has the changes."""
@@ -292,6 +299,7 @@ class Ledger:
                 feeder = connection.feeder
                 if feeder is not None and not stream.ended and stream.losses != connection.losses[feeder]:
                     stream.lose(feeder)
+            doubt(connection)
             connection.identity = identify(connection)
         infer(self.connections.values())
         self.logs.close(self.connections.values())

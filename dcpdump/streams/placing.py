@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from dcpdump.streams.opcodes import MARKER, OSO, STREAM_REQ
-from dcpdump.streams.request import SUCCESS
+from dcpdump.streams.opcodes import MARKER, OSO, STREAM_END, STREAM_REQ
+from dcpdump.streams.request import CLOSED, SUCCESS
 from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
@@ -42,7 +42,7 @@ def find_place(connection: Connection, sight: Sight) -> Place:
     elif other is not None and other.vbucket == sight.word and known is None and _may_have(other, sight):
         known = other
     if known is not None and known.is_sending and known.opaque in (None, opaque):
-        if known.ended and (known.losses != losses or known.asked_again):
+        if known.ended and (known.losses != losses or known.asked_again) and not _answers_close(known, sight):
             return Place(None, True)  # its request, or the answer, may be among what was lost
         if known.closing and _granted_early(connection, sight):
             return Place(None, True)  # it was requested again, which is captured a little later
@@ -62,6 +62,11 @@ def find_place(connection: Connection, sight: Sight) -> Place:
     if waits:
         return Place(known, stray=stray)
     return Place(next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray)
+
+
+def _answers_close(stream: Stream, sight: Sight) -> bool:
+    """Return whether a message is the STREAM_END that a closed stream still owes to its consumer."""
+    return sight.opcode == STREAM_END and stream.end_frame is None and sight.get("status") == CLOSED
 
 
 def _granted_early(connection: Connection, sight: Sight) -> bool:

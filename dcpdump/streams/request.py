@@ -21,6 +21,7 @@ TAKEOVER, DISK_ONLY, TO_LATEST, ACTIVE_ONLY, STRICT_UUID, FROM_LATEST, IGNORE_PU
     0x100,
 )
 MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  #: of a marker's type
+OK, CLOSED = 0, 1  #: of STREAM_END's status
 ACTIVE, PENDING = 1, 3  #: states of a vbucket
 PRODUCER, XATTRS = 0x01, 0x04  #: of the open flags
 NEVER = (1 << 64) - 1
@@ -53,8 +54,9 @@ class Request:
     failover_log: tuple[Entry, ...] | None = None
     context: str = ""  #: what the server said about an error
     still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
-    ambiguous: bool = False  #: its answer may be that of another with its opaque
+    ambiguous: bool = False  #: something was not captured: its answer may be that of another with its opaque
     doubtful: bool = False  #: bytes were lost while it waited
+    torn: bool = False  #: when it was answered, the beginning of its connection was missing, or bytes since
 
     @property
     def filtered(self) -> bool:

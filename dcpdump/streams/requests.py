@@ -63,6 +63,7 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
     stream, request = waiting.stream, waiting.request
     request.status, request.answer_frame, request.answered_ns = sight.word, sight.number, sight.ts_ns
     request.ambiguous, request.doubtful = waiting.behind, waiting.doubtful
+    request.torn = connection.doubtful
     stream.last_ns = sight.ts_ns
     record = sight.record
     if sight.word == SUCCESS:
@@ -75,6 +76,16 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
     elif record is not None:
         request.context = _context(record.meaning.document)
     return stream
+
+
+def doubt(connection: Connection) -> None:
+    """Mark the requests whose answers cannot be told from others: several have one opaque, and some are missing."""
+    opaques = connection.shared | connection.exchanges.unpaired
+    if not opaques or not connection.doubtful:
+        return
+    for stream in connection.streams:
+        for request in stream.requests:
+            request.ambiguous |= request.torn and request.opaque in opaques
 
 
 def set_apart(connection: Connection, waiting: Waiting) -> Stream | None:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
+from dcpdump.streams.causes import Unknown
 from dcpdump.streams.consumer import same
 from dcpdump.streams.explanation import Explanation, doubt, explain
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.logs import Moment, moment
+from dcpdump.streams.losses import Losses
 from dcpdump.streams.request import SUCCESS, Request
 from dcpdump.streams.stream import Stream
 
@@ -32,6 +34,7 @@ class Rollback:
     explanation: Explanation
     again: Attempt | None = None  #: how the consumer asked next
     granted: Attempt | None = None  #: what was granted to it at last
+    lost: Unknown | None = None  #: what was not captured since the last answer, and maybe the next request
 
     @property
     def stream(self) -> Stream:
@@ -64,13 +67,6 @@ class Rollback:
         first, last = self.first.ts_ns, self.answered_ns
         return None if first is None or last is None else last - first
 
-    @property
-    def lost(self) -> bool:
-        """Return whether bytes of the connection were lost since the last answer, and maybe the next request."""
-        connection, answered = self.last.connection, self.answered_ns
-        losses = zip(connection.losses, connection.lost_ns, strict=True)
-        return any(count and (ns is None or answered is None or ns >= answered) for count, ns in losses)
-
 
 def rollbacks(ledger: Ledger) -> list[Rollback]:
     """Return all rollbacks of a ledger that is closed, equal ones of a consumer and vbucket as one."""
@@ -89,13 +85,14 @@ def rollbacks(ledger: Ledger) -> list[Rollback]:
             equal.append(attempt)
     if not found:
         return []
-    retries = _Retries(ledger)
+    retries, losses = _Retries(ledger), Losses(ledger.connections.values())
     out = []
     for attempts in found:
         attempts.sort(key=_asked)
         again, granted = retries.after(attempts[-1])
-        clearest = min(attempts, key=lambda each: bool(doubt(*each)))
-        out.append(Rollback(attempts, explain(*clearest, ledger), again, granted))
+        clearest, last = min(attempts, key=lambda each: bool(doubt(*each))), attempts[-1]
+        lost = None if again is not None else losses.since(last.stream.connection, last.request.answered_ns)
+        out.append(Rollback(attempts, explain(*clearest, ledger), again, granted, lost))
     return out
 
 

@@ -60,7 +60,12 @@ def standing(connection: Connection, now_ns: int | None) -> Standing:
         return Standing(State.OPEN if window.size is not None else State.NOT_ACCEPTED)
     if not all(connection.frames):
         return Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
-    if connection.open_frame is not None and window.asked is None and not window.acks:
+    if (
+        connection.open_frame is not None
+        and window.asked is None
+        and not window.acks
+        and not _may_have_asked(connection)
+    ):
         return Standing(State.OFF, Evidence.INFERRED)
     if window.size is not None and window.slack is not None and window.outstanding + window.slack < window.size:
         return Standing(State.OPEN)
@@ -76,6 +81,21 @@ def why_blocked(window: Window, found: Standing) -> str:
         return text
     size = "" if window.size is not None else "; the buffer size was not captured"
     return f"inferred: {text}, and it waited for acknowledgements at this level before{size}"
+
+
+def _may_have_asked(connection: Connection) -> bool:
+    """Return whether a control that asks for flow control may have been sent and not captured."""
+    return connection.open_frame is None or connection.feeder is None or bool(connection.losses[1 - connection.feeder])
+
+
+def why_unknown(connection: Connection) -> str:
+    """Return why it is not known whether a producer is blocked, in words."""
+    window = connection.window
+    if not all(connection.frames):
+        return "only one direction of the connection was captured"
+    if window.size is None:
+        return "the buffer size was not captured"
+    return f"acknowledgements may be missing, and {window.outstanding} of {window.size} bytes or more are outstanding"
 
 
 def _inferred(window: Window, now_ns: int | None) -> Standing:

@@ -123,6 +123,11 @@ class Connection:
         """Whether bytes of it were lost, or are missing of a frame."""
         return bool(self.losses[0] or self.losses[1] or self.holes)
 
+    def lost_after(self, ts_ns: int | None) -> bool:
+        """Return whether bytes were lost at a time or later, or may have been."""
+        times = (ns for ns, count in zip(self.lost_ns, self.losses, strict=True) if count)
+        return any(ns is None or ts_ns is None or ns >= ts_ns for ns in times)
+
     @property
     def late(self) -> bool:
         """Whether its beginning is missing: neither DCP_OPEN nor what a client says first was captured."""

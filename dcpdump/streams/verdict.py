@@ -6,10 +6,11 @@ from functools import cache, cached_property, partial
 from dcpdump.streams.causes import Cause, Kind, Reason, Unknown, Verdict
 from dcpdump.streams.consumer import Consumers
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.refusal import explained, refusal
-from dcpdump.streams.request import NEVER, ROLLBACK, SUCCESS, TAKEOVER, Request
+from dcpdump.streams.request import CLOSED, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
 from dcpdump.streams.spoken import clock, reason, seqno, span, status, times
-from dcpdump.streams.standing import State, standing, why_blocked
+from dcpdump.streams.standing import State, standing, why_blocked, why_unknown
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 
@@ -19,7 +20,6 @@ IDLE_NS = 10 * 1_000_000_000
 BLOCKED_NS = 1_000_000_000
 #: As many equal rollbacks in a row as make a loop, and one more.
 LOOP = 3
-_OK, _CLOSED = 0, 1
 _ACTIVE = 1
 _ACKNOWLEDGE = 0x08
 #: By the end of a connection: by its client, and by its server.
@@ -28,8 +28,10 @@ _ENDS = {
     "rst": (Cause.RESET_BY_CLIENT, Cause.RESET_BY_SERVER),
 }
 #: By the status of STREAM_END.
-_FINISHED = {_OK: Cause.FINISHED, _CLOSED: Cause.CLOSED}
+_FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED}
 _INFERRED = " (inferred from the host alone)"
+#: What a producer owes, unless flow control holds it back.
+_BY_PRODUCER = (Cause.SNAPSHOT_INCOMPLETE, Cause.END_NOT_SENT, Cause.BEHIND_SERVER)
 #: Ends that are no trouble: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_CLIENT)
 
@@ -47,6 +49,11 @@ class Judge:
     def _consumers(self) -> Consumers:
         """Return who asked for what: of no interest where nothing ended."""
         return Consumers(self.ledger.streams)
+
+    @cached_property
+    def _losses(self) -> Losses:
+        """Return what may hide that somebody asked: of no interest where nothing ended."""
+        return Losses(self.ledger.connections.values())
 
     def verdict(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream, with what happened to its requests before it was granted."""
@@ -78,12 +85,12 @@ class Judge:
     def _ended(self, stream: Stream) -> Verdict:
         request, code = stream.request, stream.end_status
         why = f"{reason(code)} at {clock(stream.ended_ns)}"
-        if stream.flags & TAKEOVER and code == _OK:
+        if stream.flags & TAKEOVER and code == OK:
             active = [each for each in stream.states if each.state == _ACTIVE]
             if active:
                 why = f"vbucket {stream.vbucket} is active there since {clock(active[0].ts_ns)}"
                 return Verdict(Kind.TAKEN_OVER, Cause.HANDED_OVER, why)
-        if code == _OK and request is not None and request.start_seqno is not None and request.end_seqno is not None:
+        if code == OK and request is not None and request.start_seqno is not None and request.end_seqno is not None:
             if stream.high_seqno is None and request.end_seqno <= request.start_seqno:
                 end, start = seqno(request.end_seqno), seqno(request.start_seqno)
                 why += f" after 0 items: end seqno {end} is not above the start, {start}"
@@ -111,7 +118,7 @@ class Judge:
             since = f"since {clock(mate.granted_ns)}" if mate.granted_ns is not None else "since before the capture"
             why += f"; its consumer has it open on connection {mate.connection.number} {since}"
             return Verdict(Kind.ENDED, Cause.OPEN_ELSEWHERE, why)
-        lost = lost or self._lost_since(stream.connection, ended_ns)
+        lost = lost or self._losses.since(stream.connection, ended_ns)
         if lost is not None:
             return Verdict(
                 Kind.ENDED, lost.reason, f"{why}; whether it was reopened is unknown: {lost.text}", trouble=True
@@ -128,10 +135,14 @@ class Judge:
     def _not_granted(self, stream: Stream, request: Request) -> Verdict:
         if request.status is None:
             return self._unanswered(stream.connection, request)
+        if request.ambiguous:
+            return _ambiguous(stream.connection)
         later = self._consumers.again(stream, request.answered_ns)
-        again = ""
+        again, lost = "", None
         if later is not None:
             again = f"; asked for again on connection {later.stream.connection.number}{_INFERRED * later.inferred}"
+        else:
+            lost = self._losses.since(stream.connection, request.answered_ns)
         if request.status == ROLLBACK:
             equal = [each for each in stream.rollbacks if each.rollback_seqno == request.rollback_seqno]
             to = f"to {seqno(request.rollback_seqno)}"
@@ -140,20 +151,19 @@ class Judge:
                 why = f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}"
                 return Verdict(Kind.ROLLED_BACK, Cause.LOOP, why, trouble=True)
             retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
-            then = Cause.ASKED_AGAIN if again else Cause.NOT_ASKED_AGAIN
-            why = f"{to}{retried}{again or '; not asked for again'}"
+            then = Cause.ASKED_AGAIN if again else lost.reason if lost is not None else Cause.NOT_ASKED_AGAIN
+            why = f"{to}{retried}{again or _unknown_again(lost) or '; not asked for again'}"
             return Verdict(Kind.ROLLED_BACK, then, why, trouble=not again)
-        why = f"{status(request.status)}: {explained(request, stream)}{again or self._silence(request)}"
+        after = again or _unknown_again(lost) or self._silence(request)
+        why = f"{status(request.status)}: {explained(request, stream)}{after}"
         return Verdict(Kind.REFUSED, refusal(request.status), why, trouble=not again)
 
     def _unanswered(self, connection: Connection, request: Request) -> Verdict:
-        lost = self._lost_since(connection, request.ts_ns)
+        lost = lost_since(connection, request.ts_ns)
         if lost is not None:
             return Verdict(Kind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
         if request.ambiguous:
-            starts = connection.late and not connection.lossy
-            why = "requests with one opaque were sent, and not all were captured: its answer cannot be told from theirs"
-            return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
+            return _ambiguous(connection)
         left = self._since(request.ts_ns)
         if connection.ended_ns is not None:
             why = f"{_closing(connection)} before it was answered"
@@ -174,38 +184,38 @@ class Judge:
         if stream.flags & TAKEOVER and any(each.state == _ACTIVE for each in stream.states):
             return Verdict(Kind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
-            lost = self._lost_since(connection, stream.last_ns)
+            lost = lost_since(connection, stream.last_ns)
             why = f"{_closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             return self._left(stream, why, connection.ended_ns, _ended_by(connection), lost)
         idle = self._since(stream.last_ns)
         held = self._standing(connection)
         if held.state is State.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
-            return Verdict(Kind.BLOCKED, Cause.WINDOW_FULL, why_blocked(connection.window, held), trouble=True)
+            why = "; ".join(
+                filter(None, (why_blocked(connection.window, held), _until(lost_since(connection, stream.last_ns))))
+            )
+            return Verdict(Kind.BLOCKED, Cause.WINDOW_FULL, why, trouble=True)
         if idle is None or idle < self._idle_ns:
             return self._recent(stream)
         return self._idle(stream, idle)
 
     def _recent(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream that is open as far as was captured, and was not silent for long."""
-        lost = self._lost_since(stream.connection, stream.last_ns)
+        lost = lost_since(stream.connection, stream.last_ns)
         if not stream.counts_any:
             why = f"nothing came since it was granted at {clock(stream.granted_ns)}"
             if lost is not None:
                 return Verdict(Kind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
             return Verdict(Kind.QUIET, Cause.NOTHING_SENT, why)
         since = "" if stream.requests else "since before the capture"
-        until = "" if lost is None else f"as far as was captured: {lost.text} since"
-        if lost is not None and lost.reason is Reason.ONE_DIRECTION:
-            until = f"as far as was captured: {lost.text}"
-        return Verdict(Kind.FLOWING, Cause.FLOWING, "; ".join(filter(None, (since, until))))
+        return Verdict(Kind.FLOWING, Cause.FLOWING, "; ".join(filter(None, (since, _until(lost)))))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
-        lost = self._lost_since(stream.connection, stream.last_ns)
+        lost = lost_since(stream.connection, stream.last_ns)
         if lost is not None:
             return Verdict(Kind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
         due = self._due(stream)
         if due is not None:
-            return Verdict(Kind.STUCK, due[0], f"{due[1]}, for {span(idle)}", trouble=True)
+            return self._stuck(stream, due[0], f"{due[1]}, for {span(idle)}")
         if stream.snapshot is None and stream.epoch and stream.counts_any:
             why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
             return Verdict(Kind.UNKNOWN, Reason.BYTES_LOST, why)
@@ -213,6 +223,13 @@ class Judge:
             why = f"nothing for {span(idle)}; the capture starts after its snapshot marker"
             return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE, why)
         return Verdict(Kind.QUIET, Cause.IDLE, f"nothing for {span(idle)}{self._quietness(stream)}")
+
+    def _stuck(self, stream: Stream, cause: Cause, why: str) -> Verdict:
+        """Return the verdict on a stream of which something is due, unless flow control may hold it back."""
+        if cause in _BY_PRODUCER and self._standing(stream.connection).state is State.UNKNOWN:
+            why += f"; it may be blocked by flow control: {why_unknown(stream.connection)}"
+            return Verdict(Kind.UNKNOWN, Reason.FLOW_CONTROL, why)
+        return Verdict(Kind.STUCK, cause, why, trouble=True)
 
     def _due(self, stream: Stream) -> tuple[Cause, str] | None:
         """Return what has to come next, if anything must."""
@@ -270,24 +287,33 @@ class Judge:
     def _since(self, ts_ns: int | None) -> int | None:
         return None if ts_ns is None or self._now is None else self._now - ts_ns
 
-    def _lost_since(self, connection: Connection, ts_ns: int | None) -> Unknown | None:
-        """Return what of both directions was not captured after a time; None where all was."""
-        if not all(connection.frames):
-            return Unknown(Reason.ONE_DIRECTION, "only one direction of the connection was captured")
-        when = [ns for ns, count in zip(connection.lost_ns, connection.losses, strict=True) if count]
-        if any(ns is None or ts_ns is None or ns >= ts_ns for ns in when):
-            text = f"{sum(connection.lost_bytes)} bytes of the connection were lost or skipped"
-            return Unknown(Reason.BYTES_LOST, text)
-        return None
+
+def _until(lost: Unknown | None) -> str:
+    """Return how far a stream is known to be open, in words; empty where it is to the end."""
+    if lost is None:
+        return ""
+    return f"as far as was captured: {lost.text}{' since' * (lost.reason is not Reason.ONE_DIRECTION)}"
+
+
+def _ambiguous(connection: Connection) -> Verdict:
+    starts = connection.late and not connection.lossy
+    why = "requests with one opaque were sent, and not all were captured: its answer cannot be told from theirs"
+    return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
+
+
+def _unknown_again(lost: Unknown | None) -> str:
+    """Return why it is not known whether a stream was asked for again, in words; empty where it is."""
+    return "" if lost is None else f"; whether it was asked for again is unknown: {lost.text}"
 
 
 def _earlier(stream: Stream) -> str:
     """Return what requests came to before the one that was granted."""
     words = []
-    rollbacks = Counter(request.rollback_seqno for request in stream.rollbacks)
+    answered = [request for request in stream.requests if not request.ambiguous]
+    rollbacks = Counter(request.rollback_seqno for request in answered if request.status == ROLLBACK)
     for target, count in rollbacks.items():
         words.append(f"rolled back to {seqno(target)} before" + (f", {times(count)}" if count > 1 else ""))
-    refused = Counter(r.status for r in stream.requests if r.status not in (None, SUCCESS, ROLLBACK))
+    refused = Counter(r.status for r in answered if r.status not in (None, SUCCESS, ROLLBACK))
     words += [f"refused before: {status(code)}" for code in refused]
     return "; ".join(words)
 

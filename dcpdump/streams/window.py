@@ -116,6 +116,7 @@ class Window:
     noops: int = 0
     answers: int = 0
     marks: list[Mark] = field(default_factory=list)
+    _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
     _limit: int = _NO_LIMIT  #: the size, while flow control is on
     _pending: bool = False  #: a size was asked for, and is not answered
@@ -152,6 +153,9 @@ class Window:
         self.last_sent_ns = ts_ns
         if self.resumed_ns is None:
             self.resumed_ns = ts_ns
+        if self._behind_ns and ts_ns is not None and ts_ns <= self._behind_ns:
+            self._pass(length)
+            return
         outstanding = self.outstanding = self.outstanding + length
         if outstanding > self.peak:
             self.peak = outstanding
@@ -166,12 +170,15 @@ class Window:
         self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
     ) -> None:
         """Count documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
-        count = 0
+        count, before = 0, self.outstanding
         for opcode, frames, size in kinds:
             self.bytes[opcode - FIRST] += size
             self.frames[opcode - FIRST] += frames
             self.outstanding += size
             count += frames
+        if self._behind_ns and first_ns is not None and first_ns <= self._behind_ns:
+            self._pass(self.outstanding - before)
+            self.outstanding = before
         self.with_ids += with_ids
         self.last_sent_ns = last_ns
         if self.resumed_ns is None:
@@ -238,6 +245,8 @@ class Window:
             self.slack = None
         self.complete = False
         self.marks, self._step = [], 1
+        if None not in (ts_ns, self.last_ack_ns) and (ts_ns or 0) < (self.last_ack_ns or 0):
+            self._behind_ns = self.last_ack_ns or 0
         if acks:
             self.outstanding = self.overacked = 0
             self.peak = 0
@@ -245,6 +254,10 @@ class Window:
             self.is_blocked = self.outstanding >= self._limit
             self.full_since = self.blocked_since = ts_ns if self.is_blocked else None
             self.beyond, self.beyond_ns = 0, None
+
+    def join(self, ts_ns: int | None) -> None:
+        """Begin a relative account with the first frame of the consumer: it may have acknowledged what came before."""
+        self.lose(None, ts_ns, acks=True)
 
     @property
     def account(self) -> Account:
@@ -269,6 +282,11 @@ class Window:
         if self.is_blocked and not self.is_exceeded:
             ended.append((self.blocked_since, until_ns))
         return sum(end - start for start, end in ended if start is not None and end is not None)
+
+    def _pass(self, length: int) -> None:
+        """Take bytes that may have been acknowledged before they were captured: the most can be that much more."""
+        if self.slack is not None:
+            self.slack += length
 
     def _fill(self, messages: int, first_ns: int | None, ts_ns: int | None) -> None:
         """Take note of messages while it is full, from the first to the last, or of what filled it."""

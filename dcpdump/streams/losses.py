@@ -1,0 +1,90 @@
+"""Losses: what was not captured of a connection, or of the others of its consumer, and may be what is looked for.
+
+That a consumer did not ask again is said only where each request of it would have been captured: on any of its
+connections, and on any between the same two hosts.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+
+from dcpdump.streams.causes import Reason, Unknown
+from dcpdump.streams.consumer import host, same
+from dcpdump.streams.state import Connection
+
+#: So many connections that lost bytes after a moment are looked through for one of the same consumer.
+_FURTHER = 100
+#: Later than all that was captured: of a loss at a time that is not known.
+_ANY_TIME = 1 << 64
+
+_Torn = tuple[int, Connection]  #: when something of a connection was lost last
+
+
+def lost_since(connection: Connection, ts_ns: int | None) -> Unknown | None:
+    """Return what of both directions was not captured after a time; None where all was."""
+    if not all(connection.frames):
+        return Unknown(Reason.ONE_DIRECTION, "only one direction of the connection was captured")
+    if connection.lost_after(ts_ns):
+        text = f"{sum(connection.lost_bytes)} bytes of the connection were lost or skipped"
+        return Unknown(Reason.BYTES_LOST, text)
+    return None
+
+
+class Losses:
+    """What was lost of the connections of a ledger that is closed, by their consumers."""
+
+    def __init__(self, connections: Iterable[Connection]) -> None:
+        self._by_owner: dict[str, list[_Torn]] = {}
+        every = list(connections)
+        if not any(each.lossy for each in every):
+            return  # where nothing was lost, what begins late was merely silent before
+        for connection in every:
+            torn = max(_lost_bytes(connection), _beginning(connection))
+            for owner in _owners(connection) if torn else ():
+                self._by_owner.setdefault(owner, []).append((torn, connection))
+        for each in self._by_owner.values():
+            each.sort(key=itemgetter(0))
+
+    def since(self, connection: Connection, ts_ns: int | None) -> Unknown | None:
+        """Return what may hide that the consumer of a connection asked for something after a time."""
+        found = lost_since(connection, ts_ns)
+        if found is not None or ts_ns is None:
+            return found
+        mate = next(self._mates(connection, ts_ns), None)
+        if mate is None:
+            return None
+        if mate.lost_after(ts_ns):
+            text = f"{sum(mate.lost_bytes)} bytes of connection {mate.number} were lost or skipped"
+            return Unknown(Reason.BYTES_LOST, text)
+        return Unknown(Reason.STARTS_LATE, f"the beginning of connection {mate.number} was not captured")
+
+    def _mates(self, connection: Connection, ts_ns: int) -> Iterator[Connection]:
+        """Yield other connections on which the consumer of one may have asked, and which lost bytes after a time."""
+        for owner in _owners(connection):
+            torn = self._by_owner.get(owner, [])
+            at = bisect_left(torn, ts_ns, key=itemgetter(0))
+            for _, mate in islice(torn, at, at + _FURTHER):
+                if mate is not connection and (same(connection, mate) or _hosts(connection) == _hosts(mate)):
+                    yield mate
+
+
+def _lost_bytes(connection: Connection) -> int:
+    """Return when bytes were lost last; 0 where none were."""
+    times = [ns for ns, count in zip(connection.lost_ns, connection.losses, strict=True) if count]
+    return max((_ANY_TIME if ns is None else ns for ns in times), default=0)
+
+
+def _beginning(connection: Connection) -> int:
+    """Return when a connection was first captured of which the beginning was not; 0 where it was."""
+    return (connection.first_ns or 0) if connection.starts_late else 0
+
+
+def _owners(connection: Connection) -> list[str]:
+    """Return what the connections of one consumer have in common: its client id, or its host."""
+    client_id, address = connection.identity.client_id, host(connection)
+    return ([] if client_id is None else [f"id {client_id}"]) + ([] if address is None else [f"host {address}"])
+
+
+def _hosts(connection: Connection) -> set[str]:
+    return {each.rpartition(":")[0] for each in (connection.src, connection.dst)}
