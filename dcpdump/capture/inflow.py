@@ -11,7 +11,7 @@ from dcpdump.net.packet import Packet
 
 #: What may wait, in bytes of packets: who writes is slowed down then. It is what is done at once: enough to be fast,
 #: and little enough for its last frame to be shown soon after its first packet came.
-ROOM = 1024 * 1024
+ROOM = 512 * 1024
 #: How long an input that brings nothing is waited for at a time.
 _IDLE_S = 0.1
 #: Where so much came at once, more is coming: it is waited for, since many packets are done faster than few.
