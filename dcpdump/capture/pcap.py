@@ -9,18 +9,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct, unpack_from
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.plausible import LOOKED_AT, begins_like, fits
 from dcpdump.capture.source import Window
 from dcpdump.net.packet import Packet
 
-HEADER_SIZE = 24
-PACKET_LIMIT = 16 * 1024 * 1024  #: a longer record is damage
-PACKET_USUAL = 262_144  #: what other tools stop at; longer ones happen with offloading
-DAY = 86_400
-YEAR = 366 * DAY
+HEADER_SIZE: Final = 24
+PACKET_LIMIT: Final = 16 * 1024 * 1024  #: a longer record is damage
+PACKET_USUAL: Final = 262_144  #: what other tools stop at; longer ones happen with offloading
+DAY: Final = 86_400
+YEAR: Final = 366 * DAY
 
 #: first four bytes → (byte order, fractions in a second, bytes of a record header)
 MAGICS: dict[bytes, tuple[str, int, int]] = {
@@ -31,13 +31,13 @@ MAGICS: dict[bytes, tuple[str, int, int]] = {
     b"\xa1\xb2\xcd\x34": (">", 1_000_000, 24),  # "modified": eight more bytes a record
     b"\x34\xcd\xb2\xa1": ("<", 1_000_000, 24),
 }
-PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
-_BYTE_ORDER_MAGICS = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
+PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
+_BYTE_ORDER_MAGICS: Final = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
 
-_FCS_PRESENT = 0x04000000
-_LINK_MASK = 0x03FFFFFF
+_FCS_PRESENT: Final = 0x04000000
+_LINK_MASK: Final = 0x03FFFFFF
 
-_new = tuple.__new__  # Packet(...) takes twice as long
+_new: Final = tuple.__new__  # Packet(...) takes twice as long
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """Records of a plain pcap, many at once: what every well-made file has, and nothing else."""
 
+from typing import Final
+
 from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, Header
 
-SIZE = 16  #: bytes of a record's header
+SIZE: Final = 16  #: bytes of a record's header
 
 
 def is_plain(header: Header) -> bool:

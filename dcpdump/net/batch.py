@@ -5,24 +5,29 @@ not fragmented, all of it captured; a segment of a known connection that neither
 stops: that packet is for ``Connections.feed``, which knows everything else. Both leave the same state behind.
 """
 
+from typing import Final
+
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, Seen
 from dcpdump.net.flow import Connection
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 
 #: The time of a packet that has none.
-NO_TIME = -(1 << 63)
+NO_TIME: Final = -(1 << 63)
 
-_CONTROL = FIN | SYN | RST
-_FRAGMENT = 0x3FFF
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_ETHERNET, _COOKED, _COOKED_2 = 1, 113, 276
-_RAW = (14, 101)
+_CONTROL: Final = FIN | SYN | RST
+_FRAGMENT: Final = 0x3FFF
+_IPV4: Final = 0x0800
+_IPV6: Final = 0x86DD
+_ETHERNET: Final = 1
+_COOKED: Final = 113
+_COOKED_2: Final = 276
+_RAW: Final = (14, 101)
 #: What a packet weighs beside its payload, as in Connections.
-_OVERHEAD = 256
+_OVERHEAD: Final = 256
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
-_row = tuple.__new__
+_row: Final = tuple.__new__
 
 
 class Batch:

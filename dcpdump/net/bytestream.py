@@ -4,7 +4,7 @@ It turns sequence numbers into offsets: finds where the stream begins, learns fr
 acknowledgements, and keeps segments from far outside of it apart. Order itself is made by Reassembly.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dcpdump.net.balance import Balance
 from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
@@ -16,11 +16,11 @@ from dcpdump.net.seqnum import MASK, advance, distance
 from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import FIN, RST, SYN, Segment
 
-_CONTROL = FIN | SYN | RST
-_NEVER = -1  # equals no sequence number
+_CONTROL: Final = FIN | SYN | RST
+_NEVER: Final = -1  # equals no sequence number
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
-_row = tuple.__new__
+_row: Final = tuple.__new__
 
 
 class Stray(NamedTuple):

@@ -6,7 +6,7 @@ within its limits.
 
 from collections import OrderedDict
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
@@ -18,12 +18,12 @@ from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
 
 #: What a packet costs beside its payload, when deciding how soon to look at the memory again.
-_OVERHEAD = 256
+_OVERHEAD: Final = 256
 #: What a connection takes though it holds no bytes: where there are many, less is left for those.
-_CONNECTION = 2_048
+_CONNECTION: Final = 2_048
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
-_row = tuple.__new__
+_row: Final = tuple.__new__
 
 
 class Delivery(NamedTuple):

@@ -1,12 +1,12 @@
 """What a byte stream tells: bytes, gaps, its end, and overlaps that disagree. Values only."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-LOST_BY_CAPTURE = "lost-by-capture"  #: the receiver acknowledged the bytes: they were sent, and not captured
-NOT_ACKED = "not-acked"  #: given up without having seen an acknowledgement
-SNAPLEN = "snaplen"  #: the capture kept only the head of the packet
-EVICTED = "evicted"  #: we gave up waiting to stay within our memory
-END = "end"  #: the connection or the capture ended before the bytes came
+LOST_BY_CAPTURE: Final = "lost-by-capture"  #: the receiver acknowledged the bytes: they were sent, and not captured
+NOT_ACKED: Final = "not-acked"  #: given up without having seen an acknowledgement
+SNAPLEN: Final = "snaplen"  #: the capture kept only the head of the packet
+EVICTED: Final = "evicted"  #: we gave up waiting to stay within our memory
+END: Final = "end"  #: the connection or the capture ended before the bytes came
 
 
 class Seen(NamedTuple):
@@ -71,4 +71,4 @@ class End(NamedTuple):
 Event = Bytes | Gap | Conflict | End
 
 #: How much of each side of a conflict is kept.
-EXCERPT = 64
+EXCERPT: Final = 64

@@ -3,12 +3,12 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dcpdump.net.event import EXCERPT
 
 #: What keeping one piece costs beside its bytes.
-OVERHEAD = 128
+OVERHEAD: Final = 128
 
 
 #: A piece as it is kept: offset, bytes, time.

@@ -1,22 +1,25 @@
 """IPv4 and IPv6: which bytes of a packet are payload, and of what. Checks no checksum, reassembles nothing."""
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-IPV4, IPV6 = 0x0800, 0x86DD
+IPV4: Final = 0x0800
+IPV6: Final = 0x86DD
 
 #: IPv6 extension headers of the common shape: next header, length in 8 bytes beyond the first 8.
-_OPTIONS = frozenset((0, 43, 60, 135, 139, 140))
-_HOP_BY_HOP, _FRAGMENT, _AUTHENTICATION = 0, 44, 51
-_NO_NEXT = 59
-_JUMBO = 0xC2
+_OPTIONS: Final = frozenset((0, 43, 60, 135, 139, 140))
+_HOP_BY_HOP: Final = 0
+_FRAGMENT: Final = 44
+_AUTHENTICATION: Final = 51
+_NO_NEXT: Final = 59
+_JUMBO: Final = 0xC2
 #: More extension headers than anyone sends.
-EXTENSIONS = 16
+EXTENSIONS: Final = 16
 
-_V4 = struct.Struct(">BxHHHxB2x8s").unpack_from
-_V6 = struct.Struct(">IHBx32s").unpack_from
-_V6_FRAGMENT = struct.Struct(">BxHI").unpack_from
-_LENGTH = struct.Struct(">I").unpack_from
+_V4: Final = struct.Struct(">BxHHHxB2x8s").unpack_from
+_V6: Final = struct.Struct(">IHBx32s").unpack_from
+_V6_FRAGMENT: Final = struct.Struct(">BxHI").unpack_from
+_LENGTH: Final = struct.Struct(">I").unpack_from
 
 
 class Fragment(NamedTuple):

@@ -1,6 +1,7 @@
 """Layers: a packet to its TCP segment, through link, IP, fragments and tunnels. Knows nothing of streams."""
 
 import struct
+from typing import Final
 
 from dcpdump.net import ip, link, tcp, tunnel
 from dcpdump.net.balance import Balance
@@ -10,13 +11,13 @@ from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import Segment
 
 #: Both headers of a plain packet at once; the fourth or third value is a segment's key, addresses and ports.
-_IPV4_TCP = struct.Struct(">BxH2xHxB2x12sIIBBH").unpack_from
-_IPV6_TCP = struct.Struct(">IHBx36sIIBBH").unpack_from
+_IPV4_TCP: Final = struct.Struct(">BxH2xHxB2x12sIIBBH").unpack_from
+_IPV6_TCP: Final = struct.Struct(">IHBx36sIIBBH").unpack_from
 
-_FRAGMENT = 0x3FFF
+_FRAGMENT: Final = 0x3FFF
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
-_row = tuple.__new__
+_row: Final = tuple.__new__
 
 
 class Layers:

@@ -4,7 +4,7 @@ Of overlapping bytes the first to arrive stand. A hole is waited for as long as 
 a Gap with a reason. What is kept while waiting is bounded, and all work is linear in what arrives.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dcpdump.net.backlog import Backlog
 from dcpdump.net.balance import Balance
@@ -27,8 +27,8 @@ class Fin(NamedTuple):
 
 #: What a direction has that has not been seen yet: always empty, and shared, because half of all directions
 #: in a capture full of scans never begin.
-_NO_HISTORY = History(0)
-_NO_BACKLOG = Backlog()
+_NO_HISTORY: Final = History(0)
+_NO_BACKLOG: Final = Backlog()
 
 
 class Reassembly:

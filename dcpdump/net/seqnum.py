@@ -1,8 +1,10 @@
 """Serial arithmetic on TCP's 32-bit sequence numbers, once. Knows no TCP beyond the wrap at 2³²."""
 
-MODULUS = 1 << 32
-MASK = MODULUS - 1
-HALF = 1 << 31
+from typing import Final
+
+MODULUS: Final = 1 << 32
+MASK: Final = MODULUS - 1
+HALF: Final = 1 << 31
 
 
 def advance(seq: int, count: int) -> int:

@@ -1,15 +1,19 @@
 """Segment: one TCP segment. Knows its header; knows no stream, and no checksum (offloading spoils them)."""
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dcpdump.net.flow import Flow, flow_of
 
-FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+FIN: Final = 0x01
+SYN: Final = 0x02
+RST: Final = 0x04
+PSH: Final = 0x08
+ACK: Final = 0x10
 
-PROTOCOL = 6
+PROTOCOL: Final = 6
 
-_HEADER = struct.Struct(">4sIIBBH").unpack_from
+_HEADER: Final = struct.Struct(">4sIIBBH").unpack_from
 
 
 class Segment(NamedTuple):

@@ -6,15 +6,16 @@ differ at bytes 2,3 (one two-byte key length against framing extras length and k
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from dcpdump.spec.field import Blob, Field, Holds, ServerDuration, id64, u8, u16, u32
 from dcpdump.spec.names import DATATYPE, DURABILITY_LEVEL, STATUS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION
 
-HEADER_LENGTH = 24
-WORD_END = 8  #: where the vbucket, or the status, ends
+HEADER_LENGTH: Final = 24
+WORD_END: Final = 8  #: where the vbucket, or the status, ends
 #: The server closes a connection that announces a larger frame (its max_packet_size).
-MAX_FRAME = 30 * 1024 * 1024
+MAX_FRAME: Final = 30 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,11 @@ class FrameInfo:
 
 
 #: A stream id among a request's framing extras: frame info 2, two bytes long.
-STREAM_ID_TAG = 0x22
+STREAM_ID_TAG: Final = 0x22
 #: Servers write a stream id before these but leave the framing length 0: opcode, extras length.
-STREAM_ID_NOT_COUNTED = frozenset({(DCP_DELETION, 21), (DCP_EXPIRATION, 20)})
+STREAM_ID_NOT_COUNTED: Final = frozenset({(DCP_DELETION, 21), (DCP_EXPIRATION, 20)})
 
-_DURATION = u16("server_duration", "server duration", ServerDuration())
+_DURATION: Final = u16("server_duration", "server duration", ServerDuration())
 
 #: Framing extras of requests (magic 0x08). The ids mean other things in responses.
 REQUEST_INFOS: dict[int, FrameInfo] = {

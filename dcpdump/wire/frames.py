@@ -4,12 +4,14 @@ It knows where each frame begins, which packet completed it, and for each run of
 in one direction) where they stand in it. What their bytes mean is for others.
 """
 
+from typing import Final
+
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.wire.frame import RawFrame
 
-_MOST = MAX_FRAME - HEADER_LENGTH
+_MOST: Final = MAX_FRAME - HEADER_LENGTH
 #: By first byte: 0 is not a magic, 1 is a classic header's, 2 a flexible one's.
-_KIND = bytes([(1 + MAGICS[byte].flexible) if byte in MAGICS else 0 for byte in range(256)])
+_KIND: Final = bytes([(1 + MAGICS[byte].flexible) if byte in MAGICS else 0 for byte in range(256)])
 
 
 class Frames:

@@ -6,7 +6,7 @@ and says that this is a guess.
 """
 
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS
@@ -27,11 +27,11 @@ from dcpdump.wire.key import RESERVED_IDS, read_prefix
 from dcpdump.wire.outstanding import REQUEST_COST, Asked, Outstanding, RequestState
 from dcpdump.wire.value import Meaning, interpret
 
-_UNDERLYING_DATATYPE = 0x40
+_UNDERLYING_DATATYPE: Final = 0x40
 #: Messages that only a connection with collections carries.
-COLLECTION_MESSAGES = (DCP_SYSTEM_EVENT, DCP_SEQNO_ADVANCED, DCP_OSO_SNAPSHOT, DCP_CACHE_TRANSFER)
-MAX_STREAMS = 65_536
-_STREAM_COST = 256
+COLLECTION_MESSAGES: Final = (DCP_SYSTEM_EVENT, DCP_SEQNO_ADVANCED, DCP_OSO_SNAPSHOT, DCP_CACHE_TRANSFER)
+MAX_STREAMS: Final = 65_536
+_STREAM_COST: Final = 256
 
 
 @dataclass(frozen=True, slots=True)

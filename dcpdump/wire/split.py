@@ -7,6 +7,7 @@ back: a hole inside a body needs no search, since the frame's end is known; a lo
 
 from bisect import bisect_left, bisect_right
 from operator import itemgetter
+from typing import Final
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.cut import Cut, Skipped, Why, merged
@@ -15,9 +16,9 @@ from dcpdump.wire.frames import Frames
 from dcpdump.wire.resync import SEARCH_WINDOW, Streams, Verdict, begins, find_frame, framed, known, nearly
 from dcpdump.wire.splitter_state import CUT, PASS, SEARCH, START, SplitterState
 
-PATIENCE = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see
-HOLE = 256 * 1024  #: lost bytes in a frame, beyond as many as are there, that may stand as zeros
-DOUBT = 64 * 1024  #: bytes without a frame after a damaged first header, that make it another protocol after all
+PATIENCE: Final = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see
+HOLE: Final = 256 * 1024  #: lost bytes in a frame, beyond as many as are there, that may stand as zeros
+DOUBT: Final = 64 * 1024  #: bytes without a frame after a damaged first header, that make it another protocol after all
 
 
 class FrameSplitter:
