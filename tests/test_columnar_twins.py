@@ -79,11 +79,16 @@ def test_disorder_loss_and_repetition_give_the_same_rows(traffic: list[Packet], 
 def test_answers_to_requests_of_one_opaque_have_the_same_rows(seed: int) -> None:
     chance = random.Random(seed)
     talk = TcpTalk(segment=600, step_ns=2_000_000_000)
+    talk.send(0, encode("DCP_OPEN", key=b"c")).send(1, encode("DCP_OPEN", response=True))
     names: list[str | int] = ["DCP_STREAM_REQ", "DCP_CONTROL", 0x00, 0x11]
     waiting: list[tuple[str | int, int]] = []
     for seqno in range(1, 400):
         name, opaque = chance.choice(names), chance.choice([1, 1, 1, seqno])
-        talk.send(0, encode(name, key=b"" if name == "DCP_STREAM_REQ" else b"k", opaque=opaque, vbucket=seqno))
+        said = encode(name, key=b"" if name == "DCP_STREAM_REQ" else b"k", opaque=opaque, vbucket=seqno)
+        if chance.random() < 0.03:
+            talk.send(1, encode(name, response=True, opaque=opaque)).send(0, said)  # captured out of order
+            continue
+        talk.send(0, said)
         waiting.append((name, opaque))
         if chance.random() < 0.5:
             fields = {"by_seqno": seqno, "rev_seqno": 1}

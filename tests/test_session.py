@@ -240,6 +240,13 @@ def test_a_request_whose_answer_may_be_lost_does_not_take_the_answer_to_the_next
     assert exchange(Session(), ask("DCP_STREAM_REQ", vbucket=7), *again, *answers) == [2, 3, None]
 
 
+def test_an_answer_that_was_captured_before_its_request_shifts_none_after_it() -> None:
+    swapped = [answer("DCP_STREAM_REQ"), ask("DCP_STREAM_REQ", vbucket=7)]
+    straight = [ask("DCP_STREAM_REQ", vbucket=8), answer("DCP_STREAM_REQ")]
+    assert exchange(Session(), ask("DCP_OPEN", key=b"c"), *swapped, *straight) == [None, 4]
+    assert exchange(Session(), *swapped, *straight) == [None, 2], "it may be to a request from before the capture"
+
+
 @pytest.mark.parametrize("alone", ["DCP_NOOP", 0x09, 0x11], ids=["DCP_NOOP", "GETQ", "SETQ"])
 def test_what_is_sent_one_at_a_time_or_may_go_unanswered_is_answered_for_the_last(alone: str | int) -> None:
     assert exchange(Session(), ask(alone), ask(alone), answer(alone), answer(alone)) == [2, None]

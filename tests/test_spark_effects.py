@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.spark.effects import WatchedSession
-from dcpdump.spec.opcodes import DCP_NOOP, DCP_STREAM_REQ
+from dcpdump.spec.opcodes import DCP_NOOP, DCP_OPEN, DCP_STREAM_REQ
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame, unpack_header
@@ -19,7 +19,7 @@ SAID = st.lists(
             decoded(encode(opcode, opaque=opaque, response=response, vbucket=0 if response else vbucket), lost),
         ),
         st.integers(0, 1),
-        st.sampled_from([DCP_STREAM_REQ, DCP_STREAM_REQ, DCP_NOOP, 0x00]),
+        st.sampled_from([DCP_STREAM_REQ] * 4 + [DCP_NOOP, DCP_NOOP, 0x00, 0x00, DCP_OPEN]),
         st.integers(1, 2),
         st.booleans(),
         st.integers(1, 9),
@@ -76,7 +76,7 @@ def after(before: Said, stretch: Said) -> list[int] | None:
     watched = WatchedSession()
     fed(watched, stretch, 100)
     found = watched.effects().upon(fed(Session(), before).state())
-    return None if found is None else [each[3] for each in found["outstanding"]]
+    return None if found is None else [each[3] for each in found["outstanding"]["requests"]]
 
 
 def test_an_answer_is_to_the_oldest_of_the_requests_before_the_stretch() -> None:

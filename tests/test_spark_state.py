@@ -56,12 +56,13 @@ def test_lives_that_go_on_otherwise_have_other_digests() -> None:
     session = one.session
     assert splitter is not None
     assert session is not None
+    request = (0, 0x53, 1, 3, None, 7, False)
     others = [
         life(50),
         one._replace(streams=(here, {**there, "ready": 6})),
         one._replace(splitters=(None, None)),
         one._replace(splitters=({**splitter, "state": SEARCH}, None)),
-        one._replace(session={**session, "outstanding": [(0, 0x53, 1, 3, None, 7, False)]}),
+        one._replace(session={**session, "outstanding": {"requests": [request], "early": {}, "whole": False}}),
         one._replace(session={**session, "features": [18]}),
     ]
     assert len({each.digest() for each in [one, *others]}) == 7

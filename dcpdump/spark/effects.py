@@ -4,12 +4,22 @@ A session can be told later what another one has learnt since: the features that
 requests that it saw answered.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dcpdump.spec.opcodes import DCP_CONTROL, DCP_STREAM_REQ
 from dcpdump.wire.frame import Frame
-from dcpdump.wire.outstanding import ALONE, MAX_OUTSTANDING, Asked, Outstanding, Place, RequestState
+from dcpdump.wire.outstanding import (
+    ALONE,
+    MAX_OUTSTANDING,
+    PAIRED,
+    Asked,
+    Outstanding,
+    OutstandingState,
+    Place,
+    RequestState,
+)
 from dcpdump.wire.resync import Streams
 from dcpdump.wire.session import Session, SessionState, Understood
 from dcpdump.wire.value import Meaning
@@ -38,8 +48,13 @@ class Effects(NamedTuple):
 
     def turned(self) -> "Effects":
         """Return the same effects with the two directions exchanged."""
-        outstanding = [(1 - each[0], *each[1:]) for each in self.learnt["outstanding"]]
-        exchanged = {(1 - way, opcode, opaque): done for (way, opcode, opaque), done in self.exchanged.items()}
+        old = self.learnt["outstanding"]
+        outstanding: OutstandingState = {
+            "requests": [(1 - each[0], *each[1:]) for each in old["requests"]],
+            "early": {_turned(place): count for place, count in old["early"].items()},
+            "whole": old["whole"],
+        }
+        exchanged = {_turned(place): done for place, done in self.exchanged.items()}
         return self._replace(learnt={**self.learnt, "outstanding": outstanding}, exchanged=exchanged)
 
     def upon(self, before: SessionState) -> SessionState | None:
@@ -68,11 +83,13 @@ class Effects(NamedTuple):
         after["outstanding"] = outstanding
         return after
 
-    def _outstanding(self, before: list[RequestState]) -> list[RequestState] | None:
-        """Return the requests that wait after the stretch, oldest first; None where that cannot be known."""
-        queues: dict[Place, list[RequestState]] = {}
-        for each in before:
-            queues.setdefault(each[:3], []).append(each)
+    def _outstanding(self, before: OutstandingState) -> OutstandingState | None:
+        """Return the requests that wait after the stretch; None where that cannot be known."""
+        learnt, queues = self.learnt["outstanding"], defaultdict[Place, list[RequestState]](list)
+        for each in before["requests"]:
+            queues[each[:3]].append(each)
+        if self._disordered(before, queues):
+            return None
         gone: dict[Place, int] = {}
         for place, queue in queues.items():
             left = self._left(place, queue)
@@ -80,11 +97,25 @@ class Effects(NamedTuple):
                 return None
             gone[place] = len(queue) - left
         waiting: list[RequestState] = []
-        for each in before:
+        for each in before["requests"]:
             gone[each[:3]] -= 1
             if gone[each[:3]] < 0:
                 waiting.append((*each[:6], each[6] or self.lost))
-        return [*waiting, *self.learnt["outstanding"]][-MAX_OUTSTANDING:]
+        return {
+            "requests": [*waiting, *learnt["requests"]][-MAX_OUTSTANDING:],
+            "early": learnt["early"] if self.lost else before["early"] | learnt["early"],
+            "whole": learnt["whole"] or (before["whole"] and not self.lost),
+        }
+
+    def _disordered(self, before: OutstandingState, queues: Mapping[Place, list[RequestState]]) -> bool:
+        """Return whether answers of the stretch, or before it, may have come before their requests."""
+        if any(place in self.exchanged for place in before["early"]):
+            return True
+        if self.learnt["outstanding"]["whole"] and queues:
+            return True
+        return before["whole"] and any(
+            done.unasked > len(queues.get(place, ())) and place[1] in PAIRED for place, done in self.exchanged.items()
+        )
 
     def _left(self, place: Place, queue: list[RequestState]) -> int | None:
         """Return how many are left of the requests that waited at a place; None where that cannot be known."""
@@ -99,6 +130,10 @@ class Effects(NamedTuple):
         if asked or unasked:
             return None
         return 1 if count == 1 else 0
+
+
+def _turned(place: Place) -> Place:
+    return 1 - place[0], place[1], place[2]
 
 
 class WatchedSession(Session):

@@ -1,11 +1,11 @@
 """Outstanding: the requests of one connection that wait for their answers.
 
 An answer has the opcode and the opaque of its request, and comes from the other side. Several requests may have one
-opaque (some clients send all with the same): they are answered in the order in which they were sent.
+opaque (some clients send all with the same): they are answered in the order in which they were sent. Where the two
+directions were captured out of order, an answer may come before its request.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_NOOP
@@ -20,14 +20,26 @@ Place = tuple[int, int, int]  #: the direction of the request (-1: unknown), its
 RequestState = tuple[int, int, int, int, int | None, int, bool]
 
 
+class OutstandingState(TypedDict):
+    """All requests as plain values."""
+
+    requests: list[RequestState]  #: oldest first
+    early: dict[Place, int]  #: answers that came before their requests
+    whole: bool  #: every request is captured, so that there may be such answers
+
+
 def _is_alone(opcode: int) -> bool:
     message = find(opcode)
     return opcode == DCP_NOOP or (not message.known and message.name.endswith("Q"))
 
 
+#: Places of answers that came before their requests, at most: where there are more, something else is amiss.
+_EARLY = 64
 #: Requests of which one opaque has one at a time: a keep-alive is sent only after the answer to the one before, and of
 #: quiet commands (GETQ, SETQ …) the older ones that wait will not be answered.
 ALONE = frozenset(filter(_is_alone, range(256)))
+#: Of the others an answer without a request is that to one which was captured late, or not at all.
+PAIRED = frozenset(opcode for opcode in range(256) if find(opcode).replies) - ALONE
 
 
 class Asked(NamedTuple):
@@ -41,39 +53,53 @@ class Asked(NamedTuple):
 class Outstanding:
     """Queues of requests, one for each place, with a bound over all."""
 
-    __slots__ = ("_asked", "_queues", "_serial", "_sure")
+    __slots__ = ("_asked", "_early", "_queues", "_serial", "_sure", "_whole")
 
     def __init__(self) -> None:
         self._asked: dict[int, tuple[Place, Asked]] = {}  # by serial number, so oldest first
         self._queues: dict[Place, list[int]] = {}
         self._serial = 0
         self._sure = 0  # of the requests before this one the answers may have been lost
+        self._whole = False  # an answer without a request was captured before it
+        self._early: dict[Place, int] = {}  # how many of those there are
 
     def __len__(self) -> int:
         return len(self._asked)
 
-    def state(self) -> list[RequestState]:
-        """Return the requests as plain values, oldest first, for ``restore``."""
-        return [
+    def state(self) -> OutstandingState:
+        """Return the requests as plain values, for ``restore``."""
+        requests: list[RequestState] = [
             (*place, *asked, serial < self._sure)
             for serial, (place, asked) in self._asked.items()
             if serial >= self._sure or len(self._queues[place]) == 1
         ]
+        return {"requests": requests, "early": dict(self._early), "whole": self._whole}
 
-    def restore(self, state: Iterable[RequestState]) -> None:
-        """Go on from a state."""
-        for way, opcode, opaque, number, ts_ns, vbucket, doubtful in state:
+    def restore(self, state: OutstandingState) -> None:
+        """Continue from a state."""
+        for way, opcode, opaque, number, ts_ns, vbucket, doubtful in state["requests"]:
             self.ask((way, opcode, opaque), Asked(number, ts_ns, vbucket))
             if doubtful:
                 self.lose()
+        self._early, self._whole = dict(state["early"]), state["whole"]
+
+    def begin(self) -> None:
+        """Take it that all requests are captured from here on, and those before were answered."""
+        self._whole = True
 
     def ask(self, place: Place, asked: Asked) -> None:
-        """Take a request."""
+        """Take a request; one whose answer came before it does not wait."""
+        early = self._early.pop(place, 0) if self._early else 0
+        if early:
+            if early > 1:
+                self._early[place] = early - 1
+            return
         queue = self._queues.get(place)
         if queue and (queue[0] < self._sure or place[1] in ALONE):
             self._forget(place)
         if len(self._asked) >= MAX_OUTSTANDING:
             self._take(next(iter(self._asked.values()))[0])
+            self._doubt()
         self._asked[self._serial] = place, asked
         self._queues.setdefault(place, []).append(self._serial)
         self._serial += 1
@@ -88,7 +114,10 @@ class Outstanding:
 
     def answer(self, place: Place) -> Asked | None:
         """Take an answer, and return the request that it is for."""
-        return self._take(place)
+        found = self._take(place)
+        if found is None and self._whole and place[1] in PAIRED and len(self._early) < _EARLY:
+            self._early[place] = self._early.get(place, 0) + 1
+        return found
 
     def lose(self) -> None:
         """Take it that bytes were lost: answers may have been among them.
@@ -97,11 +126,18 @@ class Outstanding:
         alone may still be answered, unless the same is asked again.
         """
         self._sure = self._serial
+        self._doubt()
 
     def clear(self) -> None:
         """Forget all requests."""
         self._asked.clear()
         self._queues.clear()
+        self._doubt()
+
+    def _doubt(self) -> None:
+        """Take it that an answer without a request may be to one that is not known."""
+        self._whole = False
+        self._early.clear()
 
     def _take(self, place: Place) -> Asked | None:
         found = self.first(place)

@@ -24,7 +24,7 @@ from dcpdump.spec.opcodes import (
 )
 from dcpdump.wire.frame import Frame
 from dcpdump.wire.key import RESERVED_IDS, read_prefix
-from dcpdump.wire.outstanding import REQUEST_COST, Asked, Outstanding, RequestState
+from dcpdump.wire.outstanding import REQUEST_COST, Asked, Outstanding, OutstandingState
 from dcpdump.wire.value import Meaning, interpret
 
 _UNDERLYING_DATATYPE: Final = 0x40
@@ -50,7 +50,7 @@ class SessionState(TypedDict):
     open_flags: int | None
     streams: dict[int, int]  #: opaque → vbucket
     seqnos: dict[int, int]  #: opaque → last by_seqno
-    outstanding: list[RequestState]  #: oldest first
+    outstanding: OutstandingState
     forgot: bool  #: streams were forgotten
     marker_asked: int | None  #: opaque of the request for markers of version 2.2
     certain: bool  #: what is inferred of keys
@@ -59,8 +59,8 @@ class SessionState(TypedDict):
 
 
 def session_essence(state: SessionState) -> tuple[Any, ...]:
-    """Return what decides how a session goes on: two with the same understand the same frames alike."""
-    features = state["features"]
+    """Return what decides how a session continues: two with the same understand the same frames alike."""
+    features, outstanding = state["features"], state["outstanding"]
     inferred = features is None and (
         state["certain"],
         state["keys_fit"],
@@ -74,7 +74,9 @@ def session_essence(state: SessionState) -> tuple[Any, ...]:
         inferred,
         sorted(state["streams"].items()),
         sorted(state["seqnos"].items()),
-        [(place, ts_ns or 0, vbucket, doubtful) for *place, _, ts_ns, vbucket, doubtful in state["outstanding"]],
+        [(place, ts_ns or 0, vbucket, doubtful) for *place, _, ts_ns, vbucket, doubtful in outstanding["requests"]],
+        sorted(outstanding["early"].items()),
+        outstanding["whole"],
     )
 
 
@@ -240,6 +242,8 @@ class Session:
             self.features = frozenset(value for value in granted if isinstance(value, int))
         elif opcode == DCP_OPEN and not response:
             self.open_flags = frame.get("flags")
+            if not frame.raw.confidence:
+                self.outstanding.begin()
         elif opcode == DCP_CONTROL and not response and frame.key == b"max_marker_version":
             self._marker_asked = frame.header.opaque
         elif opcode == DCP_CONTROL and response and not frame.header.word:
