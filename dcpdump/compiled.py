@@ -4,7 +4,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 
 
-def is_compiled() -> bool:
-    """Return whether they are compiled. What they do is the same; it takes several times as long where they are not."""
-    spec = find_spec("dcpdump.net.batch")
+def is_compiled(module: str = "dcpdump.net.batch") -> bool:
+    """Return whether one of them is, and so are all. Interpreted they do the same, and take several times as long."""
+    spec = find_spec(module)
     return spec is not None and (spec.origin or "").endswith(tuple(EXTENSION_SUFFIXES))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dcpdump.columnar.plan import Array
 
 #: Bytes of packets handled at once: enough to make NumPy worth it, little enough to stay in memory.
-BLOCK_BYTES = 4 * 1024 * 1024
+BLOCK_BYTES = 2 * 1024 * 1024
 BLOCK_PACKETS = 65_536
 
 

@@ -3,7 +3,10 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+from dcpdump.compiled import is_compiled
+from dcpdump.wire.json_scan import is_surely_json
 
 #: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
 #: through it, or writes it again, could run out of stack.
@@ -25,12 +28,17 @@ _COMPLAINTS = {
 }
 
 
+_COMPILED: Final = is_compiled("dcpdump.wire.json_scan")
+
+
 class TooDeep(ValueError):
     """A text nests too deep to be parsed."""
 
 
 def json_fault(body: bytes) -> str:
-    """It says why a body that should be JSON is not; empty where it is, or where it nests too deep to tell."""
+    """Return why a body that should be JSON is not; empty where it is, or where it nests too deep to tell."""
+    if _COMPILED and is_surely_json(body):
+        return ""
     try:
         text = body.decode("utf-8")
         if text[:1] not in "{[" or _SCAN(text, 0)[1] != len(text):

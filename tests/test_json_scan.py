@@ -1,0 +1,53 @@
+"""What is seen to be JSON without a parser is what the parser takes."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpdump.wire import json_text
+from dcpdump.wire.json_scan import is_surely_json
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+VALUES = st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.text(), each), max_leaves=20)
+#: Pieces of which texts are made that are nearly JSON.
+WORDS = ["true", "false", "null", "NaN", "Infinity", "tru", '"a"', '""']
+NUMBERS = ["1", "-1", "01", "1.", ".5", "1e5", "1E+", "00e9"]
+PIECES = st.sampled_from([*'{}[],:"\\-0 \n\té\x7f\x00', '\\"', "\\u", "\\n", *NUMBERS, *WORDS])
+
+
+def parser_takes(body: bytes) -> bool:
+    """Return whether the parser finds nothing wrong."""
+    try:
+        json_text._JUDGE.decode(body.decode("utf-8"))
+    except (ValueError, StopIteration):
+        return False
+    return True
+
+
+@given(VALUES, st.sampled_from([None, 1, "\t"]))
+def test_ascii_json_is_seen_to_be_json(value: object, indent: int | str | None) -> None:
+    assert is_surely_json(json.dumps(value, indent=indent).encode())
+
+
+@given(st.lists(PIECES, max_size=12))
+def test_nothing_that_the_parser_refuses_is_taken_for_json(pieces: list[str]) -> None:
+    body = "".join(pieces).encode()
+    assert not is_surely_json(body) or parser_takes(body)
+    assert is_surely_json(body) or not parser_takes(body) or not body.isascii()
+
+
+@given(VALUES, st.data())
+def test_damaged_json_is_judged_like_the_parser_does(value: object, data: st.DataObject) -> None:
+    body = bytearray(json.dumps(value).encode())
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    text = bytes(body)
+    assert not is_surely_json(text) or parser_takes(text)
+    assert is_surely_json(text) or not text.isascii() or not parser_takes(text)
+
+
+@pytest.mark.parametrize(("depth", "sure"), [(60, True), (61, False)])
+def test_what_nests_deeper_is_left_to_the_parser(depth: int, sure: bool) -> None:
+    assert is_surely_json(b"[" * depth + b"]" * depth) is sure
