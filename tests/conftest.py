@@ -3,7 +3,11 @@
 ``pytest --hypothesis-profile=default`` draws new ones.
 """
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +15,42 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+PACKAGE = Path(__file__).parent.parent / "dcpdump"
+
+
+class Interpreted:
+    """Find the modules of dcpdump as they are written, whatever is compiled of them."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where the source of a module is; None of what is not dcpdump's."""
+        if name.partition(".")[0] != "dcpdump":
+            return None
+        folders = [str(PACKAGE.parent)] if path is None else path
+        specs = (FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target) for folder in folders)
+        return next((spec for spec in specs if spec is not None), None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that leaves compiled modules alone. Processes that tests start are compiled all the same."""
+    parser.addoption("--interpreted", action="store_true", help="test the modules as they are written")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to test modules that were compiled of an older source."""
+    if config.getoption("--interpreted"):
+        if "dcpdump" in sys.modules:
+            raise pytest.UsageError("--interpreted comes too late: dcpdump is imported already")
+        sys.meta_path.insert(0, Interpreted())
+        return
+    for source in PACKAGE.rglob("*.py"):
+        compiled = (source.with_name(source.stem + suffix) for suffix in EXTENSION_SUFFIXES)
+        stale = any(each.exists() and each.stat().st_mtime < source.stat().st_mtime for each in compiled)
+        if stale:
+            raise pytest.UsageError(f"{source} is newer than what was compiled of it: install again")
+
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")

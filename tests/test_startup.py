@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 
 import pytest
 
@@ -52,5 +53,6 @@ def test_a_paste_without_compressed_values_does_not_load_the_decompressor() -> N
 @pytest.mark.parametrize("words", [("--version", "-v"), ("-v", "--version")], ids=" ".join)
 def test_the_version_says_whether_it_is_compiled(words: tuple[str, ...]) -> None:
     done = subprocess.run([sys.executable, "-m", "dcpdump", *words], capture_output=True, text=True, check=True)
-    built = "compiled" if batch.__file__.endswith(tuple(EXTENSION_SUFFIXES)) else "interpreted"
+    beside = (Path(batch.__file__).with_name(f"batch{suffix}") for suffix in EXTENSION_SUFFIXES)
+    built = "compiled" if any(each.exists() for each in beside) else "interpreted"
     assert done.stdout == f"dcpdump {__version__} ({built})\n"
