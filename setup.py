@@ -8,6 +8,7 @@ import os
 import sysconfig
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from setuptools import setup
 from setuptools._distutils.ccompiler import new_compiler
@@ -40,7 +41,7 @@ def can_compile() -> bool:
     return True
 
 
-def extensions() -> list:
+def extensions() -> list[Any]:
     """Return what is to be compiled: nothing where mypyc is not there (yet)."""
     try:
         from mypyc.build import mypycify

@@ -17,10 +17,8 @@ from dcpdump.streams.opcodes import (
     ADD_STREAM,
     BUFFER_ACK,
     CLOSE_STREAM,
-    HELLO,
     MARKER,
     NOOP,
-    SASL_AUTH,
     SEQNO_ACK,
     SET_STATE,
     STREAM_END,
@@ -31,14 +29,12 @@ from dcpdump.streams.placing import find_place, simply
 from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.requests import asked, closing, doubt
 from dcpdump.streams.roles import infer, server_by
-from dcpdump.streams.setup import REQUESTS, keep_alive
+from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
 from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
-#: What a client says first.
-_FIRST = frozenset({HELLO, 0x20, SASL_AUTH})
 #: What only the side with the changes sends, and what only the side that wants them sends.
 _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
 _BY_TAKER = WANTED
@@ -106,7 +102,7 @@ class Ledger:
         direction, ts_ns, frames = sight.direction, sight.ts_ns, connection.frames
         self.frames += 1
         if not frames[direction]:
-            self._begin_direction(connection, sight)
+            begin_direction(connection, sight)
         frames[direction] += 1
         connection.bytes[direction] += sight.length
         if ts_ns is not None:
@@ -122,14 +118,6 @@ class Ledger:
             connection.lost_frame = sight.number
             connection.lost_text = f"bytes of frame {sight.number} were lost"
         return connection
-
-    def _begin_direction(self, connection: Connection, sight: Sight) -> None:
-        """Note what the first frame of a direction shows of those before it."""
-        first = connection.syn or not connection.frames[1 - sight.direction]
-        if first and sight.opcode in _FIRST and not (sight.response or sight.server):
-            connection.began = sight.direction
-        elif connection.late and sight.direction != connection.feeder:
-            connection.window.join(sight.ts_ns)
 
     def is_message(self, connection: Connection, sight: Sight) -> bool:
         """Return whether a frame is a message of a stream, from the end that has the changes."""

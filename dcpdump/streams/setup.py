@@ -12,6 +12,7 @@ from dcpdump.streams.opcodes import (
     NOOP,
     OPEN,
     SASL_AUTH,
+    SASL_LIST_MECHS,
     SASL_STEP,
     SELECT_BUCKET,
 )
@@ -27,6 +28,18 @@ _LATENCIES = 100
 #: Control keys are remembered up to so many: the protocol has a few dozen.
 _CONTROLS = 256
 _KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
+
+#: What a client sends first.
+_FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
+
+
+def begin_direction(connection: Connection, sight: Sight) -> None:
+    """Note what the first frame of a direction shows of those before it."""
+    first = connection.syn or not connection.frames[1 - sight.direction]
+    if first and sight.opcode in _FIRST and not (sight.response or sight.server):
+        connection.began = sight.direction
+    elif connection.late and sight.direction != connection.feeder:
+        connection.window.join(sight.ts_ns)
 
 
 def waiting_for(sight: Sight, connection: Connection) -> Waiting:
