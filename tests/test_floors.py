@@ -117,3 +117,72 @@ def test_nothing_is_decided_by_words_for_people(path: Path) -> None:
     if path.relative_to(PACKAGE).parts[0] in READS_WORDS:
         return
     assert list(decisions_on_words(ast.parse(path.read_text()))) == []
+
+
+#: What NamedTuple and others call so, though it is for everybody.
+_FOR_ALL = frozenset({"_replace", "_make", "_fields", "_asdict", "_exit"})
+
+
+def privates_of_others(tree: ast.Module) -> Iterator[str]:
+    """Yield the private attributes that a module uses of objects whose classes are not its own."""
+    own = {
+        node.attr if isinstance(node, ast.Attribute) else node.name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names if each.name[0] == "_" != each.name[1])
+        if not isinstance(node, ast.Attribute) or node.attr in own | _FOR_ALL:
+            continue
+        mine = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if node.attr[0] == "_" != node.attr[1] and not mine:
+            yield ast.unparse(node)
+
+
+def test_using_what_is_private_to_others_is_noticed() -> None:
+    source = """
+from dcpdump.net import _hidden
+class One:
+    def take(self, other):
+        self._mine = other._mine + other._theirs
+        return other._replace(a=1), other.__class__, other.open
+"""
+    assert list(privates_of_others(ast.parse(source))) == ["dcpdump.net._hidden", "other._theirs"]
+
+
+#: What PySpark has no public name for: the Java process behind a session.
+_OF_PYSPARK = {"SparkContext._gateway", "SparkContext._jvm", "SparkContext._active_spark_context"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_private_is_used_by_others(path: Path) -> None:
+    assert set(privates_of_others(ast.parse(path.read_text()))) <= _OF_PYSPARK
+
+
+#: Classes of ``net`` and ``wire`` that others refine, and why.
+REFINED = {
+    "spark/effects.py WatchedSession(Session)": "it notes what a session might have known",
+    "spark/effects.py _Watched(Outstanding)": "and which requests it might have had",
+}
+
+
+def test_no_machine_of_the_ground_is_refined_for_speed() -> None:
+    ground = {
+        node.name
+        for folder in ("net", "wire")
+        for path in (PACKAGE / folder).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    refined = {
+        f"{path.relative_to(PACKAGE).as_posix()} {node.name}({base.id})"
+        for path in MODULES
+        if path.relative_to(PACKAGE).parts[0] not in ("net", "wire")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if isinstance(base, ast.Name) and base.id in ground
+    }
+    assert refined == set(REFINED)

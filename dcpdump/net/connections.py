@@ -15,6 +15,7 @@ from dcpdump.net.flow import Connection, reverse_key
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
+from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
 
 #: What a packet costs beside its payload, when deciding how soon to look at the memory again.
@@ -78,6 +79,38 @@ class Connections:
         """It finds the living connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
         half = self.halves.get(key)
         return None if half is None else (half.connection, half.direction, half.stream)
+
+    @property
+    def last(self) -> Seen:
+        """The last packet."""
+        return self._seen
+
+    @last.setter
+    def last(self, seen: Seen) -> None:
+        self._seen = seen
+
+    @property
+    def fragmented(self) -> bool:
+        """Whether pieces of an IP datagram wait for others."""
+        return self._layers.waiting > 0
+
+    @property
+    def living(self) -> list[Half]:
+        """One direction of each connection that is open, the least recently used first."""
+        return list(self._lives.values())
+
+    def restore(self, connection: Connection, key: bytes, states: tuple[StreamState, StreamState]) -> None:
+        """Go on with a connection, as used last: the key of its direction 0, and the states of both streams."""
+        keys = key, reverse_key(key)
+        streams = ByteStream(self._limits, self.counts), ByteStream(self._limits, self.counts)
+        for stream, state in zip(streams, states, strict=True):
+            stream.restore(state)
+        first, second = (Half(keys[way], connection, way, streams[way]) for way in (0, 1))
+        first.other, second.other = second, first
+        self.halves[keys[1]], self.halves[keys[0]] = second, first
+        self._lives[connection.number] = first
+        self._schedule(first)
+        self._schedule(second)
 
     @property
     def due(self) -> int | None:

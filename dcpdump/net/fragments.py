@@ -76,6 +76,11 @@ class Fragments:
         self._bytes = 0
         self._pieces = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many datagrams wait for the rest of their fragments."""
+        return len(self._puzzles)
+
     def feed(self, addresses: bytes, protocol: int, place: Fragment, data: bytes, now: int) -> Whole | None:
         """It takes a fragment, seen at ``now`` (ns), and gives the whole if that was the missing one."""
         self._balance.fragments += 1

@@ -27,6 +27,11 @@ class Layers:
         self._limits = limits
         self._fragments = Fragments(limits, balance)
 
+    @property
+    def waiting(self) -> int:
+        """How many datagrams wait for the rest of their fragments."""
+        return self._fragments.waiting
+
     def feed(self, packet: Packet) -> Segment | str | None:
         """It gives the packet's segment, the reason why there is none, or None for a fragment that waits."""
         data = packet.data

@@ -9,10 +9,9 @@ from dcpdump.columnar.dissector import StreamsOf
 from dcpdump.columnar.part import Part
 from dcpdump.conversation import Conversation
 from dcpdump.net.batch import NO_TIME
-from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.connections import Half
 from dcpdump.net.event import Seen
-from dcpdump.net.flow import Connection, flow_of, reverse_key
+from dcpdump.net.flow import Connection, flow_of
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.effects import WatchedSession
 from dcpdump.spark.life import Life, thinned
@@ -33,7 +32,7 @@ class Resumed(Watching):
     @property
     def last(self) -> Seen:
         """The last packet."""
-        return self._connections._seen
+        return self._connections.last
 
     def feed_block(self, block: Block) -> list[Part]:
         """It takes the next packets, and gives the frames that they complete."""
@@ -45,7 +44,7 @@ class Resumed(Watching):
 
     def finish(self, last: Seen) -> list[Part]:
         """It ends the input, of which that was the last packet."""
-        self._connections._seen = last
+        self._connections.last = last
         return self.close_blocks()
 
     @property
@@ -56,7 +55,7 @@ class Resumed(Watching):
     @property
     def fragmented(self) -> bool:
         """Whether pieces of an IP datagram wait for others."""
-        return bool(self._connections._layers._fragments._puzzles)
+        return self._connections.fragmented
 
     def knows(self, key: bytes) -> bool:
         """It says whether there is a connection with a direction of this key."""
@@ -68,17 +67,8 @@ class Resumed(Watching):
             self._resume(life, kind)
 
     def _resume(self, life: Life, kind: type[Session]) -> None:
-        runs = self._connections
         connection = Connection(life.number, flow_of(life.key), life.syn)
-        limits = runs._limits
-        keys = life.key, reverse_key(life.key)
-        streams = ByteStream(limits, runs.counts), ByteStream(limits, runs.counts)
-        for stream, state in zip(streams, life.streams, strict=True):
-            stream.restore(state)
-        halves = [Half(keys[way], connection, way, streams[way]) for way in (0, 1)]
-        halves[0].other, halves[1].other = halves[1], halves[0]
-        runs.halves[keys[1]], runs.halves[keys[0]] = halves[1], halves[0]
-        runs._lives[life.number] = halves[0]
+        self._connections.restore(connection, life.key, life.streams)
         if life.session is not None:
             session = kind()
             session.restore(life.session)
@@ -90,17 +80,20 @@ class Resumed(Watching):
                     conversation.splitters[direction] = splitter
             conversation.framed, conversation.before = list(life.framed), list(life.before)
             conversation.ended, conversation.protocol = life.ended, life.protocol
-        for half in halves:
-            runs._schedule(half)
 
     def _streams_of(self, conversation: Conversation) -> Streams:
         streams, session = StreamsOf(self, conversation), conversation.session
         return session.asked(streams) if isinstance(session, WatchedSession) else streams
 
+    def session(self, number: int) -> Session | None:
+        """Return the session of a connection; None where nothing was said, or all is over."""
+        conversation = self._conversations.get(number)
+        return None if conversation is None else conversation.session
+
     def lives(self, *, thin: bool) -> list[Life]:
         """It gives all connections as they are now, the least recently used first."""
         self.absorb()
-        return [self._life(half, thin) for half in self._connections._lives.values()]
+        return [self._life(half, thin) for half in self._connections.living]
 
     def _life(self, half: Half, thin: bool) -> Life:
         first, second = (half, half.other) if half.direction == 0 else (half.other, half)

@@ -98,9 +98,8 @@ class SectionStretch:
                 break
         else:
             self.stop = window.offset + self._moved
-        described = reader._section.interfaces
         self.plain = not health.damage and not reader.appended and reader.sections == 1
-        self.plain = self.plain and len(described) == self._form.interfaces
+        self.plain = self.plain and reader.interfaces == self._form.interfaces
 
 
 class _Sections(Pcapng):
@@ -110,6 +109,11 @@ class _Sections(Pcapng):
         super().__init__(window, health, salvage)
         self.passed = 0
         self.sections = 0
+
+    @property
+    def interfaces(self) -> int:
+        """How many interfaces the section describes."""
+        return len(self._section.interfaces)
 
     def _read(self, kind: int, length: int, body: bytes, whole: bool) -> Packet | None:
         packet = super()._read(kind, length, body, whole)

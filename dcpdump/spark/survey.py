@@ -65,10 +65,9 @@ class Survey:
         born: dict[Pair, int] = {}
         dissection = self._dissection
         guesses = sorted(number for number, _, _ in self._guesses.values())
-        sessions = {number: talk.session for number, talk in dissection._conversations.items()}
         for life in dissection.lives(thin=True):
             begun = self._guesses.get(life.pair)
-            session = sessions.get(life.number)
+            session = dissection.session(life.number)
             effects = session.effects() if isinstance(session, WatchedSession) else None
             guessed = None if begun is None else begun[1:]
             if life.number >= _NEW and (begun is None or begun[0] != life.number):
