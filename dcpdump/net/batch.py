@@ -5,9 +5,10 @@ not fragmented, all of it captured; a segment of a known connection that neither
 stops: that packet is for ``Connections.feed``, which knows everything else. Both leave the same state behind.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
-from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.connections import Connections, Delivery, Half
 from dcpdump.net.event import Bytes, Seen
 from dcpdump.net.flow import Connection
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
@@ -30,30 +31,18 @@ _OVERHEAD: Final = 256
 _row: Final = tuple.__new__
 
 
+@dataclass
 class Batch:
-    """Packets in the order of the input. ``data`` holds their bytes; all lists have one entry a packet."""
+    """Packets in the order of the input. All lists have one entry a packet."""
 
-    __slots__ = ("data", "ends", "file", "files", "links", "numbers", "starts", "times")
-
-    def __init__(
-        self,
-        data: bytes,
-        starts: list[int],
-        ends: list[int],
-        links: list[int],
-        numbers: list[int],
-        times: list[int],
-        file: list[int],
-        files: list[str],
-    ) -> None:
-        self.data = data
-        self.starts = starts  #: in ``data``, where each packet's link layer begins
-        self.ends = ends  #: behind each packet's last captured byte
-        self.links = links  #: LINKTYPE_ values
-        self.numbers = numbers  #: 1, 2, 3 … in its own file
-        self.times = times  #: ns since 1970, NO_TIME where a packet has none
-        self.file = file  #: which of ``files``
-        self.files = files
+    data: bytes  #: the bytes of all packets, and maybe others
+    starts: list[int]  #: in ``data``, where each packet's link layer begins
+    ends: list[int]  #: behind each packet's last captured byte
+    links: list[int]  #: LINKTYPE_ values
+    numbers: list[int]  #: 1, 2, 3 … in its own file
+    times: list[int]  #: ns since 1970, NO_TIME where a packet has none
+    file: list[int]  #: which of ``files``
+    files: list[str]
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -66,8 +55,10 @@ class Batch:
 
 
 class Segments:
-    """Bytes of directions in the order in which they became known, and which packets made them so; lists have one entry
-    a piece."""
+    """Pieces of directions, in the order in which they became known, and which packets made them so.
+
+    Lists have one entry a piece, but for ``singles``.
+    """
 
     __slots__ = ("connections", "files", "late", "numbers", "offsets", "pieces", "places", "rows", "singles", "times")
 
@@ -85,6 +76,19 @@ class Segments:
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def put(self, half: Half, piece: bytes, batch: Batch, row: int) -> None:
+        """Add bytes that a packet of a batch brings, and that continue their direction."""
+        ts = batch.times[row]
+        self.places.append(2 * half.connection.number + half.direction)
+        self.connections.append(half.connection)
+        self.late.append(half.stream.joined_late)
+        self.offsets.append(half.stream.offset)
+        self.pieces.append(piece)
+        self.numbers.append(batch.numbers[row])
+        self.times.append(None if ts == NO_TIME else ts)
+        self.files.append(batch.files[batch.file[row]])
+        self.rows.append(row)
 
     def add(self, delivery: Delivery) -> None:
         """Add bytes that were delivered one by one."""
@@ -116,69 +120,35 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
     what else the last one that is taken made known, which comes behind what is in ``out``.
     """
     data, starts, ends, links, times = batch.data, batch.starts, batch.ends, batch.links, batch.times
-    numbers, file, files = batch.numbers, batch.file, batch.files
     halves = connections.halves
     due, budget, latest = connections.due, connections.budget, connections.latest
-    count = len(starts)
-    first = at
+    count, first = len(starts), at
     delivered = weight = 0
     known: list[Delivery] = []
     while at < count and not known:
-        ts = times[at]
+        ts, end = times[at], ends[at]
         if due is not None and due <= ts:
             break
-        ip, end, link = starts[at], ends[at], links[at]
-        if link == _ETHERNET:
-            ip += 14
-        elif link == _COOKED:
-            ip += 16
-        elif link == _COOKED_2:
-            ip += 20
-        elif link not in _RAW:
-            break
-        if ip + 40 > end:
-            break
-        if link in (_ETHERNET, _COOKED):
-            ethertype = data[ip - 2] << 8 | data[ip - 1]
-        elif link == _COOKED_2:
-            ethertype = data[ip - 20] << 8 | data[ip - 19]
-        else:
-            ethertype = _IPV4 if data[ip] >> 4 == 4 else _IPV6
-        if ethertype == _IPV4:
-            fragment = (data[ip + 6] << 8 | data[ip + 7]) & _FRAGMENT
-            if data[ip] != 0x45 or fragment or data[ip + 9] != PROTOCOL:
-                break
-            stop = ip + (data[ip + 2] << 8 | data[ip + 3])
-            tcp = ip + 20
-            key = data[ip + 12 : ip + 24]
-        elif ethertype == _IPV6:
-            length = data[ip + 4] << 8 | data[ip + 5]
-            if ip + 60 > end or data[ip] >> 4 != 6 or data[ip + 6] != PROTOCOL or not length:
-                break
-            stop = ip + 40 + length
-            tcp = ip + 40
-            key = data[ip + 8 : ip + 44]
-        else:
+        key_at, tcp, stop = _headers(data, starts[at], end, links[at])
+        if tcp < 0:
             break
         flags, header = data[tcp + 13], data[tcp + 12] >> 4
         start = tcp + header * 4
         if flags & _CONTROL or header < 5 or start > stop or stop > end:
             break
-        half = halves.get(key)
+        half = halves.get(data[key_at : tcp + 4])
         if half is None:
             break
-        stream, size = half.stream, stop - start
-        ack = data[tcp + 8] << 24 | data[tcp + 9] << 16 | data[tcp + 10] << 8 | data[tcp + 11]
-        other = half.other.stream
-        plain = stream.begun and weight + size + _OVERHEAD <= budget
+        stream, other, size = half.stream, half.other.stream, stop - start
+        seq, ack = _number(data, tcp + 4), _number(data, tcp + 8)
+        plain = stream.begun and weight + size + _OVERHEAD <= budget and (not size or seq == stream.ready)
         if plain and flags & ACK and ack != other.last_ack:
             plain = other.indifferent
-        seq = data[tcp + 4] << 24 | data[tcp + 5] << 16 | data[tcp + 6] << 8 | data[tcp + 7]
-        if not plain or (size and seq != stream.ready):
+        if not plain:
             # The machines decide, and nearly always have this segment wait.
             if at > first:
                 connections.count(at - first, delivered, weight, batch.seen(at - 1))
-            segment: Segment = _row(Segment, (key, seq, ack, flags, 0, data[start:stop], 0, None))
+            segment: Segment = _row(Segment, (half.key, seq, ack, flags, 0, data[start:stop], 0, None))
             known = connections.receive(segment, batch.seen(at))
             out.singles.append(at)
             due, budget, latest = connections.due, connections.budget, connections.latest
@@ -193,19 +163,46 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
         weight += size + _OVERHEAD
         if size:
             piece = data[start:stop]
-            when = None if ts == NO_TIME else ts
-            out.places.append(2 * latest.number + half.direction)
-            out.connections.append(latest)
-            out.late.append(stream.joined_late)
-            out.offsets.append(stream.offset)
-            out.pieces.append(piece)
-            out.numbers.append(numbers[at])
-            out.times.append(when)
-            out.files.append(files[file[at]])
-            out.rows.append(at)
-            stream.deliver(piece, when)
+            out.put(half, piece, batch, at)
+            stream.deliver(piece, None if ts == NO_TIME else ts)
             delivered += size
         at += 1
     if at > first:
         connections.count(at - first, delivered, weight, batch.seen(at - 1))
     return at, known
+
+
+def _headers(data: bytes, ip: int, end: int, link: int) -> tuple[int, int, int]:
+    """Return where a plain packet has its addresses and its TCP header, and where its datagram ends; of others -1.
+
+    Ports stand behind the addresses, so that both together are the key of the flow.
+    """
+    if link == _ETHERNET:
+        ip += 14
+    elif link == _COOKED:
+        ip += 16
+    elif link == _COOKED_2:
+        ip += 20
+    elif link not in _RAW:
+        return -1, -1, -1
+    if ip + 40 > end:
+        return -1, -1, -1
+    if link in (_ETHERNET, _COOKED):
+        ethertype = data[ip - 2] << 8 | data[ip - 1]
+    elif link == _COOKED_2:
+        ethertype = data[ip - 20] << 8 | data[ip - 19]
+    else:
+        ethertype = _IPV4 if data[ip] >> 4 == 4 else _IPV6
+    if ethertype == _IPV4:
+        fragment = (data[ip + 6] << 8 | data[ip + 7]) & _FRAGMENT
+        if data[ip] == 0x45 and not fragment and data[ip + 9] == PROTOCOL:
+            return ip + 12, ip + 20, ip + (data[ip + 2] << 8 | data[ip + 3])
+    elif ethertype == _IPV6:
+        length = data[ip + 4] << 8 | data[ip + 5]
+        if ip + 60 <= end and data[ip] >> 4 == 6 and data[ip + 6] == PROTOCOL and length:
+            return ip + 8, ip + 40, ip + 40 + length
+    return -1, -1, -1
+
+
+def _number(data: bytes, at: int) -> int:
+    return data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
