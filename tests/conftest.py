@@ -45,10 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError("--interpreted comes too late: dcpdump is imported already")
         sys.meta_path.insert(0, Interpreted())
         return
+    compiled = max((each.stat().st_mtime for each in PACKAGE.parent.glob("*__mypyc*")), default=None)
     for source in PACKAGE.rglob("*.py"):
-        compiled = (source.with_name(source.stem + suffix) for suffix in EXTENSION_SUFFIXES)
-        stale = any(each.exists() and each.stat().st_mtime < source.stat().st_mtime for each in compiled)
-        if stale:
+        is_compiled = any(source.with_name(source.stem + suffix).exists() for suffix in EXTENSION_SUFFIXES)
+        if is_compiled and (compiled is None or compiled < source.stat().st_mtime):
             raise pytest.UsageError(f"{source} is newer than what was compiled of it: install again")
 
 

@@ -13,10 +13,10 @@ from dcpdump.columnar.columns import Columns
 from dcpdump.columnar.key import prefixes
 from dcpdump.columnar.part import YES, Part
 from dcpdump.columnar.plan import Array
-from dcpdump.columnar.text import json_faults
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault
+from dcpdump.wire.json_text import json_faults
 from dcpdump.wire.value import LEFT_OUT, Body, open_value
 
 _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "u2")
@@ -74,29 +74,20 @@ class Values:
         plain = rows[datatype == JSON]
         if len(plain):
             self._try_json(plain)
-        texts: dict[int, bytes] = {}  # that claim to be JSON
         packed = rows[datatype & (SNAPPY | XATTR) != 0]
         kinds, starts, lengths = self._part.header.datatype[packed], self._end[packed], self.length[packed]
         data, bodies, faults = self._part.data, self._bodies, self.faults
         columns = (each.tolist() for each in (packed, kinds, starts, starts + lengths))
         for row, kind, start, end in zip(*columns, strict=True):
-            # Of a body with xattrs JSON is tried at once; of others all together.
-            body = bodies[row] = open_value(data[start:end], kind if kind & XATTR else kind & ~JSON)
+            body = bodies[row] = open_value(data[start:end], kind)
             if body.faults:
                 faults[row] = body.faults[0]
-            elif kind & JSON and not kind & XATTR and body.value:
-                texts[row] = body.value
-        if texts:
-            held = list(texts)
-            found = json_faults(pa.array(list(texts.values()), pa.binary()))
-            faults |= {held[place]: (Fault.NOT_JSON, fault) for place, fault in found.items()}
 
     def _try_json(self, rows: Array) -> None:
         """Try the JSON of values where they lie."""
-        rows = rows[self._by_place(rows)]
-        values = laid.pieces(self._part.data, self._end[rows], self._end[rows] + self.length[rows], gaps=False)
-        for place, fault in json_faults(values).items():
-            self.faults[int(rows[place // 2])] = Fault.NOT_JSON, fault
+        starts, ends = self._end[rows].tolist(), (self._end[rows] + self.length[rows]).tolist()
+        for place, fault in json_faults(self._part.data, starts, ends).items():
+            self.faults[int(rows[place])] = Fault.NOT_JSON, fault
 
     def put_faults(self, columns: Columns, rows: Array, place: Array) -> None:
         """Put what is wrong with values into columns: a hint where the datatype may describe one that was left out."""

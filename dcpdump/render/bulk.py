@@ -25,7 +25,8 @@ from dcpdump.render.templates import TEMPLATES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault
-from dcpdump.wire.value import json_fault, open_value
+from dcpdump.wire.json_text import json_faults
+from dcpdump.wire.value import open_value
 
 _DAY_NS = 86_400 * 1_000_000_000
 _PLAIN = re.compile(rb"[ -~]*\Z").match
@@ -154,8 +155,8 @@ def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes]
                 faults[int(rows[place])] = fault
                 good[place] = code is Fault.NOT_JSON
         json = (good & (datatype == JSON) & (length > 0)).nonzero()[0]
-        values = _cut(part.data, start[json], (start + length)[json])
-        faults |= {row: fault for row, fault in zip(rows[json].tolist(), map(json_fault, values), strict=True) if fault}
+        found = json_faults(part.data, start[json].tolist(), (start + length)[json].tolist())
+        faults |= {int(rows[json[place]]): fault for place, fault in found.items()}
         if faults:  # where the datatype may describe a value that was left out, it is no fault
             good &= ~(part.underlying[rows] & np.isin(rows, list(faults)))
     return good, opened, faults

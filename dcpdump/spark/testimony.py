@@ -13,13 +13,11 @@ import pyarrow as pa
 
 from dcpdump.check.judging import Judging
 from dcpdump.check.rules.shape import value as soundness
-from dcpdump.columnar import laid
 from dcpdump.columnar.ends import Lost
 from dcpdump.columnar.later import Later
 from dcpdump.columnar.packed import packed, unpacked
 from dcpdump.columnar.part import Part
 from dcpdump.columnar.plan import Array
-from dcpdump.columnar.text import json_faults
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
@@ -27,6 +25,7 @@ from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
 from dcpdump.streams.sights import sights
 from dcpdump.streams.state import Connection
 from dcpdump.streams.watching import Ended, Watching
+from dcpdump.wire.json_text import json_faults
 
 _ORDINALS = 40  #: bits of a place in the order of testimonies that are not the work's
 
@@ -154,11 +153,10 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
     """It gives the rows whose values are not what their datatypes say."""
     datatype = part.header.datatype
     plain = np.flatnonzero(rows & (datatype == JSON))
-    plain = plain[np.argsort(value_at[plain], kind="stable")]
     odd: list[int] = []
     if len(plain):
-        values = laid.pieces(part.data, value_at[plain], value_at[plain] + size[plain], gaps=False)
-        odd += plain[[place // 2 for place in json_faults(values)]].tolist()
+        faults = json_faults(part.data, value_at[plain].tolist(), (value_at[plain] + size[plain]).tolist())
+        odd += plain[list(faults)].tolist()
     packed = np.flatnonzero(rows & (datatype > JSON))
     if len(packed):
         strict = Connection(0, open_flags=0)  # flags under which nothing is left out: whatever may be a fault is kept

@@ -14,9 +14,14 @@ _COLON: Final = 4
 _NEXT: Final = 5  #: a value is over: a comma or the end of what it is in
 
 
-def is_surely_json(data: bytes) -> bool:
-    """Return whether bytes are JSON (RFC 8259) in ASCII, at most 60 levels deep. False says nothing."""
-    at, size = 0, len(data)
+def doubtful(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
+    """Return which of the pieces of ``data`` are not surely JSON, by their places in the lists."""
+    return [place for place in range(len(starts)) if not is_surely_json(data, starts[place], ends[place])]
+
+
+def is_surely_json(data: bytes, at: int, size: int) -> bool:
+    """Return whether the bytes ``at`` … ``size``-1 are JSON (RFC 8259), at most 60 levels deep. False says nothing."""
+    begun = at
     depth, objects = 0, 0  # a bit for each level: 1 for an object, 0 for an array
     state = _VALUE
     while at < size:
@@ -39,7 +44,7 @@ def is_surely_json(data: bytes) -> bool:
             state = _VALUE
             at += 1
         elif byte == 0x22:
-            at = _string(data, at + 1)
+            at = _string(data, at + 1, size)
             if at < 0:
                 return False
             state = _NEXT if state in (_VALUE, _VALUE_OR_END) else _COLON
@@ -58,12 +63,12 @@ def is_surely_json(data: bytes) -> bool:
             depth, objects, state = depth - 1, objects >> 1, _NEXT
             at += 1
         elif byte == 0x2D or 0x30 <= byte <= 0x39:
-            at = _number(data, at)
+            at = _number(data, at, size)
             if at < 0:
                 return False
             state = _NEXT
         else:
-            word = data[at : at + 5]
+            word = data[at : min(at + 5, size)]
             if word[:4] == b"true" or word[:4] == b"null":
                 at += 4
             elif word == b"false":
@@ -71,18 +76,27 @@ def is_surely_json(data: bytes) -> bool:
             else:
                 return False
             state = _NEXT
-    return state == _NEXT and not depth
+    return state == _NEXT and not depth and _is_text(data[begun:size])
 
 
-def _string(data: bytes, at: int) -> int:
-    """Return the place behind a string whose first character is at ``at``; -1 where it is not plain."""
-    size = len(data)
+def _is_text(piece: bytes) -> bool:
+    if piece.isascii():
+        return True
+    try:
+        piece.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _string(data: bytes, at: int, size: int) -> int:
+    """Return the place behind a string whose first character is at ``at``; -1 where it is none."""
     while at < size:
         byte = data[at]
         at += 1
         if byte == 0x22:
             return at
-        if byte < 0x20 or byte > 0x7F:
+        if byte < 0x20:
             return -1
         if byte == 0x5C:
             if at >= size:
@@ -102,9 +116,8 @@ def _string(data: bytes, at: int) -> int:
     return -1
 
 
-def _number(data: bytes, at: int) -> int:
+def _number(data: bytes, at: int, size: int) -> int:
     """Return the place behind a number; -1 where it is none."""
-    size = len(data)
     if data[at] == 0x2D:
         at += 1
     begun = at

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dcpdump.compiled import is_compiled
-from dcpdump.wire.json_scan import is_surely_json
+from dcpdump.wire.json_scan import doubtful, is_surely_json
 
 #: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
 #: through it, or writes it again, could run out of stack.
@@ -37,7 +37,7 @@ class TooDeep(ValueError):
 
 def json_fault(body: bytes) -> str:
     """Return why a body that should be JSON is not; empty where it is, or where it nests too deep to tell."""
-    if _COMPILED and is_surely_json(body):
+    if _COMPILED and is_surely_json(body, 0, len(body)):
         return ""
     try:
         text = body.decode("utf-8")
@@ -48,6 +48,13 @@ def json_fault(body: bytes) -> str:
     except (ValueError, StopIteration) as error:
         return f"the body is marked JSON but is not: {json_complaint(error, body)}"
     return ""
+
+
+def json_faults(data: bytes, starts: list[int], ends: list[int]) -> dict[int, str]:
+    """Return why pieces of ``data`` that should be JSON are not, by their places in the lists."""
+    places = doubtful(data, starts, ends) if _COMPILED else range(len(starts))
+    judged = ((place, json_fault(data[starts[place] : ends[place]])) for place in places)
+    return {place: fault for place, fault in judged if fault}
 
 
 def json_complaint(error: ValueError | StopIteration, body: bytes) -> str:
