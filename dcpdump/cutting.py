@@ -11,6 +11,9 @@ from dcpdump.wire.split import FrameSplitter
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
+#: Segments that are cut together, at least and at most.
+_LEAST: Final = 4
+_MOST: Final = 65_536
 
 
 class Cutting:
@@ -19,13 +22,14 @@ class Cutting:
     ``conversations`` are those of a Dissector, by their connections' numbers.
     """
 
-    __slots__ = ("_conversations", "_tally", "frames", "talkers")
+    __slots__ = ("_conversations", "_reach", "_tally", "frames", "talkers")
 
     def __init__(self, conversations: dict[int, Conversation], tally: Tally) -> None:
         self.frames = Frames()
         self.talkers: dict[int, Conversation] = {}
         self._conversations = conversations
         self._tally = tally
+        self._reach = _MOST  # how many segments are joined: few, where joining many came to nothing
 
     def begin(self) -> tuple[Frames, dict[int, Conversation]]:
         """Return the frames so far and whom they are of, and begin anew."""
@@ -48,7 +52,8 @@ class Cutting:
             if splitter is None:
                 return at
             stop = at + 1
-            while stop < count and places[stop] == place:
+            last = min(count, at + self._reach)
+            while stop < last and places[stop] == place:
                 stop += 1
             if splitter.foreign:
                 size = sum([len(piece) for piece in pieces[at:stop]])
@@ -75,12 +80,14 @@ class Cutting:
             used = splitter.take(data, frames, place)
             if used >= 0:
                 break
+            self._reach = _LEAST
             reach, stop = have, at
             while reach + len(pieces[stop]) <= frames.fault:
                 reach += len(pieces[stop])
                 stop += 1
             if stop == at:
                 return at
+        self._reach = min(4 * self._reach, _MOST)
         if used:
             self.talkers[place >> 1] = conversation
             conversation.framed[place & 1] = True
