@@ -70,7 +70,20 @@ class Picking:
     ``first`` is the number of the first of them in the output.
     """
 
-    __slots__ = ("_data", "_first", "_frames", "_run", "_talkers", "_treatments", "_wanted", "dcp")
+    __slots__ = (
+        "_data",
+        "_first",
+        "_frames",
+        "_inferring",
+        "_run",
+        "_seqnos",
+        "_session",
+        "_streams",
+        "_talkers",
+        "_treatments",
+        "_wanted",
+        "dcp",
+    )
 
     def __init__(self, frames: Frames, first: int, talkers: dict[int, Conversation], wanted: Wanted) -> None:
         self.dcp = 0  #: how many frames of DCP were passed by
@@ -81,6 +94,11 @@ class Picking:
         self._data = frames.pieces[0] if len(frames.pieces) == 1 else b"".join(frames.pieces)
         self._run = -1
         self._treatments: list[int] = []  # of each frame, once ``count`` has looked at them
+        # Of the connection that the run is of, to be had without asking for it:
+        self._session = Session()
+        self._streams: dict[int, int] = {}
+        self._seqnos: dict[int, int] = {}
+        self._inferring = False  # whether keys have collections is not known yet
 
     def count(self, most: int) -> int:
         """Look at all headers, and return how many frames are wanted that columns would not decode.
@@ -102,33 +120,40 @@ class Picking:
         frames = self._frames
         starts, firsts, odd, treatments = frames.starts, frames.firsts, frames.odd, self._treatments
         count, runs, run = len(starts), len(firsts), self._run
+        if run >= 0:
+            self._turn_to(run)
         while at < count:
             if run + 1 < runs and firsts[run + 1] <= at:
                 run += 1
                 self._run = run
                 if frames.gaps[run]:
                     return at
+                self._turn_to(run)
             if frames.weak[run] or at in odd:
                 return at
             start = starts[at]
             treatment = treatments[at]
             if treatment in (DECODED, WANTED):
                 return at
-            place = frames.places[run]
-            session = self._talkers[place >> 1].session
             if treatment == NEIGHBOUR:
-                self._overhear(session, place & 1, at)
+                self._overhear(at)
             elif treatment in (REQUEST, RESPONSE):
-                self._overhear(session, place & 1, at)
+                self._overhear(at)
                 if treatment == REQUEST:
-                    self._ask(session, start)
+                    self._ask(start)
                 self.dcp += 1
             else:
-                if not self._note(session, start, treatment):
+                if not self._note(start, treatment):
                     return at
                 self.dcp += 1
             at += 1
         return at
+
+    def _turn_to(self, run: int) -> None:
+        """Have at hand what is asked for every frame of a run."""
+        self._session = session = self._talkers[self._frames.places[run] >> 1].session
+        self._streams, self._seqnos = session.streams, session.seqnos
+        self._inferring = session.features is None and not session.certain
 
     def raw(self, at: int) -> RawFrame:
         """Return the frame that ``next`` gave."""
@@ -184,8 +209,8 @@ class Picking:
             return DECODED
         return treatment
 
-    def _note(self, session: Session, start: int, treatment: int) -> bool:
-        """Have a session remember a message of a stream; return False where it has to be decoded for that."""
+    def _note(self, start: int, treatment: int) -> bool:
+        """Have the session remember a message of a stream; return False where it has to be decoded for that."""
         data = self._data
         body = start + HEADER_LENGTH
         key_length = data[start + 2] << 8 | data[start + 3]
@@ -196,47 +221,47 @@ class Picking:
         extras = data[start + 4]
         if (treatment == DOCUMENT) != (key_length > 0):
             return False
-        inferring = session.features is None and not session.certain
         if treatment == MARKER_2:
-            if inferring and data[body]:
+            if self._inferring and data[body]:
                 return False  # the version may tell whether keys have collections
             length = data[start + 8] << 24 | data[start + 9] << 16 | data[start + 10] << 8 | data[start + 11]
             if length < 1 + 20 or data[body + 1 + 19] & ACKNOWLEDGE:
                 return False
         elif treatment == MARKER and data[body + 19] & ACKNOWLEDGE:
             return False
-        if inferring:
+        if self._inferring:
+            session = self._session
             if tagged:
                 session.certain = True
             elif treatment == DOCUMENT and session.keys_fit:
                 session.infer_from(data[body + extras : body + extras + key_length])
         opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
         vbucket = data[start + 6] << 8 | data[start + 7]
-        streams = session.streams
-        if len(streams) >= MAX_STREAMS:
-            session.note(opaque, vbucket, None)
+        if len(self._streams) >= MAX_STREAMS:
+            self._session.note(opaque, vbucket, None)
         else:
-            streams[opaque] = vbucket
+            self._streams[opaque] = vbucket
         if treatment == DOCUMENT:
             high = data[body] << 24 | data[body + 1] << 16 | data[body + 2] << 8 | data[body + 3]
             low = data[body + 4] << 24 | data[body + 5] << 16 | data[body + 6] << 8 | data[body + 7]
-            session.seqnos[opaque] = high << 32 | low
+            self._seqnos[opaque] = high << 32 | low if high else low
         return True
 
-    def _ask(self, session: Session, start: int) -> None:
-        """Have a session remember a request for a stream, as far as that is not done for every request."""
-        data = self._data
+    def _ask(self, start: int) -> None:
+        """Have the session remember a request for a stream, as far as that is not done for every request."""
+        data, session = self._data, self._session
         opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
         session.note(opaque, data[start + 6] << 8 | data[start + 7], None)
         session.seqnos.pop(opaque, None)
         if session.features is None and data[start + 8 : start + 12] != _NO_VALUE:
             session.certain = True
+            self._inferring = False
 
-    def _overhear(self, session: Session, direction: int, at: int) -> None:
+    def _overhear(self, at: int) -> None:
         data, start = self._data, self._frames.starts[at]
         opcode, word = data[start + 1], data[start + 6] << 8 | data[start + 7]
         opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
         asked: Asked | None = None
         if data[start] == _CLASSIC:
             asked = Asked(self._first + at, self._where(self._stop(at)).ts_ns, word)
-        session.overhear(direction, opcode, opaque, asked)
+        self._session.overhear(self.place() & 1, opcode, opaque, asked)
