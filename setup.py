@@ -20,7 +20,7 @@ COMPILED = """
 capture/plain conversation cutting picking tally
 net/backlog net/balance net/batch net/bytestream net/connections net/event net/flow net/history net/layers net/packet
 net/patience net/reassembly net/repeats net/seqnum net/tcp
-wire/frames wire/json_scan wire/split
+wire/frames wire/held wire/json_scan wire/split
 """.split()
 
 

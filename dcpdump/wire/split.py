@@ -5,14 +5,13 @@ a magic and consistent lengths is a frame. Loss is told to it (``gap``), and aft
 back: a hole inside a body needs no search, since the frame's end is known; a lost header does.
 """
 
-from bisect import bisect_left, bisect_right
-from operator import itemgetter
 from typing import Final
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.cut import Cut, Skipped, Why, merged
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
 from dcpdump.wire.frames import Frames
+from dcpdump.wire.held import Held
 from dcpdump.wire.resync import SEARCH_WINDOW, Streams, Verdict, begins, find_frame, framed, known, nearly
 from dcpdump.wire.splitter_state import CUT, PASS, SEARCH, START, SplitterState
 
@@ -31,16 +30,11 @@ class FrameSplitter:
 
     __slots__ = (
         "_confidence",
-        "_data",
         "_doubtful",
-        "_hole_bytes",
-        "_holes",
+        "_held",
         "_lost",
-        "_marks",
         "_need",
-        "_offset",
         "_passing",
-        "_segment",
         "_state",
         "_streams",
         "foreign",
@@ -49,45 +43,41 @@ class FrameSplitter:
     def __init__(self, streams: Streams, *, late: bool = False) -> None:
         self._streams = streams
         self._state = SEARCH if late else START
-        self._data = bytearray()
-        self._offset = 0  # of self._data[0]
-        self._need = 1  # bytes that self._data must have before looking again is of use
-        self._marks: list[tuple[int, Where]] = []  # where the bytes up to an offset came from
-        self._holes: list[Span] = []  # in self._data
-        self._hole_bytes = 0  # all of them together
+        self._held = Held()
+        self._need = 1  # bytes that must be held before looking again is of use
         self._lost = 0  # bytes lost or skipped since the last frame
         self._confidence = ""  # in the frames that the next cut finds
         self._passing = 0  # bytes that are left of a frame that was given up
         self._doubtful = False  # there has been no frame, and the first header was damaged
-        self._segment = True  # self._data begins where a segment did
         self.foreign = False  # it is some other protocol; nothing more is looked for
 
     def state(self) -> SplitterState:
         """Return all that decides where it cuts the next bytes, as plain values, for ``restore``."""
+        held = self._held
         return {
             "state": self._state,
-            "data": bytes(self._data),
-            "offset": self._offset,
+            "data": bytes(held.data),
+            "offset": held.offset,
             "need": self._need,
-            "marks": [(end, (*where,)) for end, where in self._marks],
-            "holes": [(*hole,) for hole in self._holes],
+            "marks": [(end, (*where,)) for end, where in held.marks],
+            "holes": [(*hole,) for hole in held.holes],
             "lost": self._lost,
             "confidence": self._confidence,
             "passing": self._passing,
             "doubtful": self._doubtful,
-            "segment": self._segment,
+            "segment": held.segment,
             "foreign": self.foreign,
         }
 
     def restore(self, state: SplitterState) -> None:
         """Go on from a state."""
-        self._state, self._data = state["state"], bytearray(state["data"])
-        self._offset, self._need = state["offset"], state["need"]
-        self._marks = [(end, Where(*where)) for end, where in state["marks"]]
-        self._holes = [Span(*hole) for hole in state["holes"]]
-        self._hole_bytes = sum(end - start for start, end in self._holes)
-        self._lost, self._confidence, self._passing = state["lost"], state["confidence"], state["passing"]
-        self._doubtful, self._segment, self.foreign = state["doubtful"], state["segment"], state["foreign"]
+        held = self._held
+        held.data, held.offset, held.segment = bytearray(state["data"]), state["offset"], state["segment"]
+        held.marks = [(end, Where(*where)) for end, where in state["marks"]]
+        held.fill([Span(*hole) for hole in state["holes"]])
+        self._state, self._need, self._lost = state["state"], state["need"], state["lost"]
+        self._confidence, self._passing = state["confidence"], state["passing"]
+        self._doubtful, self.foreign = state["doubtful"], state["foreign"]
 
     @property
     def in_step(self) -> bool:
@@ -97,30 +87,25 @@ class FrameSplitter:
     @property
     def held(self) -> int:
         """The bytes that wait here for the rest of a frame, lost ones in it included."""
-        return len(self._data)
+        return len(self._held.data)
 
     def begin(self, offset: int) -> None:
         """It hears where in its direction the first byte that it gets stands; without this, at its beginning."""
-        self._offset = offset
+        self._held.offset = offset
 
     def feed(self, data: bytes, where: Where = NOWHERE) -> list[Cut]:
         """It takes the next bytes; ``where`` is the packet that brought them."""
         if self.foreign:
             return self._pass_by(data, where)
-        if not self._data:
-            self._segment = True
-            if self._marks:
-                self._marks.clear()
-        self._data += data
-        self._marks.append((self._offset + len(self._data), where))
-        if len(self._data) < self._need:
+        self._held.add(data, where)
+        if len(self._held.data) < self._need:
             return []
         return self._run(False)
 
     @property
     def ready(self) -> bool:
         """Whether ``take`` may be called: it is in step, nothing is doubtful, and what it holds is whole."""
-        return self._state == CUT and not (self._holes or self._confidence or self.foreign)
+        return self._state == CUT and not (self._held.holes or self._confidence or self.foreign)
 
     def take(self, data: bytes, frames: Frames, place: int) -> int:
         """Take the next bytes as ``feed`` does, but add the frames to ``frames``, many at once.
@@ -129,49 +114,44 @@ class FrameSplitter:
         where anything is not ordinary: then nothing was taken. ``place`` is the number by which ``frames`` has this
         direction. Whoever calls this says with ``mark`` where the bytes came from that are held afterwards.
         """
-        held, have = self._data, len(self._data)
-        if not have:
-            self._segment = True
-            self._marks.clear()
+        held, have = self._held, len(self._held.data)
+        held.begin()
         if have + len(data) < self._need:
-            held += data
+            held.data += data
             return 0
         if have:
-            data = bytes(held) + data
-        used = frames.cut(data, self._offset, self._lost, place)
+            data = bytes(held.data) + data
+        used = frames.cut(data, held.offset, self._lost, place)
         if used < 0:
             return used
         if used:
             self._lost = 0
-            self._offset += used
-            self._segment = False
-            self._marks.clear()
-        self._data = bytearray(data[used:] if used else data)
+        held.take(data, used)
         self._need = frames.need
         return used
 
     def mark(self, end: int, where: Where) -> None:
         """Note that a packet brought what is held up to an offset."""
-        self._marks.append((end, where))
+        self._held.mark(end, where)
 
     @property
     def offset(self) -> int:
         """The offset of the first byte that is held, or of the next."""
-        return self._offset
+        return self._held.offset
 
     def pass_by(self, size: int) -> None:
         """Let bytes of another protocol pass, where ``foreign``."""
-        self._offset += size
+        self._held.offset += size
 
     def gap(self, length: int | None) -> list[Cut]:
         """It hears that the next ``length`` bytes were lost (None: an unknown number)."""
         if self.foreign:
-            self._offset += length or 0
+            self._held.offset += length or 0
             return []
         if length is not None and self._within_frame(length):
             return self._bridge(length)
         out = self.close()
-        self._offset += length or 0
+        self._held.offset += length or 0
         self._lost += length or 0
         self._passing = 0
         self._state = SEARCH
@@ -189,12 +169,9 @@ class FrameSplitter:
     def close(self) -> list[Cut]:
         """It ends the input: what is left is a frame cut short, or skipped."""
         out = self._run(True)
-        if self._data:
+        if self._held.data:
             out.append(self._leftover())
-        self._data = bytearray()
-        self._marks.clear()
-        self._holes.clear()
-        self._hole_bytes = 0
+        self._held.clear()
         self._need = 1
         return out
 
@@ -214,24 +191,24 @@ class FrameSplitter:
                 return merged(out) if searched else out
             searched = searched or self._state == SEARCH
 
-    # -- states: each takes what it can from self._data; final says that no more will come ---------------
+    # -- states: each takes what it can of what is held; final says that no more will come ---------------
 
     def _start(self, final: bool) -> list[Cut]:
-        verdict = begins(self._data, final=final)
+        verdict = begins(self._held.data, final=final)
         if verdict in (Verdict.FRAME, Verdict.WEAK):
             self._state = CUT
         elif verdict is Verdict.WAIT:
-            self._need = len(self._data) + 1
-        elif not final and len(self._data) >= HEADER_LENGTH and nearly(unpack_header(self._data)):
+            self._need = len(self._held.data) + 1
+        elif not final and len(self._held.data) >= HEADER_LENGTH and nearly(unpack_header(self._held.data)):
             self._doubtful = True
             self._state = SEARCH
         elif not final:
             self.foreign = True
-            return [self._skip(len(self._data), Why.NOT_MEMCACHED)]
+            return [self._skip(len(self._held.data), Why.NOT_MEMCACHED)]
         return []
 
     def _search(self, final: bool) -> list[Cut]:
-        found = find_frame(self._data, 0, self._streams, final=final, segment=self._segment)
+        found = find_frame(self._held.data, 0, self._streams, final=final, segment=self._held.segment)
         out: list[Cut] = []
         if found.at and (found.verdict is not Verdict.NO or not final):
             out.append(self._skip(found.at, Why.NO_BOUNDARY))
@@ -242,15 +219,15 @@ class FrameSplitter:
             return out
         if self._doubtful and self._lost > DOUBT:
             self.foreign = True
-            return [*out, self._skip(len(self._data), Why.NOT_MEMCACHED)]
+            return [*out, self._skip(len(self._held.data), Why.NOT_MEMCACHED)]
         # What was searched is searched again only after it grew by a part of itself, so that time stays linear.
-        have = len(self._data)
+        have = len(self._held.data)
         self._need = have + max(1, have // (16 if have < PATIENCE else 4))
         return out
 
     def _cut(self, final: bool) -> list[Cut]:
         out: list[Cut] = []
-        data, at, end, confidence = self._data, 0, len(self._data), self._confidence
+        data, at, end, confidence = self._held.data, 0, len(self._held.data), self._confidence
         while end - at >= HEADER_LENGTH:
             header = unpack_header(data, at)
             stop = at + HEADER_LENGTH + header.body_length
@@ -270,13 +247,13 @@ class FrameSplitter:
             self._need = HEADER_LENGTH
             if at < end and data[at] not in MAGICS:
                 return self._out_of_step(out, at)
-        self._drop(at)
+        self._held.drop(at)
         if out and not final:
             self._confidence = ""  # what follows in later segments was not guessed
         return out
 
     def _pass(self, final: bool) -> list[Cut]:
-        count = min(self._passing, len(self._data))
+        count = min(self._passing, len(self._held.data))
         out: list[Cut] = [self._skip(count, Why.PASSED_BY)] if count else []
         self._passing -= count
         self._need = 1
@@ -287,112 +264,78 @@ class FrameSplitter:
     # -- the pieces -------------------------------------------------------------------------------------
 
     def _frame(self, header: Header, at: int, stop: int, confidence: str = "") -> RawFrame:
-        holes: tuple[Span, ...] = ()
-        if self._holes:
-            holes = tuple(Span(a - at, b - at) for a, b in self._holes if a < stop and b > at)
+        held = self._held
         gap, self._lost = self._lost, 0
-        offset = self._offset + at
-        return RawFrame(
-            bytes(memoryview(self._data)[at:stop]),
-            header,
-            offset,
-            self._where(offset + stop - at),
-            gap,
-            holes,
-            confidence,
-        )
+        offset = held.offset + at
+        data, holes = bytes(memoryview(held.data)[at:stop]), held.holes_in(at, stop) if held.holes else ()
+        return RawFrame(data, header, offset, held.where(offset + stop - at), gap, holes, confidence)
 
     def _illegal_but_in_step(self, header: Header, following: int, final: bool) -> Verdict:
         """Sections longer than the body: a damaged frame, if the next one begins where its body ends."""
         if header.magic not in MAGICS or header.frame_length > SEARCH_WINDOW:
             return Verdict.NO
-        if following + HEADER_LENGTH <= len(self._data):
-            return Verdict.FRAME if known(unpack_header(self._data, following)) else Verdict.NO
+        if following + HEADER_LENGTH <= len(self._held.data):
+            return Verdict.FRAME if known(unpack_header(self._held.data, following)) else Verdict.NO
         if final:
-            return Verdict.FRAME if following == len(self._data) else Verdict.NO
+            return Verdict.FRAME if following == len(self._held.data) else Verdict.NO
         return Verdict.WAIT
 
     def _out_of_step(self, out: list[Cut], at: int) -> list[Cut]:
         """Skip the byte at ``at``; the next frame is to be searched for behind it."""
-        self._drop(at)
+        self._held.drop(at)
         self._state = SEARCH
         self._confidence = ""
         out.append(self._skip(1, Why.NO_BOUNDARY))
-        self._segment = False
+        self._held.segment = False
         return out
 
     def _within_frame(self, length: int) -> bool:
         """Whether the next ``length`` bytes are all of the frame at hand, whose end is known."""
         if self._state == PASS:
             return length <= self._passing
-        have = len(self._data)
+        have = len(self._held.data)
         if self._state != CUT or have < HEADER_LENGTH:
             return False
-        return have + length <= unpack_header(self._data).frame_length
+        return have + length <= unpack_header(self._held.data).frame_length
 
     def _bridge(self, length: int) -> list[Cut]:
-        """Let a hole pass that lies inside the body of the frame at hand, which has the packet before it at most.
-
-        The packet that made the hole known may have come long after.
-        """
-        have = len(self._data)
+        """Let a hole pass that lies inside the body of the frame at hand, which has the packet before it at most."""
+        held, have = self._held, len(self._held.data)
         # A hole stands as zeros. Two forged packets can make one of any size, so it must be in proportion.
-        if self._state == PASS or self._hole_bytes + length > HOLE + have:
+        if self._state == PASS or held.hole_bytes + length > HOLE + have:
             return self._leave_frame(length)
-        self._holes.append(Span(have, have + length))
-        self._hole_bytes += length
-        self._data += bytes(length)
-        self._marks.append((self._offset + len(self._data), self._marks[-1][1]))
-        return self._run(False) if len(self._data) >= self._need else []
+        held.lose(length)
+        return self._run(False) if have + length >= self._need else []
 
     def _leave_frame(self, length: int) -> list[Cut]:
         """It gives what is there of the frame at hand, and passes by its rest, of which ``length`` bytes are lost."""
         out: list[Cut] = []
         if self._state == CUT:
-            self._passing = unpack_header(self._data).frame_length - len(self._data)
+            self._passing = unpack_header(self._held.data).frame_length - len(self._held.data)
             out.append(self._leftover())
         self._passing -= length
-        self._offset += length
+        self._held.offset += length
         self._lost += length
         self._state = PASS if self._passing else CUT
         self._need = 1
         return out
 
     def _leftover(self) -> Cut:
-        if self._state == CUT and len(self._data) >= HEADER_LENGTH:
-            header = unpack_header(self._data)
-            frame = self._frame(header, 0, len(self._data), self._confidence)
-            self._drop(len(self._data))
+        if self._state == CUT and len(self._held.data) >= HEADER_LENGTH:
+            header = unpack_header(self._held.data)
+            frame = self._frame(header, 0, len(self._held.data), self._confidence)
+            self._held.drop(len(self._held.data))
             return frame
         if self._state == START:
-            return self._skip(len(self._data), Why.NOT_MEMCACHED)
-        return self._skip(len(self._data), Why.TORN_HEADER if self.in_step else Why.NO_BOUNDARY)
+            return self._skip(len(self._held.data), Why.NOT_MEMCACHED)
+        return self._skip(len(self._held.data), Why.TORN_HEADER if self.in_step else Why.NO_BOUNDARY)
 
     def _skip(self, length: int, why: Why) -> Skipped:
-        skipped = Skipped(self._offset, length, why, self._where(self._offset + length))
+        skipped = Skipped(self._held.offset, length, why, self._held.where(self._held.offset + length))
         self._lost += length
-        self._drop(length)
+        self._held.drop(length)
         return skipped
 
     def _pass_by(self, data: bytes, where: Where) -> list[Cut]:
-        self._offset += len(data)
-        return [Skipped(self._offset - len(data), len(data), Why.NOT_MEMCACHED, where)]
-
-    def _drop(self, count: int) -> None:
-        if not count:
-            return
-        del self._data[:count]
-        self._offset += count
-        self._segment = False
-        if self._holes:
-            self._holes = [Span(max(0, a - count), b - count) for a, b in self._holes if b > count]
-            self._hole_bytes = sum(end - start for start, end in self._holes)
-        if len(self._marks) > 1:
-            del self._marks[: bisect_right(self._marks, self._offset, key=itemgetter(0))]
-
-    def _where(self, end: int) -> Where:
-        """It gives the packet that brought the byte before offset ``end``."""
-        if len(self._marks) == 1:
-            return self._marks[0][1]
-        place = bisect_left(self._marks, end, key=itemgetter(0))
-        return self._marks[min(place, len(self._marks) - 1)][1] if self._marks else NOWHERE
+        self._held.offset += len(data)
+        return [Skipped(self._held.offset - len(data), len(data), Why.NOT_MEMCACHED, where)]
