@@ -5,6 +5,7 @@ The compiler of Python is mypyc, which comes with mypy; it is asked for only whe
 """
 
 import os
+import sys
 import sysconfig
 import tempfile
 from pathlib import Path
@@ -17,7 +18,7 @@ from setuptools._distutils.sysconfig import customize_compiler
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
-capture/plain conversation cutting picking tally
+capture/plain conversation cutting numbers picking tally
 net/backlog net/balance net/batch net/bytestream net/connections net/event net/flow net/history net/layers net/packet
 net/patience net/reassembly net/repeats net/seqnum net/tcp
 wire/frames wire/held wire/json_scan wire/split
@@ -51,7 +52,10 @@ def extensions() -> list[Any]:
     return mypycify(modules, opt_level="3", debug_level="0", group_name="dcpdump")
 
 
+#: What asks only for names and needs: the modules need not be looked at for that.
+_ASKING = {"egg_info", "dist_info", "sdist"}
+
 if can_compile():
-    setup(setup_requires=["mypy>=2.4"], ext_modules=extensions())
+    setup(setup_requires=["mypy>=2.4"], ext_modules=[] if _ASKING & set(sys.argv) else extensions())
 else:
     setup()

@@ -183,12 +183,16 @@ class Dissector:
                 tally.hole_bytes += holes
                 tally.frame_bytes += len(cut.data) - holes
                 conversation.framed[direction] = True
-                records.append(self._record(conversation, direction, cut, tally.frames))
+                records += self._framed(conversation, direction, cut)
             elif conversation.framed[direction]:
                 tally.skipped_bytes += cut.length
             else:
                 conversation.before[direction] += cut.length
         return records
+
+    def _framed(self, conversation: Conversation, direction: int, raw: RawFrame) -> list[Record]:
+        """Take a frame, and return what it makes known."""
+        return [self._record(conversation, direction, raw, self.tally.frames)]
 
     def _record(self, conversation: Conversation, direction: int, raw: RawFrame, number: int) -> Record:
         frame = decode(raw, show_secrets=self._show_secrets)

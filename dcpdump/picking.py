@@ -10,6 +10,7 @@ from typing import Final
 
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header import Wanted
+from dcpdump.numbers import be16, be32
 from dcpdump.spec import MESSAGES, UNKNOWN_NAME, find
 from dcpdump.spec.header import HEADER_LENGTH, STREAM_ID_TAG
 from dcpdump.spec.names import ACKNOWLEDGE
@@ -203,7 +204,7 @@ class Picking:
                 return DECODED
         elif magic != _CLASSIC:
             return DECODED
-        if wanted.opcodes[opcode] and wanted.vbuckets[data[start + 6] << 8 | data[start + 7]]:
+        if wanted.opcodes[opcode] and wanted.vbuckets[be16(data, start + 6)]:
             return WANTED if treatment in (DOCUMENT, MARKER, MARKER_2) else DECODED
         if treatment == REQUEST and (magic != _CLASSIC or data[start + 2] or data[start + 3]):
             return DECODED
@@ -213,7 +214,7 @@ class Picking:
         """Have the session remember a message of a stream; return False where it has to be decoded for that."""
         data = self._data
         body = start + HEADER_LENGTH
-        key_length = data[start + 2] << 8 | data[start + 3]
+        key_length = be16(data, start + 2)
         tagged = data[start] == _FLEXIBLE
         if tagged:
             body += _STREAM_ID_LENGTH
@@ -224,7 +225,7 @@ class Picking:
         if treatment == MARKER_2:
             if self._inferring and data[body]:
                 return False  # the version may tell whether keys have collections
-            length = data[start + 8] << 24 | data[start + 9] << 16 | data[start + 10] << 8 | data[start + 11]
+            length = be32(data, start + 8)
             if length < 1 + 20 or data[body + 1 + 19] & ACKNOWLEDGE:
                 return False
         elif treatment == MARKER and data[body + 19] & ACKNOWLEDGE:
@@ -235,23 +236,23 @@ class Picking:
                 session.certain = True
             elif treatment == DOCUMENT and session.keys_fit:
                 session.infer_from(data[body + extras : body + extras + key_length])
-        opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
-        vbucket = data[start + 6] << 8 | data[start + 7]
+        opaque = be32(data, start + 12)
+        vbucket = be16(data, start + 6)
         if len(self._streams) >= MAX_STREAMS:
             self._session.note(opaque, vbucket, None)
         else:
             self._streams[opaque] = vbucket
         if treatment == DOCUMENT:
-            high = data[body] << 24 | data[body + 1] << 16 | data[body + 2] << 8 | data[body + 3]
-            low = data[body + 4] << 24 | data[body + 5] << 16 | data[body + 6] << 8 | data[body + 7]
+            high = be32(data, body)
+            low = be32(data, body + 4)
             self._seqnos[opaque] = high << 32 | low if high else low
         return True
 
     def _ask(self, start: int) -> None:
         """Have the session remember a request for a stream, as far as that is not done for every request."""
         data, session = self._data, self._session
-        opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
-        session.note(opaque, data[start + 6] << 8 | data[start + 7], None)
+        opaque = be32(data, start + 12)
+        session.note(opaque, be16(data, start + 6), None)
         session.seqnos.pop(opaque, None)
         if session.features is None and data[start + 8 : start + 12] != _NO_VALUE:
             session.certain = True
@@ -259,8 +260,8 @@ class Picking:
 
     def _overhear(self, at: int) -> None:
         data, start = self._data, self._frames.starts[at]
-        opcode, word = data[start + 1], data[start + 6] << 8 | data[start + 7]
-        opaque = data[start + 12] << 24 | data[start + 13] << 16 | data[start + 14] << 8 | data[start + 15]
+        opcode, word = data[start + 1], be16(data, start + 6)
+        opaque = be32(data, start + 12)
         asked: Asked | None = None
         if data[start] == _CLASSIC:
             asked = Asked(self._first + at, self._where(self._stop(at)).ts_ns, word)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, Header
+from dcpdump.numbers import be32
 
 SIZE: Final = 16  #: bytes of a record's header
 
@@ -58,7 +59,7 @@ class Records:
 def number(data: bytes, at: int, big: bool) -> int:
     """Return the four bytes at a place as a number."""
     if big:
-        return data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+        return be32(data, at)
     return data[at + 3] << 24 | data[at + 2] << 16 | data[at + 1] << 8 | data[at]
 
 

@@ -4,6 +4,7 @@ It knows neither where packets come from nor what becomes of frames, but how a r
 """
 
 import gc
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
@@ -28,7 +29,7 @@ Blocks = Generator[Block | None, None, None]
 Source = Union["Captures", "Interface"]
 
 
-class Consumer(Generic[P]):
+class Consumer(ABC, Generic[P]):
     """What takes the frames of a reading as they are completed."""
 
     #: What it does with frames, as the closing line says.
@@ -42,9 +43,9 @@ class Consumer(Generic[P]):
     def meet(self, block: Block) -> None:
         """Look at packets before they are dissected."""
 
+    @abstractmethod
     def take(self, pieces: list[P]) -> bool:
         """Take the frames that packets completed; return whether there are enough."""
-        raise NotImplementedError
 
     def settle(self, *, idle: bool) -> None:
         """Do what is due after a block; ``idle``: while nothing comes."""

@@ -4,6 +4,7 @@ What is ordinary of packets ``net`` takes at once, and of frames ``wire`` does; 
 and lands among the same frames. Both are verbs of the same machines, so nothing is handed over between them.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
@@ -18,7 +19,6 @@ from dcpdump.net.event import Bytes, Gap
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
-from dcpdump.wire.cut import Cut
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.session import Session
@@ -27,7 +27,7 @@ from dcpdump.wire.split import FrameSplitter
 P = TypeVar("P")
 
 
-class BlockDissector(Dissector, Generic[P]):
+class BlockDissector(Dissector, ABC, Generic[P]):
     """Feed it blocks; it gives pieces of output. ``gaps`` collects losses, to be taken away by its owner.
 
     What a piece is, is for those who inherit: they make it of the frames that completed.
@@ -117,23 +117,11 @@ class BlockDissector(Dissector, Generic[P]):
         conversation.splitters[direction] = splitter
         return splitter
 
-    def _records(self, conversation: Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
-        """Keep frames for the next part, and count them as for records."""
-        tally, cutting = self.tally, self._cutting
-        for cut in cuts:
-            if isinstance(cut, RawFrame):
-                tally.frames += 1
-                holes = sum(end - start for start, end in cut.holes)
-                tally.hole_bytes += holes
-                tally.frame_bytes += len(cut.data) - holes
-                conversation.framed[direction] = True
-                number = conversation.connection.number
-                cutting.talkers[number] = conversation
-                cutting.frames.add(cut, 2 * number + direction)
-            elif conversation.framed[direction]:
-                tally.skipped_bytes += cut.length
-            else:
-                conversation.before[direction] += cut.length
+    def _framed(self, conversation: Conversation, direction: int, raw: RawFrame) -> list[Record]:
+        """Keep a frame for the next piece."""
+        number = conversation.connection.number
+        self._cutting.talkers[number] = conversation
+        self._cutting.frames.add(raw, 2 * number + direction)
         return []
 
     # -- what connections remember ----------------------------------------------------------------------
@@ -150,9 +138,9 @@ class BlockDissector(Dissector, Generic[P]):
             first, self._first = self._first, self._first + len(frames)
             self._parts.append(self._piece(frames, first, talkers))
 
+    @abstractmethod
     def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> P:
         """Make a piece of frames, of which the first has the number ``first``, and have their sessions learn."""
-        raise NotImplementedError
 
 
 class StreamsOf(Generic[P]):

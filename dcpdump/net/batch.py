@@ -12,6 +12,7 @@ from dcpdump.net.connections import Connections, Delivery, Half
 from dcpdump.net.event import Bytes, Seen
 from dcpdump.net.flow import Connection
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
+from dcpdump.numbers import be16, be32
 
 #: The time of a packet that has none.
 NO_TIME: Final = -(1 << 63)
@@ -140,7 +141,7 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
         if half is None:
             break
         stream, other, size = half.stream, half.other.stream, stop - start
-        seq, ack = _number(data, tcp + 4), _number(data, tcp + 8)
+        seq, ack = be32(data, tcp + 4), be32(data, tcp + 8)
         plain = stream.begun and weight + size + _OVERHEAD <= budget and (not size or seq == stream.ready)
         if plain and flags & ACK and ack != other.last_ack:
             plain = other.indifferent
@@ -188,21 +189,17 @@ def _headers(data: bytes, ip: int, end: int, link: int) -> tuple[int, int, int]:
     if ip + 40 > end:
         return -1, -1, -1
     if link in (_ETHERNET, _COOKED):
-        ethertype = data[ip - 2] << 8 | data[ip - 1]
+        ethertype = be16(data, ip - 2)
     elif link == _COOKED_2:
-        ethertype = data[ip - 20] << 8 | data[ip - 19]
+        ethertype = be16(data, ip - 20)
     else:
         ethertype = _IPV4 if data[ip] >> 4 == 4 else _IPV6
     if ethertype == _IPV4:
-        fragment = (data[ip + 6] << 8 | data[ip + 7]) & _FRAGMENT
+        fragment = be16(data, ip + 6) & _FRAGMENT
         if data[ip] == 0x45 and not fragment and data[ip + 9] == PROTOCOL:
-            return ip + 12, ip + 20, ip + (data[ip + 2] << 8 | data[ip + 3])
+            return ip + 12, ip + 20, ip + be16(data, ip + 2)
     elif ethertype == _IPV6:
-        length = data[ip + 4] << 8 | data[ip + 5]
+        length = be16(data, ip + 4)
         if ip + 60 <= end and data[ip] >> 4 == 6 and data[ip + 6] == PROTOCOL and length:
             return ip + 8, ip + 40, ip + 40 + length
     return -1, -1, -1
-
-
-def _number(data: bytes, at: int) -> int:
-    return data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]

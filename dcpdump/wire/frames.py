@@ -6,6 +6,7 @@ in one direction) where they stand in it. What their bytes mean is for others.
 
 from typing import Final
 
+from dcpdump.numbers import be16, be32
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.wire.frame import RawFrame
 
@@ -87,10 +88,10 @@ class Frames:
         sound = True
         while at <= last:
             kind = kinds[data[at]]
-            body = data[at + 8] << 24 | data[at + 9] << 16 | data[at + 10] << 8 | data[at + 11]
+            body = be32(data, at + 8)
             sections = data[at + 4]
             if kind == 1:
-                sections += data[at + 2] << 8 | data[at + 3]
+                sections += be16(data, at + 2)
             else:
                 sections += data[at + 2] + data[at + 3]
             if not kind or body > _MOST or sections > body:

@@ -13,6 +13,26 @@ _NAME_OR_END: Final = 3
 _COLON: Final = 4
 _NEXT: Final = 5  #: a value is over: a comma or the end of what it is in
 
+_SPACE: Final = 32
+_QUOTE: Final = 34
+_PLUS: Final = 43
+_COMMA: Final = 44
+_MINUS: Final = 45
+_POINT: Final = 46
+_ZERO: Final = 48
+_NINE: Final = 57
+_COLON_SIGN: Final = 58
+_OPENS_ARRAY: Final = 91
+_BACKSLASH: Final = 92
+_ENDS_ARRAY: Final = 93
+_U: Final = 117
+_OPENS_OBJECT: Final = 123
+_ENDS_OBJECT: Final = 125
+_SPACES: Final = b" \t\n\r"
+_ESCAPES: Final = b'"\\/bfnrt'
+_HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
+_EXPONENT: Final = b"eE"
+
 
 def doubtful(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
     """Return which of the pieces of ``data`` are not surely JSON, by their places in the lists."""
@@ -26,43 +46,43 @@ def is_surely_json(data: bytes, at: int, size: int) -> bool:
     state = _VALUE
     while at < size:
         byte = data[at]
-        if byte == 0x20 or byte == 0x0A or byte == 0x0D or byte == 0x09:
+        if byte <= _SPACE and byte in _SPACES:
             at += 1
         elif state == _NEXT:
             if not depth:
                 return False
-            if byte == 0x2C:
+            if byte == _COMMA:
                 state = _NAME if objects & 1 else _VALUE
-            elif byte == (0x7D if objects & 1 else 0x5D):
+            elif byte == (_ENDS_OBJECT if objects & 1 else _ENDS_ARRAY):
                 depth, objects = depth - 1, objects >> 1
             else:
                 return False
             at += 1
         elif state == _COLON:
-            if byte != 0x3A:
+            if byte != _COLON_SIGN:
                 return False
             state = _VALUE
             at += 1
-        elif byte == 0x22:
+        elif byte == _QUOTE:
             at = _string(data, at + 1, size)
             if at < 0:
                 return False
             state = _NEXT if state in (_VALUE, _VALUE_OR_END) else _COLON
         elif state in (_NAME, _NAME_OR_END):
-            if state == _NAME or byte != 0x7D:
+            if state == _NAME or byte != _ENDS_OBJECT:
                 return False
             depth, objects, state = depth - 1, objects >> 1, _NEXT
             at += 1
-        elif byte == 0x7B or byte == 0x5B:
+        elif byte in (_OPENS_OBJECT, _OPENS_ARRAY):
             if depth == _DEEPEST:
                 return False
-            depth, objects = depth + 1, objects << 1 | (byte == 0x7B)
-            state = _NAME_OR_END if byte == 0x7B else _VALUE_OR_END
+            depth, objects = depth + 1, objects << 1 | (byte == _OPENS_OBJECT)
+            state = _NAME_OR_END if byte == _OPENS_OBJECT else _VALUE_OR_END
             at += 1
-        elif byte == 0x5D and state == _VALUE_OR_END:
+        elif byte == _ENDS_ARRAY and state == _VALUE_OR_END:
             depth, objects, state = depth - 1, objects >> 1, _NEXT
             at += 1
-        elif byte == 0x2D or 0x30 <= byte <= 0x39:
+        elif byte == _MINUS or _ZERO <= byte <= _NINE:
             at = _number(data, at, size)
             if at < 0:
                 return False
@@ -94,44 +114,43 @@ def _string(data: bytes, at: int, size: int) -> int:
     while at < size:
         byte = data[at]
         at += 1
-        if byte == 0x22:
+        if byte == _QUOTE:
             return at
-        if byte < 0x20:
+        if byte < _SPACE:
             return -1
-        if byte == 0x5C:
+        if byte == _BACKSLASH:
             if at >= size:
                 return -1
             escape = data[at]
             at += 1
-            if escape == 0x75:
+            if escape == _U:
                 if at + 4 > size:
                     return -1
                 for place in range(at, at + 4):
-                    digit = data[place]
-                    if not (0x30 <= digit <= 0x39 or 0x41 <= digit <= 0x46 or 0x61 <= digit <= 0x66):
+                    if data[place] not in _HEX_DIGITS:
                         return -1
                 at += 4
-            elif escape not in (0x22, 0x5C, 0x2F, 0x62, 0x66, 0x6E, 0x72, 0x74):
+            elif escape not in _ESCAPES:
                 return -1
     return -1
 
 
 def _number(data: bytes, at: int, size: int) -> int:
     """Return the place behind a number; -1 where it is none."""
-    if data[at] == 0x2D:
+    if data[at] == _MINUS:
         at += 1
     begun = at
     at = _digits(data, at, size)
-    if at == begun or (data[begun] == 0x30 and at > begun + 1):
+    if at == begun or (data[begun] == _ZERO and at > begun + 1):
         return -1
-    if at < size and data[at] == 0x2E:
+    if at < size and data[at] == _POINT:
         begun = at + 1
         at = _digits(data, begun, size)
         if at == begun:
             return -1
-    if at < size and (data[at] == 0x45 or data[at] == 0x65):
+    if at < size and data[at] in _EXPONENT:
         at += 1
-        if at < size and (data[at] == 0x2B or data[at] == 0x2D):
+        if at < size and data[at] in (_PLUS, _MINUS):
             at += 1
         begun = at
         at = _digits(data, begun, size)
@@ -141,6 +160,6 @@ def _number(data: bytes, at: int, size: int) -> int:
 
 
 def _digits(data: bytes, at: int, size: int) -> int:
-    while at < size and 0x30 <= data[at] <= 0x39:
+    while at < size and _ZERO <= data[at] <= _NINE:
         at += 1
     return at
