@@ -49,7 +49,8 @@ def extensions() -> list[Any]:
     except ImportError:
         return []
     modules = [f"dcpdump/{name}.py" for name in COMPILED]
-    return mypycify(modules, opt_level="3", debug_level="0", group_name="dcpdump")
+    # What takes time is in Python's own objects: at a higher level nothing is faster but the wait for gcc longer.
+    return mypycify(modules, opt_level="1", debug_level="0", group_name="dcpdump")
 
 
 #: What asks only for names and needs: the modules need not be looked at for that.
