@@ -18,7 +18,7 @@ from setuptools._distutils.sysconfig import customize_compiler
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
-capture/plain conversation cutting numbers picking tally
+batch/cutting batch/picking capture/plain conversation numbers tally
 net/backlog net/balance net/batch net/bytestream net/connections net/event net/flow net/history net/layers net/packet
 net/patience net/reassembly net/repeats net/seqnum net/tcp
 wire/frames wire/held wire/json_scan wire/split

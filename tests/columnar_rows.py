@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.part import joined
 from dcpdump.capture import open_capture, timeline
-from dcpdump.columnar.block import blocks
-from dcpdump.columnar.decode import FrameTable
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.filter import Masks
-from dcpdump.columnar.part import joined
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter

@@ -24,14 +24,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.ends import Lost
+from dcpdump.batch.part import Part
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
 from dcpdump.check.run import TICKS, Referee
-from dcpdump.columnar.block import blocks
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.ends import Lost
-from dcpdump.columnar.part import Part
 from dcpdump.net.flow import Flow
 from dcpdump.net.packet import Packet
 from dcpdump.render.line import spoken_name

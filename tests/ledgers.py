@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from dcpdump.columnar.block import blocks
+from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dcpdump.columnar.block import Block, blocks
-from dcpdump.columnar.decode import FrameTable
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.filter import Masks
-from dcpdump.columnar.part import joined
+from dcpdump.arrow.files import gap_rows
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import Block, blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.part import joined
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
@@ -19,7 +20,6 @@ from dcpdump.spark.seams import Seams, settle, verify
 from dcpdump.spark.split import Piece, Split
 from dcpdump.spark.survey import Survey, survey_split
 from dcpdump.spark.work import BEGINNING, Exit, Surveyed, Work
-from dcpdump.tables.account import gap_rows
 
 Row = dict[str, Any]
 BLOCK = 1 << 16

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.batch.block import blocks
 from dcpdump.check.finding import Finding
 from dcpdump.check.run import TICKS, Referee
-from dcpdump.columnar.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed

@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcpdump.arrow import schema, verdicts
+from dcpdump.arrow.column_builder import Columns, Vocabulary
+from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.arrow.writers import ArrowFile
 from dcpdump.cli.tables import TABLES as NAMES
-from dcpdump.columnar import schema
-from dcpdump.columnar.columns import Columns, Vocabulary
-from dcpdump.columnar.write import ArrowFile
-from dcpdump.tables import verdicts
-from dcpdump.tables.folder import SCHEMAS
 from tests.captures import Record, pcap
 from tests.columnar_rows import spelled
 from tests.console import run
@@ -215,7 +214,7 @@ def test_what_is_missing_is_a_matter_of_usage() -> None:
 
 def test_without_pyarrow_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "dcpdump.columnar.schema")
+    monkeypatch.delitem(sys.modules, "dcpdump.arrow.schema")
     assert run(f"dcpdump export {REPLICA} -o out") == (
         2,
         "",
@@ -304,7 +303,7 @@ def test_an_error_in_a_thread_leaves_nothing(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("dcpdump.cli.workers.LEAST_BYTES", 0)
-    monkeypatch.setattr("dcpdump.columnar.write.ParquetFile.feed", full)
+    monkeypatch.setattr("dcpdump.arrow.writers.ParquetFile.feed", full)
     printed = run(f"dcpdump export {REPLICA} -o {tmp_path}/out -j 2")
     assert printed == (5, "", f"dcpdump: error: cannot write: no space left on device ({tmp_path}/out)\n")
     assert os.listdir(tmp_path) == []

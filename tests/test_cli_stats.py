@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpdump.columnar.statistics import Distribution, Timeline
+from dcpdump.batch.statistics import Distribution, Timeline
 from tests.captures import Record, pcap
 from tests.check_cases import PLAIN
 from tests.console import run

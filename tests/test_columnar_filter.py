@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import blocks
+from dcpdump.batch.chosen import wanted_rows
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.filter import masks
+from dcpdump.batch.part import joined
 from dcpdump.capture import open_capture, timeline
 from dcpdump.cli.options import selection
-from dcpdump.columnar.block import blocks
-from dcpdump.columnar.chosen import wanted_rows
-from dcpdump.columnar.decode import FrameTable
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.filter import masks
-from dcpdump.columnar.part import joined
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from tests.bench.captures import capture

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from dcpdump.columnar import schema
-from dcpdump.columnar.plan import HEADER, all_plans, dtype_of, plans
+from dcpdump.arrow import schema
+from dcpdump.batch.layouts import HEADER, all_plans, dtype_of, plans
 from dcpdump.record import columns
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field, FlatTable

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import open_capture
-from dcpdump.columnar.pcap import PlainPcap
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode

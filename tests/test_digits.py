@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.columnar.digits import filled, of_day
+from dcpdump.batch.number_text import filled, of_day
 from dcpdump.record import iso_time
 
 DAY_NS = 86_400 * 1_000_000_000

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpdump.batch import read_blocks as intake
+from dcpdump.batch.block import Block
+from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture, timeline
-from dcpdump.columnar import input as intake
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.input import blocks_of
 from tests.captures import Record, pcap
 
 Told = list[tuple[str, int, int | None, bytes]]

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcpdump.batch.block import blocks
 from dcpdump.check.judging import Judging
-from dcpdump.columnar.block import blocks
 from dcpdump.redact import Redactor
 from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger

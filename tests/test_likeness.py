@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from dcpdump.columnar.block import blocks
-from dcpdump.columnar.chosen import record_of
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.part import Part
+from dcpdump.batch.block import blocks
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
 from dcpdump.share.likeness import likenesses

@@ -2,11 +2,11 @@
 
 import struct
 
+from dcpdump.batch.block import blocks
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
 from dcpdump.check.run import Referee
-from dcpdump.columnar.block import blocks
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.later import Later
-from dcpdump.columnar.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.batch import picker
+from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.picker import Picked
 from dcpdump.capture import open_capture
-from dcpdump.columnar import picker
-from dcpdump.columnar.block import blocks
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.picker import Picked
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header import Wanted, wanted_of
 from dcpdump.filter.ranges import parse_ranges

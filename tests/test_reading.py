@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.batch.dissection import Dissection
 from dcpdump.capture import inflow, open_capture
 from dcpdump.cli import frames, workers
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Captures, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.columnar.dissection import Dissection
 from dcpdump.filter import FrameFilter
 from dcpdump.net.packet import Packet
 from tests.bench.captures import capture

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture import open_capture
 from dcpdump.capture.ring import Taken, packets_of
 from dcpdump.capture.save import Rotation, Save
-from dcpdump.columnar.ring import block_of
 from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet
 from tests.packets import FLOW, FLOW6, NOON, ethernet, ipv4_tcp, ipv6_tcp

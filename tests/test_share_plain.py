@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.columnar.block import blocks
-from dcpdump.columnar.chosen import record_of
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.part import Part
+from dcpdump.batch.block import blocks
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.share.fingerprint import fingerprint, fingerprint_of_plain, places_of

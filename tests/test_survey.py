@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.columnar.block import blocks
+from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
 from dcpdump.share.places import Carried
 from dcpdump.share.survey import Survey

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from dcpdump.batch.part import Part
 from dcpdump.check.fold import Fold
 from dcpdump.check.run import TICKS, Referee
-from dcpdump.columnar.part import Part
 from dcpdump.redact import Redactor
 from dcpdump.streams.burst import Burst, Step
 from dcpdump.streams.feed import Feed

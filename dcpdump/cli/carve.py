@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from dcpdump import __version__
+from dcpdump.batch.filter import masks
 from dcpdump.capture import expand, open_capture, timeline
 from dcpdump.capture.remarks import Remarks
 from dcpdump.capture.transcript import Transcript
@@ -16,7 +17,6 @@ from dcpdump.cli.notes import note
 from dcpdump.cli.options import Size, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
-from dcpdump.columnar.filter import masks
 from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT
 from dcpdump.share.carving import Carving

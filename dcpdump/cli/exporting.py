@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from dcpdump.arrow import verdicts
+from dcpdump.arrow.background import Stage
+from dcpdump.arrow.files import Files, gap_rows
+from dcpdump.arrow.folder import Tables
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.arrow.ipc import Arrivals, carried
+from dcpdump.arrow.schema import frames
+from dcpdump.batch.block import BLOCK_BYTES, Block
+from dcpdump.batch.filter import masks
+from dcpdump.batch.part import Part, joined
+from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.capture import Capture
 from dcpdump.check.judging import Judging
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.workers import Workers
-from dcpdump.columnar.block import BLOCK_BYTES, Block
-from dcpdump.columnar.carried import Arrivals, carried
-from dcpdump.columnar.decode import FrameTable
-from dcpdump.columnar.filter import masks
-from dcpdump.columnar.packed import packed, unpacked
-from dcpdump.columnar.part import Part, joined
-from dcpdump.columnar.schema import frames
-from dcpdump.columnar.stage import Stage
 from dcpdump.streams.watching import Watching
-from dcpdump.tables import verdicts
-from dcpdump.tables.account import Files, gap_rows
-from dcpdump.tables.folder import Tables
 
 
 class Exporting(Consumer[Part]):

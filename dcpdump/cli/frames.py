@@ -3,16 +3,16 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from dcpdump.batch.block import Block
+from dcpdump.batch.chosen import wanted_rows
+from dcpdump.batch.filter import masks
+from dcpdump.batch.part import Part
+from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import SHOWN
 from dcpdump.cli.workers import Workers
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.chosen import wanted_rows
-from dcpdump.columnar.filter import masks
-from dcpdump.columnar.packed import packed, unpacked
-from dcpdump.columnar.part import Part
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.bulk import Bulk
 from dcpdump.render.style import Palette

@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.ends import BLANK
+from dcpdump.batch.part import Part
 from dcpdump.capture import expand
 from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
-from dcpdump.columnar.chosen import record_of
-from dcpdump.columnar.ends import BLANK
-from dcpdump.columnar.part import Part
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record
 from dcpdump.render import history as rows

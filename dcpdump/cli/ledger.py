@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import click
 
+from dcpdump.batch.block import Block
+from dcpdump.batch.ends import BLANK
+from dcpdump.batch.part import Part
 from dcpdump.capture import open_capture
 from dcpdump.cli.options import Display, clause_option
 from dcpdump.cli.reading import Captures, Consumer, Reading
 from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.ends import BLANK
-from dcpdump.columnar.part import Part
 from dcpdump.filter import Clause, Instant, clauses, parse_instant
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record

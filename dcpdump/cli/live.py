@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.intake import Intake
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
 from dcpdump.cli.reading import Blocks, Consumer
 from dcpdump.cli.stop import Stop
 from dcpdump.cli.summary import balance, balance_line, nothing_found
-from dcpdump.columnar.ring import block_of
 from dcpdump.dissect import Dissector
 from dcpdump.record import Json
 

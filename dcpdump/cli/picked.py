@@ -5,17 +5,17 @@ Nothing for columns is loaded before there is a stretch of a capture of which ma
 
 from typing import TYPE_CHECKING, Union
 
+from dcpdump.batch.block import Block
+from dcpdump.batch.picker import Picked
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.picker import Picked
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 
 if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
     from dcpdump.cli.frames import Frames
-    from dcpdump.columnar.part import Part
 
 
 class PickedFrames(Consumer[Union[Picked, "Part"]]):

@@ -240,7 +240,7 @@ def follow(job: Job) -> int:
 
 
 def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Choice":
-    from dcpdump.columnar.filter import masks
+    from dcpdump.batch.filter import masks
     from dcpdump.spark.choice import Choice
 
     return Choice(

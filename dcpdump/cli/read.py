@@ -63,13 +63,13 @@ def _reading(
     """Return the reading that suits what is chosen; each way loads only what it needs."""
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
+        from dcpdump.batch.picker import Picker
         from dcpdump.cli.picked import PickedFrames
-        from dcpdump.columnar.picker import Picker
 
         picker = Picker(wanted, limits, show_secrets=shown.show_secrets)
         return Reading(source, picker, PickedFrames(chosen, shown, sink, **options), sink)
+    from dcpdump.batch.dissection import Dissection
     from dcpdump.cli.frames import Frames
-    from dcpdump.columnar.dissection import Dissection
 
     dissection = Dissection(limits, show_secrets=shown.show_secrets)
     return Reading(source, dissection, Frames(chosen, shown, sink, **options), sink)

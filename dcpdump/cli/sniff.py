@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from dcpdump.batch.dissection import Dissection
 from dcpdump.capture import rights
 from dcpdump.capture.intake import ROOM, Intake
 from dcpdump.capture.live import ANY, Live, interfaces
@@ -16,7 +17,6 @@ from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.columnar.dissection import Dissection
 from dcpdump.escape import safe
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.render.style import Palette

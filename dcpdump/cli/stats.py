@@ -4,6 +4,8 @@ from typing import Any
 
 import click
 
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.frames import Selected
 from dcpdump.cli.options import display, display_options, selection, selection_options
@@ -11,8 +13,6 @@ from dcpdump.cli.reading import Captures, Reading
 from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import COUNTED
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.statistics import Statistics
 from dcpdump.render import statistics
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dcpdump.batch.block import Block
 from dcpdump.capture import expand, open_capture
 from dcpdump.capture.intake import Intake
 from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
@@ -17,7 +18,6 @@ from dcpdump.cli.reading import Captures, Reading, Source
 from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
-from dcpdump.columnar.block import Block
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-import dcpdump.columnar.part as states
-from dcpdump.columnar.chosen import record_of
-from dcpdump.columnar.digits import of_day
-from dcpdump.columnar.key import prefixes
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
+import dcpdump.batch.part as states
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.key_columns import prefixes
+from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
+from dcpdump.batch.number_text import of_day
+from dcpdump.batch.part import Part
 from dcpdump.escape import safe
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record, iso_time

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dcpdump.columnar.ends import Ends
-from dcpdump.columnar.plan import Array, Plan
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.layouts import Array, Plan
 from dcpdump.render import View
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.digits import filled
-from dcpdump.columnar.plan import FLEXIBLE, STREAM_ID_LENGTH, Array, Plan, distinct
+from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Array, Plan, distinct
+from dcpdump.batch.number_text import filled
 from dcpdump.escape import safe
 from dcpdump.render import View, table
 from dcpdump.render.gathered import Columns

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dcpdump.columnar.statistics import Amount, Distribution, Statistics
+from dcpdump.batch.statistics import Amount, Distribution, Statistics
 from dcpdump.record import Json, iso_time
 from dcpdump.render.columns import counted
 from dcpdump.render.lines import Kind, Line

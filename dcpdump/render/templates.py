@@ -8,7 +8,7 @@ from functools import partial
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
-from dcpdump.columnar.plan import FLEXIBLE, Array, Plan
+from dcpdump.batch.layouts import FLEXIBLE, Array, Plan
 from dcpdump.escape import safe
 from dcpdump.record import columns as csv_columns
 from dcpdump.render import View, line

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dcpdump.batch.chosen import record_of, wanted_rows
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
+from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
-from dcpdump.columnar.chosen import record_of, wanted_rows
-from dcpdump.columnar.filter import Masks
-from dcpdump.columnar.input import blocks_of
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.share.choice import Choice

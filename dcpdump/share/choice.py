@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.block import Block
+from dcpdump.batch.layouts import Array
 from dcpdump.net.packet import Packet
 from dcpdump.share.survey import Survey
 from dcpdump.share.talk import Talk

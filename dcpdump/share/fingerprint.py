@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dcpdump.columnar.part import Part
+from dcpdump.batch.part import Part
 from dcpdump.disclosure import is_damaged
 from dcpdump.record import Record
 from dcpdump.share.plain import Plain

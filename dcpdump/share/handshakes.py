@@ -6,8 +6,8 @@ from array import array
 
 import numpy as np
 
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.block import Block
+from dcpdump.batch.layouts import Array
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import ACK, SYN
 from dcpdump.share.places import NOWHERE, Carried

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from dcpdump.columnar.chosen import record_of
-from dcpdump.columnar.key import keys_of
-from dcpdump.columnar.later import Later
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.key_columns import keys_of
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
 from dcpdump.record import as_json
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.outstanding import Asked

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.block import Block
+from dcpdump.batch.layouts import Array
 from dcpdump.net.anatomy import Anatomy
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.checksum import PLACES, is_right, pseudo_header

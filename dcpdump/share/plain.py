@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.key import keys_of
-from dcpdump.columnar.part import UNKNOWN, Part
+from dcpdump.batch.key_columns import keys_of
+from dcpdump.batch.part import UNKNOWN, Part
 from dcpdump.spec.field import Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.body import Body, open_value

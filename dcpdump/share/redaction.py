@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
+from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
 from dcpdump.capture.copyist import Copyist
 from dcpdump.capture.transcript import Transcript
-from dcpdump.columnar.chosen import record_of
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.input import blocks_of
-from dcpdump.columnar.part import Part
 from dcpdump.conversation import Conversation
 from dcpdump.net.anatomy import Anatomy, anatomy
 from dcpdump.net.checksum import PLACES, mend, pseudo_header

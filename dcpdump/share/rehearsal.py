@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from dcpdump.columnar.block import Block, blocks
-from dcpdump.columnar.later import Later
-from dcpdump.columnar.part import Part
+from dcpdump.batch.block import Block, blocks
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.part import Part
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record

@@ -1,7 +1,7 @@
 """Survey: a dissection that remembers what every packet carries, and which of them open connections."""
 
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.dissection import Dissection
+from dcpdump.batch.block import Block
+from dcpdump.batch.dissection import Dissection
 from dcpdump.net.anatomy import anatomy
 from dcpdump.net.batch import Segments
 from dcpdump.net.limits import DEFAULT, Limits

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.layouts import Array
 from dcpdump.share.spans import Spans
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from dcpdump.columnar.decode import FrameTable
-from dcpdump.columnar.filter import Masks
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.filter import Masks
 from dcpdump.filter import FrameFilter
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.limits import DEFAULT, Limits

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.decode import FrameTable
-from dcpdump.columnar.part import Part, joined
+from dcpdump.arrow.files import gap_rows
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import Block
+from dcpdump.batch.part import Part, joined
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.redact import Redactor
 from dcpdump.spark.life import Life
@@ -15,7 +16,6 @@ from dcpdump.spark.resumed import Resumed
 from dcpdump.spark.split import Opener, Read
 from dcpdump.spark.testimony import Witness
 from dcpdump.spark.work import Exit, Pair, Work
-from dcpdump.tables.account import gap_rows
 
 Rows = tuple[str, pa.RecordBatch]
 Reads = tuple[tuple[Read, ...], ...]

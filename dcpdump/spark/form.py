@@ -9,11 +9,11 @@ from typing import BinaryIO
 
 import numpy as np
 
+from dcpdump.batch.layouts import overlapping
 from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, Header
 from dcpdump.capture.pcapng import BLOCK_KEPT, PACKET
 from dcpdump.capture.plain import boundaries, is_plain
 from dcpdump.capture.plausible import LOOKED_AT, begins_like
-from dcpdump.columnar.plan import overlapping
 
 RECORD = 16  #: bytes of a pcap record's header
 _CHAIN = 5  #: records that must follow one another before a place is believed

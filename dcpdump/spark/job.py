@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from dcpdump.arrow import verdicts
 from dcpdump.spark.choice import Choice
 from dcpdump.spark.decode import decode_split
 from dcpdump.spark.input import Input
@@ -22,7 +23,6 @@ from dcpdump.spark.shelf import Parts, Written, table_of
 from dcpdump.spark.survey import survey_split
 from dcpdump.spark.testimony import Hearing
 from dcpdump.spark.work import Exit, State, Surveyed, Work
-from dcpdump.tables import verdicts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

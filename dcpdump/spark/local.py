@@ -5,10 +5,12 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dcpdump.arrow import verdicts
+from dcpdump.arrow.files import Files, gap_rows
+from dcpdump.batch.part import Part, joined
+from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture
 from dcpdump.check.judging import Judging
-from dcpdump.columnar.input import blocks_of
-from dcpdump.columnar.part import Part, joined
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spark.choice import Choice
@@ -16,8 +18,6 @@ from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.shelf import Parts, table_of
 from dcpdump.streams.watching import Watching
-from dcpdump.tables import verdicts
-from dcpdump.tables.account import Files, gap_rows
 
 
 def run(paths: Sequence[str], choice: Choice, folder: str, tables: Iterable[str]) -> Outcome:

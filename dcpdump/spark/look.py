@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.block import Block
+from dcpdump.batch.block import Block
 from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.event import Seen

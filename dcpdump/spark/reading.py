@@ -6,10 +6,10 @@ from itertools import islice
 from operator import itemgetter
 from typing import BinaryIO
 
+from dcpdump.batch.block import BLOCK_BYTES, Block, blocks
 from dcpdump.capture import Capture, open_capture
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC
 from dcpdump.capture.source import is_regular
-from dcpdump.columnar.block import BLOCK_BYTES, Block, blocks
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.packet import Packet

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.dissector import StreamsOf
-from dcpdump.columnar.part import Part
+from dcpdump.batch.block import Block
+from dcpdump.batch.dissector import StreamsOf
+from dcpdump.batch.part import Part
 from dcpdump.conversation import Conversation
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.connections import Half

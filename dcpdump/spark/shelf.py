@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from dcpdump.columnar import laid, schema
-from dcpdump.columnar.fit import batch_of
-from dcpdump.columnar.write import ParquetFile
+from dcpdump.arrow import schema
+from dcpdump.arrow import zero_copy as laid
+from dcpdump.arrow.arrays import batch_of
+from dcpdump.arrow.folder import SCHEMAS as EXPORTED
+from dcpdump.arrow.writers import ParquetFile
 from dcpdump.errors import OutputError
 from dcpdump.spark.place import Place, is_remote, place
-from dcpdump.tables.folder import SCHEMAS as EXPORTED
 
 #: Columns that only who reads everything in order can fill.
 COUNTED = ("frame", "request_frame")

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from dcpdump.columnar.decode import FrameTable
-from dcpdump.columnar.filter import Masks, masks
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.filter import Masks, masks
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.filter import Clause, FrameFilter, clauses
 from dcpdump.record import DEFAULT_VALUE_BYTES

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from dcpdump.batch.block import BLOCK_BYTES, Block
+from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, Header
 from dcpdump.capture.pcapng import SECTION, Pcapng
 from dcpdump.capture.plain import boundaries, is_plain
 from dcpdump.capture.source import Window
-from dcpdump.columnar.block import BLOCK_BYTES, Block
-from dcpdump.columnar.pcap import PlainPcap
 from dcpdump.net.packet import Packet
 from dcpdump.spark.form import Form
 from dcpdump.spark.split import Opener, Piece

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dcpdump.columnar.block import Block
+from dcpdump.batch.block import Block
 from dcpdump.net.flow import reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.effects import WatchedSession

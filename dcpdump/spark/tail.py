@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.block import Block
+from dcpdump.batch.block import Block
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import Where
 

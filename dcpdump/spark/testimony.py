@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.ends import Lost
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
+from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.judging import Judging
 from dcpdump.check.rules.shape import value as soundness
-from dcpdump.columnar.ends import Lost
-from dcpdump.columnar.later import Later
-from dcpdump.columnar.packed import packed, unpacked
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR

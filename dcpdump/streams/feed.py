@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dcpdump.columnar.ends import Lost
-from dcpdump.columnar.part import Part
+from dcpdump.batch.ends import Lost
+from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.streams.burst import Step, one_by_one
 from dcpdump.streams.ledger import Ledger

@@ -5,7 +5,7 @@ Whoever has to look at a frame before it is learnt goes by the steps of ``feed``
 
 from typing import NamedTuple
 
-from dcpdump.columnar.ends import Ends
+from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
 from dcpdump.streams.answers import await_answer, learn_answer, take_answer
 from dcpdump.streams.burst import Burst

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from dcpdump.columnar.part import Part
+from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.streams.sights import RESPONSE
 from dcpdump.streams.window import COUNTED

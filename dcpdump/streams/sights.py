@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.ends import Lost
-from dcpdump.columnar.key import keys_of
-from dcpdump.columnar.later import Later
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array, Group
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.ends import Lost
+from dcpdump.batch.key_columns import keys_of
+from dcpdump.batch.layouts import Array, Group
+from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.streams.sight import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of

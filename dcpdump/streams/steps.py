@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dcpdump.columnar.key import prefixes
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array, Group
+from dcpdump.batch.key_columns import prefixes
+from dcpdump.batch.layouts import Array, Group
+from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON

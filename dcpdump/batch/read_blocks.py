@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from dcpdump.batch.block import Block, blocks, gathered
+from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
 from dcpdump.capture.inflow import Inflow
 from dcpdump.capture.order import begin
-from dcpdump.columnar.block import Block, blocks, gathered
-from dcpdump.columnar.pcap import PlainPcap
 
 
 def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:

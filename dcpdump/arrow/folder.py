@@ -12,10 +12,9 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from dcpdump.columnar import schema
-from dcpdump.columnar.write import FORMATS, TableWriter
+from dcpdump.arrow import schema, verdicts
+from dcpdump.arrow.writers import FORMATS, TableWriter
 from dcpdump.errors import OutputError
-from dcpdump.tables import verdicts
 
 #: All tables there are, in the order in which they are told of.
 SCHEMAS: Mapping[str, Callable[[], pa.Schema]] = {

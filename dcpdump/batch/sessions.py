@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from dcpdump.columnar.later import Later
-from dcpdump.columnar.memory import Planned
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
+from dcpdump.batch.planned import Planned
 from dcpdump.conversation import Conversation
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.layouts import Array
 
 _ROOM = 1 << 16
 

@@ -9,8 +9,8 @@ from dcpdump.net.packet import Packet
 from dcpdump.wire.frame import Where
 
 if TYPE_CHECKING:
-    from dcpdump.columnar.facts import Facts
-    from dcpdump.columnar.plan import Array
+    from dcpdump.batch.layouts import Array
+    from dcpdump.batch.payloads import Facts
 
 #: Bytes of packets handled at once: enough to make NumPy worth it, little enough to stay in memory.
 BLOCK_BYTES = 2 * 1024 * 1024
@@ -55,7 +55,7 @@ class Block:
     @cached_property
     def facts(self) -> "Facts":
         """What is plain to see of each packet."""
-        from dcpdump.columnar.facts import facts_of
+        from dcpdump.batch.payloads import facts_of
 
         return facts_of(self.batch)
 

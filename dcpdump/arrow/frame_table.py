@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.columnar import schema
-from dcpdump.columnar.columns import Columns, Vocabulary
-from dcpdump.columnar.filter import Masks
-from dcpdump.columnar.part import UNKNOWN, YES, Part
-from dcpdump.columnar.plan import STREAM_ID_LENGTH, Array, Group, distinct
-from dcpdump.columnar.rows import row as row_of
-from dcpdump.columnar.values import Values, hexed
+from dcpdump.arrow import schema
+from dcpdump.arrow.column_builder import Columns, Vocabulary
+from dcpdump.arrow.record_rows import row as row_of
+from dcpdump.arrow.values import Values, hexed
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array, Group, distinct
+from dcpdump.batch.part import UNKNOWN, YES, Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.redact import Redactor

@@ -1,10 +1,10 @@
 """Chosen: which frames of a part a filter wants, and any of them as a record, for what is not done in columns."""
 
-import dcpdump.columnar.part as states
-from dcpdump.columnar.filter import Masks
-from dcpdump.columnar.key import keys_of
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array
+import dcpdump.batch.part as states
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.key_columns import keys_of
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
 from dcpdump.record import Record
 from dcpdump.wire.decode import decode
 from dcpdump.wire.value import interpret

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcpdump.columnar.ends import BLANK, Ends
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import STREAM_ID_LENGTH, Array, Group
+from dcpdump.batch.ends import BLANK, Ends
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array, Group
+from dcpdump.batch.part import Part
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
 from dcpdump.filter.names import named_opcodes
 from dcpdump.filter.ranges import Ranges, parse_ranges

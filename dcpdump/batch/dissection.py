@@ -1,10 +1,10 @@
 """Dissection: blocks of packets in, parts of frames out, as columns."""
 
-from dcpdump.columnar.dissector import BlockDissector
-from dcpdump.columnar.ends import Ends
-from dcpdump.columnar.heard import Recording, hear
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.pending import part_of
+from dcpdump.batch.builder import part_of
+from dcpdump.batch.dissector import BlockDissector
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.part import Part
+from dcpdump.batch.sessions import Recording, hear
 from dcpdump.conversation import Conversation
 from dcpdump.wire.frames import Frames
 

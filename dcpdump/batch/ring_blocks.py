@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dcpdump.batch.block import Block
+from dcpdump.batch.layouts import Array, distinct, overlapping
+from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.live import link_of
 from dcpdump.capture.ring import PACKET, Taken, places_of
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.plan import Array, distinct, overlapping
-from dcpdump.columnar.records import Packets
 from dcpdump.net.batch import Batch
 
 _HEADER = np.dtype(

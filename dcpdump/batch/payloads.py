@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpdump.columnar.plan import Array, distinct, overlapping
+from dcpdump.batch.layouts import Array, distinct, overlapping
 from dcpdump.net.batch import Batch
 from dcpdump.net.tcp import PROTOCOL
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dcpdump.columnar.ends import Ends
-from dcpdump.columnar.part import Part
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec import find
 from dcpdump.wire.frame import magic_of

@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.columnar import laid, schema
-from dcpdump.columnar.columns import Columns
-from dcpdump.columnar.key import prefixes
-from dcpdump.columnar.part import YES, Part
-from dcpdump.columnar.plan import Array
+from dcpdump.arrow import schema
+from dcpdump.arrow import zero_copy as laid
+from dcpdump.arrow.column_builder import Columns
+from dcpdump.batch.key_columns import prefixes
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import YES, Part
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault

@@ -7,7 +7,7 @@ the numbers that they have in every batch, in the order in which they are met.
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.columnar.columns import Vocabulary
+from dcpdump.arrow.column_builder import Vocabulary
 
 
 def carried(batch: pa.RecordBatch | None) -> bytes:

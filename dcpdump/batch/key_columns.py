@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.columnar.part import YES, Part
-from dcpdump.columnar.plan import Array
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import YES, Part
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.value import RESERVED_IDS
 

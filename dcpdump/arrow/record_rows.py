@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from dcpdump.columnar.fit import encodable
+from dcpdump.arrow.arrays import encodable
 from dcpdump.record import Record, as_json, masked
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field, FlatTable, Message, Part, Repeat

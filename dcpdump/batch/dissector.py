@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.ends import Ends, Lost
+from dcpdump.batch.block import Block
+from dcpdump.batch.cutting import Cutting
+from dcpdump.batch.ends import Ends, Lost
 from dcpdump.conversation import Conversation
-from dcpdump.cutting import Cutting
 from dcpdump.dissect import Dissector
 from dcpdump.net.batch import Segments, take
 from dcpdump.net.connections import Delivery

@@ -6,10 +6,10 @@ the capture's own reader goes on from there, and reports what is wrong.
 
 from collections.abc import Iterator
 
+from dcpdump.batch.block import BLOCK_BYTES, Block
+from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, Header
 from dcpdump.capture.plain import SIZE, Records, is_plain
-from dcpdump.columnar.block import BLOCK_BYTES, Block
-from dcpdump.columnar.records import Packets
 from dcpdump.net.batch import Batch
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from dcpdump.arrow.arrays import batch_of
+from dcpdump.arrow.schema import MOMENT, WORDS
 from dcpdump.check.finding import Finding
-from dcpdump.columnar.fit import batch_of
-from dcpdump.columnar.schema import MOMENT, WORDS
 from dcpdump.render.findings import objects
 from dcpdump.render.streams import as_object
 from dcpdump.streams.explanation import explain

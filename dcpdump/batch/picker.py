@@ -5,16 +5,16 @@ It loads nothing for columns before there is a block of which many frames are to
 
 from typing import TYPE_CHECKING, NamedTuple, Union
 
-from dcpdump.columnar.dissector import BlockDissector
+from dcpdump.batch.dissector import BlockDissector
+from dcpdump.batch.picking import Picking
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header import Wanted
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.picking import Picking
 from dcpdump.record import Record
 from dcpdump.wire.frames import Frames
 
 if TYPE_CHECKING:
-    from dcpdump.columnar.part import Part
+    from dcpdump.batch.part import Part
 
 #: Of the frames of a block, so many may be decoded one by one, or one in so many; else all are taken as columns.
 FEW, ONE_IN = 256, 64
@@ -37,7 +37,7 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
         picking = Picking(frames, first, talkers, self._wanted)
         most = max(FEW, len(frames) // ONE_IN)
         if picking.count(most) > most:
-            from dcpdump.columnar.dissection import learnt
+            from dcpdump.batch.dissection import learnt
 
             part, planned = learnt(frames, first, talkers, self._record, show_secrets=self._show_secrets)
             self.tally.dcp_frames += planned

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
-from dcpdump.columnar.plan import all_plans
+from dcpdump.batch.layouts import all_plans
 from dcpdump.spec import MESSAGES, PUSHES
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.columnar import laid
-from dcpdump.columnar.fit import encodable, fitted
-from dcpdump.columnar.part import Numbers
-from dcpdump.columnar.plan import Array
+from dcpdump.arrow import zero_copy as laid
+from dcpdump.arrow.arrays import encodable, fitted
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Numbers
 
 
 class Vocabulary:

@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dcpdump.columnar.ends import Ends
-from dcpdump.columnar.part import UNKNOWN, Part
-from dcpdump.columnar.plan import HEADER, Array, Headers, overlapping, place
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.layouts import HEADER, Array, Headers, overlapping, place
+from dcpdump.batch.part import UNKNOWN, Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frames import Frames

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from dcpdump.columnar.key import prefixes
-from dcpdump.columnar.part import NO, UNKNOWN, YES, Part
-from dcpdump.columnar.plan import STREAM_ID_LENGTH, Array
+from dcpdump.batch.key_columns import prefixes
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array
+from dcpdump.batch.part import NO, UNKNOWN, YES, Part
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.session import COLLECTION_MESSAGES, MAX_STREAMS, Session
 

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from dcpdump.columnar.ends import Ends
-from dcpdump.columnar.later import Later
-from dcpdump.columnar.plan import Array, Group, Headers, Plan, overlapping
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.layouts import Array, Group, Headers, Plan, overlapping
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH

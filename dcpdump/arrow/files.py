@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from dcpdump.columnar import schema
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.ends import Lost
-from dcpdump.columnar.fit import batch_of
+from dcpdump.arrow import schema
+from dcpdump.arrow.arrays import batch_of
+from dcpdump.batch.block import Block
+from dcpdump.batch.ends import Lost
 from dcpdump.net.batch import NO_TIME
 from dcpdump.redact import Redactor
 
