@@ -14,7 +14,7 @@ FLOORS: list[set[str]] = [
     {"filter", "redact"},
     {"paste", "capture", "dissect", "annotate"},
     {"batch"},
-    {"streams", "share"},
+    {"streams", "rewrite"},
     {"check"},
     {"render"},
     {"arrow"},
@@ -28,7 +28,7 @@ DOORS: dict[str, set[str]] = {
     "cramjam": {"wire/snappy.py", "capture/compression.py"},
     "rich": {"render/style.py"},
     "click": {"cli"},
-    "numpy": {"arrow", "batch", "render/bulk.py", "render/sheets.py", "streams", "share", "spark"},
+    "numpy": {"arrow", "batch", "render/bulk.py", "render/sheets.py", "streams", "rewrite", "spark"},
     "pyarrow": {"arrow", "spark"},
     "pyspark": {
         "spark/__init__.py",

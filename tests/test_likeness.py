@@ -13,7 +13,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
-from dcpdump.share.likeness import likenesses
+from dcpdump.rewrite.frame_hash import likenesses
 from dcpdump.wire.encode import encode
 from tests.columnar_rows import files
 from tests.packets import TcpTalk

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonym import Pseudonyms
-from dcpdump.share.redaction import Flaw, Redaction
-from dcpdump.share.spool import Spool
+from dcpdump.rewrite.redaction import Flaw, Redaction
+from dcpdump.rewrite.spill import Spool
 from dcpdump.wire.encode import encode
 from tests.captures import Pcapng, Record, pcap, pcap_header, pcapng
 from tests.console import Printed, run

@@ -11,9 +11,9 @@ from dcpdump.errors import CaptureError
 from dcpdump.net.anatomy import anatomy
 from dcpdump.net.checksum import PLACES, is_right, mend
 from dcpdump.pseudonym import Pseudonyms
-from dcpdump.share.address import Addresses
-from dcpdump.share.packet import conceal_packet
-from dcpdump.share.spool import Spool
+from dcpdump.rewrite.address import Addresses
+from dcpdump.rewrite.rebuilt_packet import conceal_packet
+from dcpdump.rewrite.spill import Spool
 from tests.packets import FLOW, FLOW6, ethernet, ipv4, ipv6, packet, tcp
 from tests.secret_talk import words
 

@@ -13,9 +13,9 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonym import Pseudonyms
-from dcpdump.share.fingerprint import fingerprint, fingerprint_of_plain, places_of
-from dcpdump.share.frame import Concealed, Concealer
-from dcpdump.share.plain import plain_frames
+from dcpdump.rewrite.concealed_frame import Concealed, Concealer
+from dcpdump.rewrite.plain_frames import plain_frames
+from dcpdump.rewrite.proof_hash import fingerprint, fingerprint_of_plain, places_of
 from tests.bench.captures import capture
 from tests.columnar_rows import files
 from tests.secret_talk import disturbed

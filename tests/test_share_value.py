@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.pseudonym import Pseudonyms
-from dcpdump.share.value import conceal_strings, conceal_value
+from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value
 from dcpdump.wire.body import open_value
 from dcpdump.wire.literal import literals, origins
 from dcpdump.wire.snappy import decompress

@@ -8,8 +8,8 @@ import pytest
 
 from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
-from dcpdump.share.places import Carried
-from dcpdump.share.survey import Survey
+from dcpdump.rewrite.packet_survey import Survey
+from dcpdump.rewrite.payload_map import Carried
 from tests.bench.captures import capture
 from tests.columnar_rows import files
 from tests.packets import TcpTalk, flow, renumbered

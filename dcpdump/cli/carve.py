@@ -19,7 +19,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT
-from dcpdump.share.carving import Carving
+from dcpdump.rewrite.carving import Carving
 
 
 @click.command()

@@ -19,8 +19,8 @@ from dcpdump.errors import CaptureError, OutputError
 from dcpdump.net.limits import DEFAULT
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.render.columns import counted
-from dcpdump.share.redaction import Flaw, Redaction
-from dcpdump.share.spool import Spool
+from dcpdump.rewrite.redaction import Flaw, Redaction
+from dcpdump.rewrite.spill import Spool
 
 
 @click.command()

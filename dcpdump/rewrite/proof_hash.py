@@ -6,7 +6,7 @@ from typing import NamedTuple
 from dcpdump.batch.part import Part
 from dcpdump.disclosure import is_damaged
 from dcpdump.record import Record
-from dcpdump.share.plain import Plain
+from dcpdump.rewrite.plain_frames import Plain
 from dcpdump.wire.body import Body
 
 

@@ -10,7 +10,7 @@ from dcpdump.net.anatomy import Anatomy, Layer
 from dcpdump.net.checksum import IPV4_PLACE, PLACES, is_right, mend, pseudo_header
 from dcpdump.net.ip import IPV4, IPV6
 from dcpdump.net.packet import Packet
-from dcpdump.share.address import Addresses
+from dcpdump.rewrite.address import Addresses
 
 _UDP = 17
 _TAGS = (b"\x81\x00", b"\x88\xa8", b"\x91\x00", b"\x92\x00")

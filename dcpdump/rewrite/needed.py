@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.layouts import Array
-from dcpdump.share.spans import Spans
+from dcpdump.rewrite.byte_ranges import Spans
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from dcpdump.disclosure import FULL, PARTIAL, holds, is_damaged, prefix, without_gaps
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.record import Record
-from dcpdump.share.plain import Plain
-from dcpdump.share.value import conceal_strings, conceal_value, hidden_texts
+from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value, hidden_texts
+from dcpdump.rewrite.plain_frames import Plain
 from dcpdump.spec.field import Blob, Field, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import SNAPPY

@@ -18,11 +18,11 @@ from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
-from dcpdump.share.choice import Choice
-from dcpdump.share.likeness import likenesses
-from dcpdump.share.rehearsal import rehearse
-from dcpdump.share.survey import Survey
-from dcpdump.share.talk import PREFIX, SET_UP, STREAM_REQUESTS, WHOLE, Said, Span, Talk
+from dcpdump.rewrite.dry_run import rehearse
+from dcpdump.rewrite.frame_hash import likenesses
+from dcpdump.rewrite.needed import PREFIX, SET_UP, STREAM_REQUESTS, WHOLE, Said, Span, Talk
+from dcpdump.rewrite.packet_choice import Choice
+from dcpdump.rewrite.packet_survey import Survey
 from dcpdump.spec import find
 
 #: By opcode, those of the server's own space behind the others.

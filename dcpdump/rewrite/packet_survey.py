@@ -7,8 +7,8 @@ from dcpdump.net.batch import Segments
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
-from dcpdump.share.handshakes import Handshakes
-from dcpdump.share.places import Places
+from dcpdump.rewrite.handshakes import Handshakes
+from dcpdump.rewrite.payload_map import Places
 
 _FLAGS = 13  #: where a TCP header has them
 

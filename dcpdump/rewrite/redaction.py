@@ -25,15 +25,15 @@ from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
 from dcpdump.pseudonym import Pseudonyms
 from dcpdump.record import Record
-from dcpdump.share.address import Addresses
-from dcpdump.share.fingerprint import fingerprint, fingerprint_of_plain, places_of
-from dcpdump.share.frame import Concealer
-from dcpdump.share.packet import conceal_packet, header_to_share
-from dcpdump.share.places import NOWHERE, Split, stream_number
-from dcpdump.share.plain import plain_frames
-from dcpdump.share.search import Search
-from dcpdump.share.spool import Spool
-from dcpdump.share.survey import Survey
+from dcpdump.rewrite.address import Addresses
+from dcpdump.rewrite.concealed_frame import Concealer
+from dcpdump.rewrite.leak_scan import Search
+from dcpdump.rewrite.packet_survey import Survey
+from dcpdump.rewrite.payload_map import NOWHERE, Split, stream_number
+from dcpdump.rewrite.plain_frames import plain_frames
+from dcpdump.rewrite.proof_hash import fingerprint, fingerprint_of_plain, places_of
+from dcpdump.rewrite.rebuilt_packet import conceal_packet, header_to_share
+from dcpdump.rewrite.spill import Spool
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.cut import Cut, Why
 from dcpdump.wire.frame import RawFrame

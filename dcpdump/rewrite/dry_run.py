@@ -9,8 +9,8 @@ from dcpdump.batch.part import Part
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
-from dcpdump.share.places import NOWHERE, Places
-from dcpdump.share.survey import Survey
+from dcpdump.rewrite.packet_survey import Survey
+from dcpdump.rewrite.payload_map import NOWHERE, Places
 
 NOBODY = -1  #: the number of no connection
 

@@ -7,8 +7,8 @@ import numpy as np
 from dcpdump.batch.block import Block
 from dcpdump.batch.layouts import Array
 from dcpdump.net.packet import Packet
-from dcpdump.share.survey import Survey
-from dcpdump.share.talk import Talk
+from dcpdump.rewrite.needed import Talk
+from dcpdump.rewrite.packet_survey import Survey
 
 
 class Choice:

@@ -10,7 +10,7 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.layouts import Array
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import ACK, SYN
-from dcpdump.share.places import NOWHERE, Carried
+from dcpdump.rewrite.payload_map import NOWHERE, Carried
 
 
 class Handshakes:
