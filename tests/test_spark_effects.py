@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.spark.effects import WatchedSession
+from dcpdump.spark.session_delta import WatchedSession
 from dcpdump.spec.opcodes import DCP_NOOP, DCP_OPEN, DCP_STREAM_REQ
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark.rounds import Rounds
+from dcpdump.spark.task_rounds import Rounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

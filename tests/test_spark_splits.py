@@ -11,10 +11,10 @@ import pytest
 
 from dcpdump.capture import open_capture, timeline
 from dcpdump.net.packet import Packet
-from dcpdump.spark.plan import plan_splits
-from dcpdump.spark.split import Piece, Source, Split, planned
-from dcpdump.spark.survey import survey_split
-from dcpdump.spark.testimony import Hearing
+from dcpdump.spark.event_log import Hearing
+from dcpdump.spark.split_plan import plan_splits
+from dcpdump.spark.split_survey import survey_split
+from dcpdump.spark.splits import Piece, Source, Split, planned
 from dcpdump.spark.work import Work
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture

@@ -8,8 +8,8 @@ import pytest
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.event import Seen
 from dcpdump.net.limits import DEFAULT
-from dcpdump.spark.life import HEAD, Life, is_thin, number_of, renumbered, thinned
-from dcpdump.spark.look import Beginning, guess
+from dcpdump.spark.connection_state import HEAD, Life, is_thin, number_of, renumbered, thinned
+from dcpdump.spark.guess import Beginning, guess
 from dcpdump.spark.work import BEGINNING, State
 from dcpdump.wire.splitter_state import SEARCH, SplitterState
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="Spark is not installed: watching is not tested")
 
 from dcpdump.errors import OutputError
-from dcpdump.spark.choice import Choice
+from dcpdump.spark.options import Choice
 from dcpdump.spark.watch import TABLES, Watch, Watched
 from tests import archives
 from tests.console import run

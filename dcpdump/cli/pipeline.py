@@ -17,8 +17,8 @@ from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 
 if TYPE_CHECKING:
-    from dcpdump.spark.choice import Choice
     from dcpdump.spark.input import Input
+    from dcpdump.spark.options import Choice
     from dcpdump.spark.outcome import Outcome
 
 #: Input of less than this is done here before Spark has started.
@@ -154,7 +154,7 @@ for _option in pipeline.params:
 def run(job: Job, engine: str) -> int:
     """It does the job with an engine, lets the tables appear, and gives the exit code."""
     from dcpdump.spark.input import inputs
-    from dcpdump.spark.shelf import Shelf
+    from dcpdump.spark.output import Shelf
 
     found = inputs(job.inputs)
     size = sum(each.size for each in found)
@@ -241,7 +241,7 @@ def follow(job: Job) -> int:
 
 def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Choice":
     from dcpdump.batch.filter import masks
-    from dcpdump.spark.choice import Choice
+    from dcpdump.spark.options import Choice
 
     return Choice(
         masks(chosen.texts, chosen.filter, window=chosen.window),

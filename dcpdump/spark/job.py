@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from dcpdump.arrow import verdicts
-from dcpdump.spark.choice import Choice
-from dcpdump.spark.decode import decode_split
+from dcpdump.spark.decoding import decode_split
+from dcpdump.spark.event_log import Hearing
+from dcpdump.spark.filesystem import open_binary
 from dcpdump.spark.input import Input
+from dcpdump.spark.options import Choice
 from dcpdump.spark.outcome import DAMAGED, LATE, OK, UNUSABLE, Outcome
-from dcpdump.spark.place import open_binary
-from dcpdump.spark.plan import Plan, plan_splits
-from dcpdump.spark.rounds import Progress, Rounds
+from dcpdump.spark.output import Parts, Written, table_of
 from dcpdump.spark.seams import settle, verify
-from dcpdump.spark.shelf import Parts, Written, table_of
-from dcpdump.spark.survey import survey_split
-from dcpdump.spark.testimony import Hearing
+from dcpdump.spark.split_plan import Plan, plan_splits
+from dcpdump.spark.split_survey import survey_split
+from dcpdump.spark.task_rounds import Progress, Rounds
 from dcpdump.spark.work import Exit, State, Surveyed, Work
 
 if TYPE_CHECKING:

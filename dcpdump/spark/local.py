@@ -13,10 +13,10 @@ from dcpdump.capture import Capture, open_capture
 from dcpdump.check.judging import Judging
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
-from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import fetched
+from dcpdump.spark.options import Choice
 from dcpdump.spark.outcome import UNUSABLE, Outcome
-from dcpdump.spark.shelf import Parts, table_of
+from dcpdump.spark.output import Parts, table_of
 from dcpdump.streams.watching import Watching
 
 

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.life import Life, is_thin, number_of, renumbered
-from dcpdump.spark.plan import Group, Plan
+from dcpdump.spark.connection_state import Life, is_thin, number_of, renumbered
+from dcpdump.spark.split_plan import Group, Plan
 from dcpdump.spark.stitch import recounted, stitched
 from dcpdump.spark.work import BEGINNING, Exit, Pair, Seam, State, Surveyed, Work
 

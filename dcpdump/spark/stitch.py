@@ -11,9 +11,9 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.limits import Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import SeenState, StreamState
-from dcpdump.spark.life import Life
-from dcpdump.spark.look import Beginning
-from dcpdump.spark.tail import LEFT, Tail
+from dcpdump.spark.connection_state import Life
+from dcpdump.spark.guess import Beginning
+from dcpdump.spark.tail_state import LEFT, Tail
 from dcpdump.spark.work import Seam
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.decode import decode

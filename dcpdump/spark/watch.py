@@ -14,12 +14,12 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark.arrivals import Arrival, Arrivals
-from dcpdump.spark.choice import Choice
+from dcpdump.spark.filesystem import place
 from dcpdump.spark.input import Input
 from dcpdump.spark.job import run
+from dcpdump.spark.options import Choice
 from dcpdump.spark.outcome import Outcome
-from dcpdump.spark.place import place
-from dcpdump.spark.shelf import Shelf
+from dcpdump.spark.output import Shelf
 from dcpdump.spark.work import BEGINNING, State
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.balance import Balance
 from dcpdump.net.event import Seen
-from dcpdump.spark.effects import Effects
-from dcpdump.spark.life import Life, pack, unpack
-from dcpdump.spark.look import Beginning
-from dcpdump.spark.split import Read, Split
-from dcpdump.spark.tail import Tail
+from dcpdump.spark.connection_state import Life, pack, unpack
+from dcpdump.spark.guess import Beginning
+from dcpdump.spark.session_delta import Effects
+from dcpdump.spark.splits import Read, Split
+from dcpdump.spark.tail_state import Tail
 from dcpdump.tally import Tally
 
 Pair = bytes

@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import inputs
 from dcpdump.spark.job import run
 from dcpdump.spark.launch import session
-from dcpdump.spark.shelf import TABLES, Shelf
+from dcpdump.spark.options import Choice
+from dcpdump.spark.output import TABLES, Shelf
 from tests.bench.__main__ import measure
 from tests.bench.archives import archive
 

@@ -24,7 +24,7 @@ from dcpdump.arrow.arrays import batch_of
 from dcpdump.arrow.folder import SCHEMAS as EXPORTED
 from dcpdump.arrow.writers import ParquetFile
 from dcpdump.errors import OutputError
-from dcpdump.spark.place import Place, is_remote, place
+from dcpdump.spark.filesystem import Place, is_remote, place
 
 #: Columns that only who reads everything in order can fill.
 COUNTED = ("frame", "request_frame")

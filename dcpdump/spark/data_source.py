@@ -23,15 +23,15 @@ from dcpdump.batch.filter import Masks, masks
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.filter import Clause, FrameFilter, clauses
 from dcpdump.record import DEFAULT_VALUE_BYTES
-from dcpdump.spark import signed
-from dcpdump.spark.choice import Choice
-from dcpdump.spark.decode import decode_split
+from dcpdump.spark import spark_types as signed
+from dcpdump.spark.decoding import decode_split
+from dcpdump.spark.filesystem import open_binary
 from dcpdump.spark.input import inputs
-from dcpdump.spark.place import open_binary
-from dcpdump.spark.plan import plan_splits
+from dcpdump.spark.options import Choice
+from dcpdump.spark.output import frames
 from dcpdump.spark.seams import settle, verify
-from dcpdump.spark.shelf import frames
-from dcpdump.spark.survey import survey_split
+from dcpdump.spark.split_plan import plan_splits
+from dcpdump.spark.split_survey import survey_split
 from dcpdump.spark.work import Exit, Surveyed, Work
 
 if TYPE_CHECKING:

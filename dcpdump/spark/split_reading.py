@@ -13,9 +13,9 @@ from dcpdump.capture.source import is_regular
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.packet import Packet
-from dcpdump.spark.form import Form
-from dcpdump.spark.split import Opener, Piece, Read, Source, Split
-from dcpdump.spark.stretch import SectionStretch, Stretch
+from dcpdump.spark.file_slice import SectionStretch, Stretch
+from dcpdump.spark.record_finder import Form
+from dcpdump.spark.splits import Opener, Piece, Read, Source, Split
 
 
 class Opened:

@@ -13,8 +13,8 @@ from dcpdump.net.connections import Half
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import Connection, flow_of
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.effects import WatchedSession
-from dcpdump.spark.life import Life, thinned
+from dcpdump.spark.connection_state import Life, thinned
+from dcpdump.spark.session_delta import WatchedSession
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.resync import Streams
 from dcpdump.wire.session import Session

@@ -11,8 +11,8 @@ from dcpdump.capture.pcapng import SECTION, Pcapng
 from dcpdump.capture.plain import boundaries, is_plain
 from dcpdump.capture.source import Window
 from dcpdump.net.packet import Packet
-from dcpdump.spark.form import Form
-from dcpdump.spark.split import Opener, Piece
+from dcpdump.spark.record_finder import Form
+from dcpdump.spark.splits import Opener, Piece
 
 
 class Stretch(PlainPcap):

@@ -10,11 +10,11 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part, joined
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.redact import Redactor
-from dcpdump.spark.life import Life
-from dcpdump.spark.reading import SplitReading
-from dcpdump.spark.resumed import Resumed
-from dcpdump.spark.split import Opener, Read
-from dcpdump.spark.testimony import Witness
+from dcpdump.spark.connection_state import Life
+from dcpdump.spark.event_log import Witness
+from dcpdump.spark.resume import Resumed
+from dcpdump.spark.split_reading import SplitReading
+from dcpdump.spark.splits import Opener, Read
 from dcpdump.spark.work import Exit, Pair, Work
 
 Rows = tuple[str, pa.RecordBatch]

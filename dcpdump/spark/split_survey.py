@@ -7,13 +7,13 @@ from dataclasses import replace
 from dcpdump.batch.block import Block
 from dcpdump.net.flow import reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.effects import WatchedSession
-from dcpdump.spark.life import Life, pair_of
-from dcpdump.spark.look import Beginning, Lookout, guess
-from dcpdump.spark.reading import SplitReading
-from dcpdump.spark.resumed import Resumed
-from dcpdump.spark.split import Opener, Read
-from dcpdump.spark.tail import Tails
+from dcpdump.spark.connection_state import Life, pair_of
+from dcpdump.spark.guess import Beginning, Lookout, guess
+from dcpdump.spark.resume import Resumed
+from dcpdump.spark.session_delta import WatchedSession
+from dcpdump.spark.split_reading import SplitReading
+from dcpdump.spark.splits import Opener, Read
+from dcpdump.spark.tail_state import Tails
 from dcpdump.spark.work import Pair, Seam, Surveyed, Work
 
 #: Connections that no entry has are numbered from here on.

@@ -20,7 +20,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import ACK, RST, SYN, Segment
-from dcpdump.spark.life import HEAD, Life, pair_of
+from dcpdump.spark.connection_state import HEAD, Life, pair_of
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header

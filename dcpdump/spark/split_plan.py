@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from dcpdump.errors import CaptureError
-from dcpdump.spark.reading import look_at
-from dcpdump.spark.split import TARGET, Opener, Source, Split, learnt, planned, straightened
+from dcpdump.spark.split_reading import look_at
+from dcpdump.spark.splits import TARGET, Opener, Source, Split, learnt, planned, straightened
 from dcpdump.spark.work import Surveyed, Work
 
 Group = tuple[Split, ...]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from dcpdump.errors import OutputError
-from dcpdump.spark.place import open_binary, place
+from dcpdump.spark.filesystem import open_binary, place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
