@@ -28,18 +28,18 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
+from dcpdump.check.engine import TICKS, Referee
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
-from dcpdump.check.run import TICKS, Referee
 from dcpdump.net.flow import Flow
 from dcpdump.net.packet import Packet
 from dcpdump.render.line import spoken_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
+from dcpdump.streams.column_events import sights, with_losses
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.sights import sights, with_losses
+from dcpdump.streams.frame_event import Sight
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import METADATA, encode
 from tests.packets import ACK, FIN, NOON, PSH, RST, SYN, ethernet, flow, ipv4_tcp, ipv6_tcp

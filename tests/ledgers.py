@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
-from dcpdump.streams.burst import Burst, Step
+from dcpdump.streams.document_run import Burst, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.stream import Stream

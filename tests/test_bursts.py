@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import blocks
+from dcpdump.check.engine import TICKS, Referee
 from dcpdump.check.finding import Finding
-from dcpdump.check.run import TICKS, Referee
 from dcpdump.net.packet import Packet
-from dcpdump.streams.burst import Burst, Step
+from dcpdump.streams.column_events import sights
+from dcpdump.streams.document_run import Burst, Step
+from dcpdump.streams.event_runs import steps
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sights import sights
 from dcpdump.streams.state import Connection
-from dcpdump.streams.steps import steps
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
 from tests.bench.captures import capture

@@ -1,7 +1,7 @@
 """One fault is one finding: nobody is blamed for what follows from it, nor for what nobody could see."""
 
 from dcpdump.batch.block import blocks
-from dcpdump.check.judging import Judging
+from dcpdump.check.checking import Judging
 from dcpdump.net.packet import Packet
 from dcpdump.streams.watching import Watching
 from tests.check_cases import PLAIN, STREAM, WINDOW, items

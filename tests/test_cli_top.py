@@ -13,7 +13,7 @@ from select import select
 import pytest
 
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.pace import Pace, Paces
+from dcpdump.streams.rate_meter import Pace, Paces
 from dcpdump.streams.state import Connection
 from tests.captures import Record, pcap
 from tests.console import run

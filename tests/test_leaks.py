@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.check.judging import Judging
+from dcpdump.check.checking import Judging
 from dcpdump.redact import Redactor
-from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.redacted import hide
 from dcpdump.streams.watching import Watching
 from tests.console import Printed, run
 from tests.packets import TcpTalk, flow

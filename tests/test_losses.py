@@ -2,9 +2,9 @@
 
 from dcpdump.streams.causes import Cause, Kind, Reason, Verdict
 from dcpdump.streams.explanation import Cause as Why
+from dcpdump.streams.flow_state import Evidence, Standing, State, standing
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollback import rollbacks
-from dcpdump.streams.standing import Evidence, Standing, State, standing
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.window import Account
 from tests.conversation import opening

@@ -6,12 +6,12 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.deferred import Later
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
-from dcpdump.check.run import Referee
+from dcpdump.check.engine import Referee
 from dcpdump.net.packet import Packet
+from dcpdump.streams.column_events import sights
 from dcpdump.streams.feed import Feed
+from dcpdump.streams.frame_event import sight_of
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.sight import sight_of
-from dcpdump.streams.sights import sights
 from dcpdump.streams.watching import Watching
 from tests.columnar_rows import columnar, scalar
 from tests.conversation import Said, opening, packets, said

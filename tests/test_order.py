@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.streams.burst import Burst, Step
-from dcpdump.streams.order import Order
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.document_run import Burst, Step
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.time_order import Order
 from tests.conversation import packets, said, seen
 
 (BLANK,) = (sight for sight in seen(packets(said("TX noop{}"))) if isinstance(sight, Sight))

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.render import flow
+from dcpdump.streams.flow_state import Evidence, Standing, State, standing
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.standing import Evidence, Standing, State, standing
 from dcpdump.streams.state import Connection
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.window import Account, Excess, Window

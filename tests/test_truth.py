@@ -11,13 +11,13 @@ from dcpdump.net.packet import Packet
 from dcpdump.render import conns, flow
 from dcpdump.render import streams as rows
 from dcpdump.streams.causes import Kind
+from dcpdump.streams.flow_state import Evidence, State, standing
 from dcpdump.streams.history import coverage
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.spoken import clock
-from dcpdump.streams.standing import Evidence, State, standing
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
+from dcpdump.streams.wording import clock
 from tests.accounts import Brought, Talked, account, judged
 from tests.cluster import Cluster, Event
 from tests.ledgers import ledger_of

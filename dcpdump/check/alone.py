@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from dcpdump.check.finding import Finding
-from dcpdump.check.panel import Panel
 from dcpdump.check.rule import DECODED, MARKED, PACKED, PUSH, RESPONSE, ZERO
 from dcpdump.check.rules import RULES
+from dcpdump.check.runner import Panel
 from dcpdump.record import Record
 from dcpdump.spec.names import JSON
+from dcpdump.streams.frame_event import Sight, sight_of
 from dcpdump.streams.messages import snapshot_of
-from dcpdump.streams.opcodes import MARKER
-from dcpdump.streams.sight import Sight, sight_of
+from dcpdump.streams.opcode_kinds import MARKER
 from dcpdump.streams.state import Connection
 from dcpdump.wire.frame import Fault
 

@@ -22,9 +22,9 @@ from dcpdump.check.rule import (
 )
 from dcpdump.spec import find
 from dcpdump.streams.exchanges import Kind
-from dcpdump.streams.opcodes import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
-from dcpdump.streams.sight import Sight, kept
-from dcpdump.streams.standing import State, standing
+from dcpdump.streams.flow_state import State, standing
+from dcpdump.streams.frame_event import Sight, kept
+from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -2,7 +2,8 @@
 
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
 from dcpdump.spec.field import Bits, Layout
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     CONTROL,
     DELETION,
@@ -16,7 +17,6 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
 )
 from dcpdump.streams.request import PRODUCER, XATTRS
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.document_run import Burst, Close
+from dcpdump.streams.frame_event import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -8,11 +8,11 @@ import click
 
 from dcpdump import __version__
 from dcpdump.capture import expand
+from dcpdump.check.engine import TICKS, Referee
 from dcpdump.check.finding import Finding
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
-from dcpdump.check.run import TICKS, Referee
 from dcpdump.cli import exit as code
 from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options, moment
 from dcpdump.cli.options import Display, display, display_options
@@ -21,7 +21,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson
 from dcpdump.render.style import Palette
-from dcpdump.streams.burst import Step
+from dcpdump.streams.document_run import Step
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 

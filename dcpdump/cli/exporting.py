@@ -15,7 +15,7 @@ from dcpdump.batch.filter import masks
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.capture import Capture
-from dcpdump.check.judging import Judging
+from dcpdump.check.checking import Judging
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.workers import Workers

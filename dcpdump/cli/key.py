@@ -16,10 +16,10 @@ from dcpdump.record import Record
 from dcpdump.render import history as rows
 from dcpdump.render.lines import Kind, Line
 from dcpdump.spec import find
-from dcpdump.streams.burst import Step, one_by_one
+from dcpdump.streams.column_events import keys
+from dcpdump.streams.document_run import Step, one_by_one
+from dcpdump.streams.frame_event import OWN_SEQNO
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
-from dcpdump.streams.sight import OWN_SEQNO
-from dcpdump.streams.sights import keys
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
 

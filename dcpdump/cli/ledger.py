@@ -23,10 +23,10 @@ from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line
-from dcpdump.streams.burst import Burst, Step, one_by_one
+from dcpdump.streams.document_run import Burst, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
-from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.redacted import hide
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching

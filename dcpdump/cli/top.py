@@ -25,8 +25,8 @@ from dcpdump.render.style import Screen
 from dcpdump.render.top import Look, Peer, Row
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
-from dcpdump.streams.hide import hidden_end, hide_request
-from dcpdump.streams.pace import Pace, Paces
+from dcpdump.streams.rate_meter import Pace, Paces
+from dcpdump.streams.redacted import hidden_end, hide_request
 from dcpdump.streams.state import Connection
 from dcpdump.streams.verdict import Judge
 

@@ -8,8 +8,8 @@ from dcpdump.render.lines import Line
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
 from dcpdump.streams.request import SUCCESS
-from dcpdump.streams.spoken import clock, printable, span, status
 from dcpdump.streams.state import Connection
+from dcpdump.streams.wording import clock, printable, span, status
 from dcpdump.wire.json_text import parse_json
 
 _HEADS = (

@@ -7,11 +7,11 @@ from dcpdump.render.columns import aligned, counted, number, spark
 from dcpdump.render.lines import Kind, Line
 from dcpdump.render.streams import client
 from dcpdump.spec import find
+from dcpdump.streams.flow_state import Evidence, Standing, State, standing
 from dcpdump.streams.leak import Leak, leak
-from dcpdump.streams.spoken import clock, span
-from dcpdump.streams.standing import Evidence, Standing, State, standing
 from dcpdump.streams.state import Connection
 from dcpdump.streams.window import COUNTED, FIRST, LAST, Excess, Window, between
+from dcpdump.streams.wording import clock, span
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
 _RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")

@@ -10,7 +10,7 @@ from dcpdump.render.lines import Kind, Line
 from dcpdump.render.streams import client
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
-from dcpdump.streams.spoken import seqno
+from dcpdump.streams.wording import seqno
 
 _HEADS = (
     "key",

@@ -9,9 +9,9 @@ from dcpdump.render.streams import client
 from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import ROLLBACK, Request
 from dcpdump.streams.rollback import Rollback
-from dcpdump.streams.spoken import clock, seqno, span, status, times
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
+from dcpdump.streams.wording import clock, seqno, span, status, times
 
 _SOON_NS = 1_000_000_000
 

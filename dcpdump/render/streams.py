@@ -9,9 +9,9 @@ from dcpdump.render.lines import Kind, Line
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.request import Request
-from dcpdump.streams.spoken import clock, seqno
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock, seqno
 
 Judged = tuple[Stream, Verdict]
 

@@ -9,11 +9,11 @@ from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.pace import Pace
-from dcpdump.streams.spoken import clock
+from dcpdump.streams.rate_meter import Pace
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
+from dcpdump.streams.wording import clock
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")

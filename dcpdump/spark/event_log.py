@@ -16,13 +16,13 @@ from dcpdump.batch.ends import Lost
 from dcpdump.batch.layouts import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
-from dcpdump.check.judging import Judging
+from dcpdump.check.checking import Judging
 from dcpdump.check.rules.shape import value as soundness
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
-from dcpdump.streams.sights import sights
+from dcpdump.streams.column_events import sights
 from dcpdump.streams.state import Connection
 from dcpdump.streams.watching import Ended, Watching
 from dcpdump.wire.json_text import json_faults

@@ -10,7 +10,7 @@ from dcpdump.arrow.files import Files, gap_rows
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture
-from dcpdump.check.judging import Judging
+from dcpdump.check.checking import Judging
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spark.input import fetched

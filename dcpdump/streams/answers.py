@@ -2,8 +2,9 @@
 
 from dcpdump.spec import find
 from dcpdump.streams.facts import Complaint, Waiting
-from dcpdump.streams.logs import Logs
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.failover_logs import Logs
+from dcpdump.streams.frame_event import Sight, kept
+from dcpdump.streams.opcode_kinds import (
     ALL_SEQNOS,
     CLOSE_STREAM,
     FAILOVER_LOG,
@@ -17,7 +18,6 @@ from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.requests import answered, closed, request_of, set_apart
 from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import ANSWERS, waiting_for
-from dcpdump.streams.sight import Sight, kept
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED

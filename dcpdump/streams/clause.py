@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.streams.facts import Entry
-from dcpdump.streams.logs import Purge, Purged
+from dcpdump.streams.failover_logs import Purge, Purged
 from dcpdump.streams.request import FROM_LATEST, IGNORE_PURGED, STRICT_UUID, Request
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.streams.facts import Waiting
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import Sight, place_of
+from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
     CONTROL,
     HELLO,
@@ -22,7 +23,6 @@ from dcpdump.streams.opcodes import (
     STAT,
     STREAM_REQ,
 )
-from dcpdump.streams.sight import Sight, place_of
 
 if TYPE_CHECKING:
     from dcpdump.streams.request import Request

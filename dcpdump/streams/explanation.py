@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from dcpdump.streams.clause import Asked, Below, Clause, Held, asked, below, beyond_the_high_seqno, held
 from dcpdump.streams.facts import Entry
+from dcpdump.streams.failover_logs import Log, Purge, Purged, moment
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.logs import Log, Purge, Purged, moment
 from dcpdump.streams.request import NEVER, Request
-from dcpdump.streams.spoken import seqno
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import seqno
 
 
 class Cause(Enum):

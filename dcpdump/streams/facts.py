@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.frame_event import Sight
 
 if TYPE_CHECKING:
     from dcpdump.streams.request import Request

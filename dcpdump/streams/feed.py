@@ -7,12 +7,12 @@ import numpy as np
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
-from dcpdump.streams.burst import Step, one_by_one
+from dcpdump.streams.column_events import losses_in, sights, with_losses
+from dcpdump.streams.document_run import Step, one_by_one
+from dcpdump.streams.event_runs import steps
+from dcpdump.streams.frame_event import Sight
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.order import Order
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.sights import losses_in, sights, with_losses
-from dcpdump.streams.steps import steps
+from dcpdump.streams.time_order import Order
 from dcpdump.streams.watching import Watching
 
 Lose = Callable[[int, int, int | None, int | None], None]

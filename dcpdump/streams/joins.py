@@ -15,9 +15,9 @@ missing inside a snapshot nothing can be known: a later version of the document 
 them, or they were lost.
 """
 
-from dcpdump.streams.opcodes import MARKER, STREAM_END
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import MARKER, STREAM_END
 from dcpdump.streams.request import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, SUCCESS
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.stream import Stream
 
 _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags

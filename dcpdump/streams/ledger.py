@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
+from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.answers import await_answer, learn_answer, take_answer
-from dcpdump.streams.burst import Burst
 from dcpdump.streams.consumer import identify
+from dcpdump.streams.document_run import Burst
+from dcpdump.streams.failover_logs import Logs
+from dcpdump.streams.frame_event import UNKNOWN_LOSS, Sight
 from dcpdump.streams.joins import joins
-from dcpdump.streams.logs import Logs
 from dcpdump.streams.messages import KEYED, LEARN, learn_keys
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     BUFFER_ACK,
     CLOSE_STREAM,
@@ -25,12 +27,10 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
     WANTED,
 )
-from dcpdump.streams.placing import find_place, simply
 from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.requests import asked, closing, doubt
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED, FIRST

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from dcpdump.streams.facts import Collection, Prepare, Snapshot, State
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import Sight, kept
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     CACHED,
     CACHED_END,
@@ -19,7 +20,6 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import ACTIVE, DISK
-from dcpdump.streams.sight import Sight, kept
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import MANY, Stream
 

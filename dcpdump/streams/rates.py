@@ -6,7 +6,7 @@ import numpy as np
 
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
-from dcpdump.streams.sights import RESPONSE
+from dcpdump.streams.column_events import RESPONSE
 from dcpdump.streams.window import COUNTED
 
 

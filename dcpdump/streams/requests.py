@@ -4,12 +4,12 @@ from typing import Any
 
 from dcpdump.streams.facts import Entry, Waiting
 from dcpdump.streams.filters import filter_fault
-from dcpdump.streams.opcodes import STREAM_REQ
+from dcpdump.streams.frame_event import Sight, failover_log
+from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.request import CACHE_TRANSFER, ROLLBACK, SUCCESS, Request
-from dcpdump.streams.sight import Sight, failover_log
-from dcpdump.streams.spoken import printable, whole_number
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import printable, whole_number
 
 
 def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight | None) -> Stream:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dcpdump.escape import safe
 from dcpdump.spec.names import COLLECTIONS
 from dcpdump.streams.facts import Control, Waiting
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import Sight, kept, place_of
+from dcpdump.streams.opcode_kinds import (
     ALL_SEQNOS,
     CONTROL,
     HELLO,
@@ -17,9 +18,8 @@ from dcpdump.streams.opcodes import (
     SELECT_BUCKET,
 )
 from dcpdump.streams.request import PRODUCER, SUCCESS
-from dcpdump.streams.sight import Sight, kept, place_of
-from dcpdump.streams.spoken import whole_number
 from dcpdump.streams.state import Connection
+from dcpdump.streams.wording import whole_number
 
 _CONTINUE = 0x21
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Collection, Control, Noops, Snapshot, Waiting
-from dcpdump.streams.opcodes import CONTROL
+from dcpdump.streams.frame_event import UNKNOWN_LOSS, Sight
+from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.request import (
     PRODUCER,
     SUCCESS,
     Request,
 )
 from dcpdump.streams.roles import Roles, inferred, seen
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
 

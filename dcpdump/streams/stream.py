@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dcpdump.streams.facts import Complaint, Entry, Prepare, Snapshot, State
-from dcpdump.streams.opcodes import CLOSE_STREAM
+from dcpdump.streams.frame_event import NO_FRAME, Sight, kept, place_of
+from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.request import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, ROLLBACK, SUCCESS, TAKEOVER, Request
-from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
 from dcpdump.streams.window import FIRST, LAST
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from functools import cache, cached_property, partial
 
 from dcpdump.streams.causes import Cause, Kind, Reason, Unknown, Verdict
 from dcpdump.streams.consumer import Consumers
+from dcpdump.streams.flow_state import State, standing, why_blocked, why_unknown
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.refusal import explained, refusal
 from dcpdump.streams.request import CLOSED, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
-from dcpdump.streams.spoken import clock, reason, seqno, span, status, times
-from dcpdump.streams.standing import State, standing, why_blocked, why_unknown
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
 #: A stream that brings nothing for so long is looked at twice.
 IDLE_NS = 10 * 1_000_000_000

@@ -3,7 +3,8 @@
 from dcpdump.check.rule import ASKED, ASTRAY, CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import (
     ADVANCED,
     FLUSH,
     HELLO,
@@ -17,7 +18,6 @@ from dcpdump.streams.opcodes import (
     WANTED,
 )
 from dcpdump.streams.request import XATTRS
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -13,10 +13,10 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
+from dcpdump.streams.document_run import Burst, Close
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
 from dcpdump.streams.request import ACTIVE, DISK, DUPLICATES
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import MANY, Stream
 

@@ -5,8 +5,8 @@ from difflib import get_close_matches
 from dcpdump.check.quote import quoted
 from dcpdump.check.rule import SUSPICIOUS, rule
 from dcpdump.spec.names import CONTROL_KEYS
-from dcpdump.streams.opcodes import CONTROL
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -4,8 +4,8 @@ from dcpdump.check.quote import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.escape import safe
 from dcpdump.spec.names import REPLICATION
-from dcpdump.streams.opcodes import CONTROL
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

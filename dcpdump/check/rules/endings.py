@@ -2,9 +2,9 @@
 
 from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.spec.names import STREAM_END_STATUS
-from dcpdump.streams.opcodes import CLOSE_STREAM, STREAM_END
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
 from dcpdump.streams.request import CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -15,10 +15,10 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.controls import control_asked
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import BUFFER_ACK, CONTROL
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.standing import standing, why_blocked
+from dcpdump.streams.document_run import Burst, Close
+from dcpdump.streams.flow_state import standing, why_blocked
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

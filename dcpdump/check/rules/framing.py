@@ -18,7 +18,8 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.spec import find
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
     CACHED,
@@ -32,7 +33,6 @@ from dcpdump.streams.opcodes import (
     STREAM_END,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault

@@ -13,8 +13,8 @@ from dcpdump.check.rule import (
     Scope,
     rule,
 )
-from dcpdump.streams.opcodes import NOOP
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import NOOP
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -3,8 +3,9 @@
 from dcpdump.check.meaning import without_collections
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, rule
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.document_run import Burst, Close
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     COMMIT,
     CONTROL,
@@ -14,7 +15,6 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import FROM_LATEST
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import RESERVED_IDS, read_prefix

@@ -11,7 +11,8 @@ from dcpdump.check.rule import (
 )
 from dcpdump.check.rules.framing import name, unmatched, without_stream
 from dcpdump.spec.names import REPLICATION
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import Sight, failover_log
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
     CACHED,
@@ -25,7 +26,6 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import ACTIVE, CACHE_TRANSFER
-from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

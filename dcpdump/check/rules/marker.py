@@ -1,9 +1,9 @@
 """DCP3xx, first part: what a snapshot marker says by itself."""
 
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
-from dcpdump.streams.opcodes import MARKER
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import MARKER
 from dcpdump.streams.request import ACKNOWLEDGE, CHECKPOINT, DISK, DISK_ONLY, DUPLICATES, HISTORY, MEMORY
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -3,10 +3,10 @@
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.facts import Entry
-from dcpdump.streams.opcodes import ADD_STREAM, STREAM_REQ
+from dcpdump.streams.frame_event import Sight, failover_log
+from dcpdump.streams.opcode_kinds import ADD_STREAM, STREAM_REQ
 from dcpdump.streams.request import FROM_LATEST, Request
 from dcpdump.streams.requests import request_of
-from dcpdump.streams.sight import Sight, failover_log
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -14,10 +14,10 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SEQNO_ACK, SEQUENCED
+from dcpdump.streams.document_run import Burst, Close
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SEQNO_ACK, SEQUENCED
 from dcpdump.streams.request import DISK, FROM_LATEST
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -4,8 +4,9 @@ from dcpdump.check.meaning import expiration_not_agreed, form_not_agreed, not_to
 from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, Severity, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.document_run import Burst, Close
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADD_STREAM,
     ADVANCED,
@@ -31,7 +32,6 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import XATTRS
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault

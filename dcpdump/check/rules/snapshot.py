@@ -1,9 +1,9 @@
 """DCP3xx, second part: how snapshots follow one another."""
 
 from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
-from dcpdump.streams.opcodes import ADVANCED, MARKER
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import ADVANCED, MARKER
 from dcpdump.streams.request import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

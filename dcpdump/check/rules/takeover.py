@@ -3,9 +3,18 @@
 from dcpdump.check.rule import OUTSIDE, RESPONSE, SUSPICIOUS, VIOLATION, Remark, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import VBUCKET_STATE
-from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SET_STATE, STREAM_END, SYSTEM_EVENT
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import (
+    ABORT,
+    ADVANCED,
+    COMMIT,
+    DOCUMENTS,
+    PREPARE,
+    SET_STATE,
+    STREAM_END,
+    SYSTEM_EVENT,
+)
 from dcpdump.streams.request import ACTIVE, PENDING
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

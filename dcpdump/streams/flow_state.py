@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from dcpdump.streams.spoken import clock
 from dcpdump.streams.state import Connection
 from dcpdump.streams.window import Mark, Window, between
+from dcpdump.streams.wording import clock
 
 #: As many acknowledgements at least, of the latest so many, have to show a producer that waits for them.
 _ENOUGH = 3

@@ -12,9 +12,9 @@ from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
-from dcpdump.streams.burst import Burst, Close, Step
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.sights import DOCUMENTS, NO_ROWS, Before, sights, stream_ids
+from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, Before, sights, stream_ids
+from dcpdump.streams.document_run import Burst, Close, Step
+from dcpdump.streams.frame_event import Sight
 
 _MARKER, _MUTATION = 0x56, 0x57
 _IN_ORDER = (_MUTATION, 0x58, 0x59)

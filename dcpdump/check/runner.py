@@ -12,7 +12,8 @@ from dataclasses import replace
 from dcpdump.check.finding import Finding
 from dcpdump.check.quote import unmarked
 from dcpdump.check.rule import EVENTS, SUSPENSIONS, Delayed, Remark, Rule, Scope, Severity
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
     FAILOVER_LOG,
     FAILOVER_LOG_OLD,
@@ -21,7 +22,6 @@ from dcpdump.streams.opcodes import (
     STREAMED,
 )
 from dcpdump.streams.request import DUPLICATES, HISTORY
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from dcpdump.streams.facts import Entry, Waiting
-from dcpdump.streams.sight import Sight, failover_log
+from dcpdump.streams.frame_event import Sight, failover_log
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

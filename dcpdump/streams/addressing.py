@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from dcpdump.streams.opcodes import MARKER, OSO, STREAM_END, STREAM_REQ
+from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.opcode_kinds import MARKER, OSO, STREAM_END, STREAM_REQ
 from dcpdump.streams.request import CLOSED, SUCCESS
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -5,7 +5,6 @@ from types import MappingProxyType
 
 from dcpdump.check.evidence import SECOND, Evidence
 from dcpdump.check.finding import Finding
-from dcpdump.check.panel import Panel
 from dcpdump.check.rule import (
     ASKED,
     ASTRAY,
@@ -27,12 +26,15 @@ from dcpdump.check.rule import (
     Rule,
 )
 from dcpdump.check.rules import RULES
+from dcpdump.check.runner import Panel
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import JSON
-from dcpdump.streams.burst import Burst, Close, Step
+from dcpdump.streams.addressing import find_place, simply
+from dcpdump.streams.document_run import Burst, Close, Step
+from dcpdump.streams.frame_event import Sight, kept
 from dcpdump.streams.ledger import Ledger, Watched
 from dcpdump.streams.messages import announce
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     BUFFER_ACK,
     CLOSE_STREAM,
@@ -47,8 +49,6 @@ from dcpdump.streams.opcodes import (
     STREAMED,
     WANTED,
 )
-from dcpdump.streams.placing import find_place, simply
-from dcpdump.streams.sight import Sight, kept
 from dcpdump.streams.state import Connection
 from dcpdump.streams.stream import Stream
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.frame_event import Sight
 
 
 class Close(NamedTuple):

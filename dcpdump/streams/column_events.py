@@ -13,7 +13,7 @@ from dcpdump.batch.layouts import Array, Group
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
-from dcpdump.streams.sight import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of
+from dcpdump.streams.frame_event import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of
 
 _NOTHING = Shape("", (), {}, -1)
 #: Messages that are nearly all of a capture: their fields are given only to who asks for them.

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from dcpdump.batch.part import Part
+from dcpdump.check.engine import TICKS, Referee
 from dcpdump.check.fold import Fold
-from dcpdump.check.run import TICKS, Referee
 from dcpdump.redact import Redactor
-from dcpdump.streams.burst import Burst, Step
+from dcpdump.streams.document_run import Burst, Step
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.redacted import hide
 from dcpdump.streams.watching import Watching
 
 

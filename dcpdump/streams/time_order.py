@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from dcpdump.streams.burst import Burst, Step
+from dcpdump.streams.document_run import Burst, Step
 
 #: How long a hole is waited for that the receiver has filled long since, and some more.
 _PATIENCE_NS = 2_500_000_000
