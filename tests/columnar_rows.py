@@ -15,7 +15,7 @@ from dcpdump.capture import open_capture, timeline
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Balance
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json, columns, iso_time

@@ -8,8 +8,8 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.seqnum import advance

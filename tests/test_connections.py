@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.net.balance import Balance
 from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import Bytes, Conflict, End, Gap, Seen
 from dcpdump.net.flow import Connection, Flow
 from dcpdump.net.limits import SECOND, Limits

@@ -8,7 +8,7 @@ import pytest
 
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
 FLOORS: list[set[str]] = [
-    {"spec", "errors", "escape", "helper", "pseudonym", "tally", "compiled", "numbers"},
+    {"spec", "errors", "escape", "helper", "pseudonym", "tally", "compiled", "big_endian"},
     {"wire", "net"},
     {"record", "disclosure", "conversation"},
     {"filter", "redact"},

@@ -5,7 +5,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.net.history import OVERHEAD, History, Kept
+from dcpdump.net.retransmit_window import OVERHEAD, History, Kept
 
 SIZES = st.lists(st.integers(0, 900), max_size=30)
 

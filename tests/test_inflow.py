@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from dcpdump.capture.inflow import ROOM, Inflow
+from dcpdump.capture.stream_queue import ROOM, Inflow
 from dcpdump.net.packet import Packet
 
 

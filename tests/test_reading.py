@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from dcpdump.batch.dissection import Dissection
-from dcpdump.capture import inflow, open_capture
+from dcpdump.capture import open_capture
+from dcpdump.capture import stream_queue as inflow
 from dcpdump.cli import frames, workers
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Captures, Reading

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, Header
-from dcpdump.capture.plain import SIZE, Records, is_plain
+from dcpdump.capture.plain_pcap import SIZE, Records, is_plain
 from dcpdump.net.batch import Batch
 
 

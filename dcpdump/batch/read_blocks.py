@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dcpdump.batch.block import Block, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
-from dcpdump.capture.inflow import Inflow
-from dcpdump.capture.order import begin
+from dcpdump.capture.stream_queue import Inflow
+from dcpdump.capture.timeline import begin
 
 
 def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:

@@ -10,7 +10,7 @@ from types import TracebackType
 from dcpdump.capture.compression import compression_of
 from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.follow import FollowedFile
-from dcpdump.capture.foreign import describe
+from dcpdump.capture.not_a_capture import describe
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng

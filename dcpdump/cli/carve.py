@@ -9,9 +9,9 @@ import click
 from dcpdump import __version__
 from dcpdump.batch.filter import masks
 from dcpdump.capture import expand, open_capture, timeline
-from dcpdump.capture.remarks import Remarks
-from dcpdump.capture.transcript import Transcript
-from dcpdump.capture.write import PcapngWriter
+from dcpdump.capture.comments import Remarks
+from dcpdump.capture.raw_records import Transcript
+from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
 from dcpdump.cli.options import Size, selection, selection_options

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dcpdump.batch.ring_blocks import block_of
-from dcpdump.capture.intake import Intake
+from dcpdump.capture.live_queue import Intake
 from dcpdump.cli import exit as code
 from dcpdump.cli.notes import note
 from dcpdump.cli.reading import Blocks, Consumer

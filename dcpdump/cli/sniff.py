@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from dcpdump.batch.dissection import Dissection
-from dcpdump.capture import rights
-from dcpdump.capture.intake import ROOM, Intake
+from dcpdump.capture import drop_privileges as rights
 from dcpdump.capture.live import ANY, Live, interfaces
+from dcpdump.capture.live_queue import ROOM, Intake
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
 from dcpdump.cli.frames import Frames

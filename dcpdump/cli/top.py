@@ -9,7 +9,7 @@ import click
 
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand, open_capture
-from dcpdump.capture.intake import Intake
+from dcpdump.capture.live_queue import Intake
 from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
 from dcpdump.cli.live import Interface, books, telling
 from dcpdump.cli.notes import note

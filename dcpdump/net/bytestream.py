@@ -6,12 +6,12 @@ acknowledgements, and keeps segments from far outside of it apart. Order itself 
 
 from typing import Final, NamedTuple
 
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
-from dcpdump.net.history import Difference
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.reassembly import Fin, Reassembly
-from dcpdump.net.repeats import conflict
+from dcpdump.net.retransmissions import conflict
+from dcpdump.net.retransmit_window import Difference
 from dcpdump.net.seqnum import MASK, advance, distance
 from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import FIN, RST, SYN, Segment

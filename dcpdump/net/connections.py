@@ -8,8 +8,8 @@ from collections import OrderedDict
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import END, EVICTED, End, Event, Seen
 from dcpdump.net.flow import Connection, reverse_key
 from dcpdump.net.layers import Layers

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import EXCERPT
 from dcpdump.net.ip import Fragment
 from dcpdump.net.limits import DEFAULT, Limits

@@ -4,7 +4,7 @@ import struct
 from typing import Final
 
 from dcpdump.net import ip, link, tcp, tunnel
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Balance
 from dcpdump.net.fragments import Fragments
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet

@@ -6,13 +6,13 @@ a Gap with a reason. What is kept while waiting is bounded, and all work is line
 
 from typing import Final, NamedTuple
 
-from dcpdump.net.backlog import Backlog
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Event, Gap, Seen
-from dcpdump.net.history import History
+from dcpdump.net.gap_timeout import Hole, Patience
 from dcpdump.net.limits import Limits
-from dcpdump.net.patience import Hole, Patience
-from dcpdump.net.repeats import is_twin, note_delivered, note_waiting
+from dcpdump.net.reorder_queue import Backlog
+from dcpdump.net.retransmissions import is_twin, note_delivered, note_waiting
+from dcpdump.net.retransmit_window import History
 from dcpdump.net.stream_state import ReassemblyState
 
 

@@ -2,8 +2,8 @@
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissection import Dissection
-from dcpdump.net.anatomy import anatomy
 from dcpdump.net.batch import Segments
+from dcpdump.net.header_offsets import anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record

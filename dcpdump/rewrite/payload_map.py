@@ -9,11 +9,11 @@ import numpy as np
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.layouts import Array
-from dcpdump.net.anatomy import Anatomy
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.checksum import PLACES, is_right, pseudo_header
 from dcpdump.net.connections import Connections
 from dcpdump.net.fragments import Fragments
+from dcpdump.net.header_offsets import Anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.seqnum import advance

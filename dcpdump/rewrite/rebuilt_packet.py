@@ -6,8 +6,8 @@ A checksum that was wrong (the capturing machine's own packets often have none y
 from collections.abc import Mapping
 
 from dcpdump.errors import CaptureError
-from dcpdump.net.anatomy import Anatomy, Layer
 from dcpdump.net.checksum import IPV4_PLACE, PLACES, is_right, mend, pseudo_header
+from dcpdump.net.header_offsets import Anatomy, Layer
 from dcpdump.net.ip import IPV4, IPV6
 from dcpdump.net.packet import Packet
 from dcpdump.rewrite.address import Addresses

@@ -15,11 +15,11 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
-from dcpdump.capture.copyist import Copyist
-from dcpdump.capture.transcript import Transcript
+from dcpdump.capture.raw_records import Transcript
+from dcpdump.capture.rewriter import Copyist
 from dcpdump.conversation import Conversation
-from dcpdump.net.anatomy import Anatomy, anatomy
 from dcpdump.net.checksum import PLACES, mend, pseudo_header
+from dcpdump.net.header_offsets import Anatomy, anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL

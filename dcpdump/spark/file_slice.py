@@ -8,7 +8,7 @@ from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, Header
 from dcpdump.capture.pcapng import SECTION, Pcapng
-from dcpdump.capture.plain import boundaries, is_plain
+from dcpdump.capture.plain_pcap import boundaries, is_plain
 from dcpdump.capture.source import Window
 from dcpdump.net.packet import Packet
 from dcpdump.spark.record_finder import Form

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import reverse_key
 from dcpdump.net.layers import Layers

@@ -12,7 +12,7 @@ import numpy as np
 from dcpdump.batch.layouts import overlapping
 from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, Header
 from dcpdump.capture.pcapng import BLOCK_KEPT, PACKET
-from dcpdump.capture.plain import boundaries, is_plain
+from dcpdump.capture.plain_pcap import boundaries, is_plain
 from dcpdump.capture.plausible import LOOKED_AT, begins_like
 
 RECORD = 16  #: bytes of a pcap record's header

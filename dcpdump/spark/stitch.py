@@ -6,8 +6,8 @@ split has to be looked at again with the true past.
 
 from collections.abc import Callable
 
-from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.counters import Balance
 from dcpdump.net.limits import Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import SeenState, StreamState

@@ -5,7 +5,7 @@ import zlib
 from typing import NamedTuple
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import Seen
 from dcpdump.spark.connection_state import Life, pack, unpack
 from dcpdump.spark.guess import Beginning

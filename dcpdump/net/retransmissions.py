@@ -1,9 +1,9 @@
 """Repeats: what is done with bytes that a direction has already. They are counted, compared, and never delivered."""
 
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import Conflict, Event, Seen
-from dcpdump.net.history import OVERHEAD, Difference, History
 from dcpdump.net.limits import Limits
+from dcpdump.net.retransmit_window import OVERHEAD, Difference, History
 
 
 def captured_twice(then: int | None, now: int | None, limits: Limits) -> bool:

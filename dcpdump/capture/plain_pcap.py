@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from dcpdump.big_endian import be32
 from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, Header
-from dcpdump.numbers import be32
 
 SIZE: Final = 16  #: bytes of a record's header
 

@@ -4,10 +4,10 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Balance
 from dcpdump.net.event import SNAPLEN, Bytes, Event, Gap, Seen
-from dcpdump.net.history import OVERHEAD, History
-from dcpdump.net.repeats import conflict
+from dcpdump.net.retransmissions import conflict
+from dcpdump.net.retransmit_window import OVERHEAD, History
 from dcpdump.net.stream_state import WaitingState
 
 
