@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.cli import frames, workers
+from dcpdump.cli import frame_output as frames
+from dcpdump.cli import workers
 from tests.bench.captures import capture as made
 from tests.captures import Pcapng
 from tests.console import Printed, run

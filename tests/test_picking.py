@@ -11,7 +11,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.picker import Picked
 from dcpdump.capture import open_capture
 from dcpdump.conversation import Conversation
-from dcpdump.filter.header import Wanted, wanted_of
+from dcpdump.filter.header_clauses import Wanted, wanted_of
 from dcpdump.filter.ranges import parse_ranges
 from dcpdump.net.packet import Packet
 from tests.bench.captures import capture

@@ -17,7 +17,8 @@ import pytest
 from dcpdump.batch.dissection import Dissection
 from dcpdump.capture import open_capture
 from dcpdump.capture import stream_queue as inflow
-from dcpdump.cli import frames, workers
+from dcpdump.cli import frame_output as frames
+from dcpdump.cli import workers
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Captures, Reading
 from dcpdump.cli.sink import Sink

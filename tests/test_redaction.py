@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
-from dcpdump.pseudonym import Pseudonyms
+from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spool
 from dcpdump.wire.encode import encode

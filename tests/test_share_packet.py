@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.errors import CaptureError
 from dcpdump.net.checksum import PLACES, is_right, mend
 from dcpdump.net.header_offsets import anatomy
-from dcpdump.pseudonym import Pseudonyms
+from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.address import Addresses
 from dcpdump.rewrite.rebuilt_packet import conceal_packet
 from dcpdump.rewrite.spill import Spool

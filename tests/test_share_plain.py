@@ -12,7 +12,7 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
-from dcpdump.pseudonym import Pseudonyms
+from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.concealed_frame import Concealed, Concealer
 from dcpdump.rewrite.plain_frames import plain_frames
 from dcpdump.rewrite.proof_hash import fingerprint, fingerprint_of_plain, places_of

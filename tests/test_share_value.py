@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.pseudonym import Pseudonyms
+from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value
 from dcpdump.wire.body import open_value
 from dcpdump.wire.literal import literals, origins

@@ -5,7 +5,7 @@ from queue import Queue
 from threading import Thread
 from typing import Generic, TypeVar
 
-from dcpdump.helper import started
+from dcpdump.forked_worker import started
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array, Group
 from dcpdump.batch.part import Part
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
-from dcpdump.filter.names import named_opcodes
+from dcpdump.filter.opcode_names import named_opcodes
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Union
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.picking import Picking
 from dcpdump.conversation import Conversation
-from dcpdump.filter.header import Wanted
+from dcpdump.filter.header_clauses import Wanted
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.wire.frames import Frames

@@ -10,7 +10,7 @@ from typing import Final
 
 from dcpdump.big_endian import be16, be32
 from dcpdump.conversation import Conversation
-from dcpdump.filter.header import Wanted
+from dcpdump.filter.header_clauses import Wanted
 from dcpdump.spec import MESSAGES, UNKNOWN_NAME, find
 from dcpdump.spec.header import HEADER_LENGTH, STREAM_ID_TAG
 from dcpdump.spec.names import ACKNOWLEDGE

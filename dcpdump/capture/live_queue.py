@@ -14,7 +14,7 @@ from dcpdump.capture.live import Live
 from dcpdump.capture.ring import Taken
 from dcpdump.capture.save import Save
 from dcpdump.errors import LiveError
-from dcpdump.helper import started
+from dcpdump.forked_worker import started
 
 #: What may wait.
 ROOM = 256 * 1024 * 1024

@@ -6,7 +6,7 @@ A capture can only be asked for its next packet, and that may take hours to come
 import threading
 from collections.abc import Iterable, Iterator
 
-from dcpdump.helper import started
+from dcpdump.forked_worker import started
 from dcpdump.net.packet import Packet
 
 #: What may wait, in bytes of packets: who writes is slowed down then. It is what is done at once: enough to be fast,

@@ -13,9 +13,9 @@ from dcpdump.capture.comments import Remarks
 from dcpdump.capture.raw_records import Transcript
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note
 from dcpdump.cli.options import Size, selection, selection_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT

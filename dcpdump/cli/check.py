@@ -14,9 +14,9 @@ from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
-from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options, moment
+from dcpdump.cli.ledger_reading import Chosen, Keeper, choosing, choosing_options, moment
+from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
-from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson

@@ -13,9 +13,9 @@ from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.check.alone import judge
 from dcpdump.check.finding import Finding
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.errors import CaptureError, PasteError
 from dcpdump.paste import DIALECTS, NAME, Pasted, read_paste
 from dcpdump.record import as_json

@@ -8,7 +8,7 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
+from dcpdump.cli.ledger_reading import Chosen, Keeper, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.filter import Clause, clauses

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note, progress
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
+from dcpdump.cli.stderr import note, progress
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 

@@ -11,7 +11,7 @@ from dcpdump.cli.reading import Captures, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
 from dcpdump.filter.clauses import with_problems
-from dcpdump.filter.header import wanted_of
+from dcpdump.filter.header_clauses import wanted_of
 from dcpdump.net.limits import DEFAULT, Limits
 
 
@@ -64,12 +64,12 @@ def _reading(
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
         from dcpdump.batch.picker import Picker
-        from dcpdump.cli.picked import PickedFrames
+        from dcpdump.cli.picked_frames import PickedFrames
 
         picker = Picker(wanted, limits, show_secrets=shown.show_secrets)
         return Reading(source, picker, PickedFrames(chosen, shown, sink, **options), sink)
     from dcpdump.batch.dissection import Dissection
-    from dcpdump.cli.frames import Frames
+    from dcpdump.cli.frame_output import Frames
 
     dissection = Dissection(limits, show_secrets=shown.show_secrets)
     return Reading(source, dissection, Frames(chosen, shown, sink, **options), sink)

@@ -14,15 +14,15 @@ from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import end_line
+from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.sink import PipeClosed, Sink
-from dcpdump.cli.stop import EndedAtOnce, Stop, Terminated
+from dcpdump.cli.stderr import end_line
 from dcpdump.cli.summary import SHOWN, status_of, summarise
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 
 if TYPE_CHECKING:
-    from dcpdump.cli.live import Interface
+    from dcpdump.cli.live_reading import Interface
 
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]

@@ -10,15 +10,15 @@ from dataclasses import replace
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.notes import note
 from dcpdump.cli.options import Size
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
 from dcpdump.net.limits import DEFAULT
-from dcpdump.pseudonym import Pseudonyms
-from dcpdump.render.columns import counted
+from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.render.text_columns import counted
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spool
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Keeper, choosing, choosing_options
+from dcpdump.cli.ledger_reading import Keeper, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import rollbacks as rows

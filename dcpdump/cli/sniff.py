@@ -11,12 +11,12 @@ from dcpdump.capture.live import ANY, Live, interfaces
 from dcpdump.capture.live_queue import ROOM, Intake
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
-from dcpdump.cli.frames import Frames
-from dcpdump.cli.live import Interface, telling
-from dcpdump.cli.notes import note
+from dcpdump.cli.frame_output import Frames
+from dcpdump.cli.live_reading import Interface, telling
 from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.escape import safe
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.render.style import Palette

@@ -7,10 +7,10 @@ import click
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.frames import Selected
+from dcpdump.cli.frame_output import Selected
+from dcpdump.cli.listing import report
 from dcpdump.cli.options import display, display_options, selection, selection_options
 from dcpdump.cli.reading import Captures, Reading
-from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import COUNTED
 from dcpdump.render import statistics

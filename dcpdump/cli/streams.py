@@ -6,11 +6,11 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Keeper, choosing, choosing_options
+from dcpdump.cli.ledger_reading import Keeper, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import streams as rows
-from dcpdump.render.columns import spark
+from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Kind, Verdict
 from dcpdump.streams.rates import Rates
 from dcpdump.streams.stream import Stream

@@ -10,14 +10,14 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand, open_capture
 from dcpdump.capture.live_queue import Intake
-from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
-from dcpdump.cli.live import Interface, books, telling
-from dcpdump.cli.notes import note
+from dcpdump.cli.ledger_reading import Chosen, Keeper, choosing, choosing_options
+from dcpdump.cli.listing import report
+from dcpdump.cli.live_reading import Interface, books, telling
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.reading import Captures, Reading, Source
-from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
+from dcpdump.cli.stderr import note
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables

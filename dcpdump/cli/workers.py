@@ -14,7 +14,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from dcpdump.capture import Capture
-from dcpdump.helper import LEAST_BYTES, Helper, can_help, write_all
+from dcpdump.forked_worker import LEAST_BYTES, Helper, can_help, write_all
 
 T = TypeVar("T")
 

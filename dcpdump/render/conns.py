@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, number
 from dcpdump.render.lines import Line
+from dcpdump.render.text_columns import aligned, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
 from dcpdump.streams.request import SUCCESS

@@ -9,8 +9,8 @@ from dcpdump.check.finding import Finding
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.escape import safe
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import counted
 from dcpdump.render.lines import Kind, Line
+from dcpdump.render.text_columns import counted
 
 Folded = Iterable[tuple[Finding, int]]
 _KINDS = {

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, counted, number, spark
 from dcpdump.render.lines import Kind, Line
 from dcpdump.render.streams import client
+from dcpdump.render.text_columns import aligned, counted, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.flow_state import Evidence, Standing, State, standing
 from dcpdump.streams.leak import Leak, leak

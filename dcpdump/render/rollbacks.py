@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import counted
 from dcpdump.render.lines import Kind, Line
 from dcpdump.render.streams import client
+from dcpdump.render.text_columns import counted
 from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import ROLLBACK, Request
 from dcpdump.streams.rollback import Rollback

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from dcpdump.batch.statistics import Amount, Distribution, Statistics
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import counted
 from dcpdump.render.lines import Kind, Line
+from dcpdump.render.text_columns import counted
 from dcpdump.spec import find
 
 _COLUMNS = 64  #: vbuckets in a row of the map

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
+from dcpdump.render.text_columns import aligned, counted, number
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.request import Request

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, counted, number
 from dcpdump.render.lines import Kind, Line
+from dcpdump.render.text_columns import aligned, counted, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rate_meter import Pace

@@ -1,6 +1,6 @@
 """Addresses: other ones for them, each always the same, and near ones near one another."""
 
-from dcpdump.pseudonym import Pseudonyms
+from dcpdump.pseudonymize import Pseudonyms
 
 _MULTICAST, _LOCAL = 0x01, 0x02
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dcpdump.disclosure import FULL, PARTIAL, holds, is_damaged, prefix, without_gaps
-from dcpdump.pseudonym import Pseudonyms
+from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
 from dcpdump.rewrite.concealed_value import conceal_strings, conceal_value, hidden_texts
 from dcpdump.rewrite.plain_frames import Plain

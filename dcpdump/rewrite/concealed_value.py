@@ -8,7 +8,7 @@ punctuation of the JSON stays, and so do ``true``, ``false`` and ``null``.
 import re
 from itertools import compress
 
-from dcpdump.pseudonym import Pseudonyms, digits, letters
+from dcpdump.pseudonymize import Pseudonyms, digits, letters
 from dcpdump.spec.names import JSON, MEMBERS, SNAPPY, XATTR
 from dcpdump.wire.body import open_value, split_xattrs
 from dcpdump.wire.json_text import json_fault

@@ -23,7 +23,7 @@ from dcpdump.net.header_offsets import Anatomy, anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
-from dcpdump.pseudonym import Pseudonyms
+from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
 from dcpdump.rewrite.address import Addresses
 from dcpdump.rewrite.concealed_frame import Concealer

@@ -12,8 +12,8 @@ from dcpdump.batch.layouts import FLEXIBLE, Array, Plan
 from dcpdump.escape import safe
 from dcpdump.record import columns as csv_columns
 from dcpdump.render import View, line
-from dcpdump.render.gathered import Columns, Template
-from dcpdump.render.sheets import sheets
+from dcpdump.render.batch_columns import Columns, Template
+from dcpdump.render.batch_table import sheets
 from dcpdump.spec.field import Bits, Choice, Field
 from dcpdump.spec.names import DATATYPE
 from dcpdump.wire.frame import Fault

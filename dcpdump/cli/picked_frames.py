@@ -15,7 +15,7 @@ from dcpdump.render.style import Palette
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
-    from dcpdump.cli.frames import Frames
+    from dcpdump.cli.frame_output import Frames
 
 
 class PickedFrames(Consumer[Union[Picked, "Part"]]):
@@ -83,7 +83,7 @@ class PickedFrames(Consumer[Union[Picked, "Part"]]):
 
     def _writing(self) -> "Frames":
         if self._many is None:
-            from dcpdump.cli.frames import Frames
+            from dcpdump.cli.frame_output import Frames
 
             self._many = Frames(self._chosen, self._shown, self._sink, several=self._several, jobs=self._jobs)
         return self._many

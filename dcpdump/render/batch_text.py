@@ -20,8 +20,8 @@ from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record, iso_time
 from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
-from dcpdump.render.gathered import Columns
-from dcpdump.render.templates import TEMPLATES
+from dcpdump.render.batch_columns import Columns
+from dcpdump.render.batch_templates import TEMPLATES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault

@@ -9,9 +9,9 @@ from typing import Any
 from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.live_queue import Intake
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note
 from dcpdump.cli.reading import Blocks, Consumer
-from dcpdump.cli.stop import Stop
+from dcpdump.cli.signals import Stop
+from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.dissect import Dissector
 from dcpdump.record import Json

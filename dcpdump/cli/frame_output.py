@@ -14,7 +14,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import SHOWN
 from dcpdump.cli.workers import Workers
 from dcpdump.render import OUTPUTS, View
-from dcpdump.render.bulk import Bulk
+from dcpdump.render.batch_text import Bulk
 from dcpdump.render.style import Palette
 
 #: Fewer rows than this are written sooner than another process is started.

@@ -12,7 +12,7 @@ from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Array, Plan, disti
 from dcpdump.batch.number_text import filled
 from dcpdump.escape import safe
 from dcpdump.render import View, table
-from dcpdump.render.gathered import Columns
+from dcpdump.render.batch_columns import Columns
 from dcpdump.spec.field import Field, u8, u16
 from dcpdump.spec.header import MAGICS, STREAM_ID_TAG, header_fields
 from dcpdump.spec.names import DATATYPE, SNAPPY

@@ -13,9 +13,9 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import open_capture
+from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, clause_option
 from dcpdump.cli.reading import Captures, Consumer, Reading
-from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.filter import Clause, Instant, clauses, parse_instant

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dcpdump.filter.names import named_opcodes
+from dcpdump.filter.opcode_names import named_opcodes
 from dcpdump.filter.ranges import parse_ranges
 
 
