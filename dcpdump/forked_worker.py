@@ -31,7 +31,7 @@ def started(thread: Thread) -> bool:
     return True
 
 
-class Helper:
+class ForkedWorker:
     """``work`` is done there; it gets the ends of the pipes from which to read orders, and into which to write.
 
     Raises OSError where there may be no more processes.

@@ -15,7 +15,7 @@ from dcpdump.capture import open_capture, timeline
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
-from dcpdump.net.counters import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json, columns, iso_time
@@ -56,7 +56,7 @@ def columnar(
     return [spelled(row) for batch in batches if batch is not None for row in batch.to_pylist()]
 
 
-def scalar_books(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tuple[Tally, Balance]:
+def scalar_books(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tuple[Tally, Counters]:
     """It gives what became of all bytes, as the pipe counts them that takes one packet at a time."""
     dissector = Dissector(limits)
     for packet in packets:
@@ -67,7 +67,7 @@ def scalar_books(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tupl
 
 def columnar_books(
     packets: Iterable[Packet], *, size: int = 1 << 20, limits: Limits = DEFAULT
-) -> tuple[Tally, Balance]:
+) -> tuple[Tally, Counters]:
     """It gives what became of all bytes, as the columnar pipe counts them."""
     dissection = Dissection(limits)
     for block in blocks(packets, size):

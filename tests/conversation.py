@@ -28,7 +28,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
-from dcpdump.check.engine import TICKS, Referee
+from dcpdump.check.engine import TICKS, RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
@@ -39,7 +39,7 @@ from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 from dcpdump.streams.column_events import sights, with_losses
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import METADATA, encode
 from tests.packets import ACK, FIN, NOON, PSH, RST, SYN, ethernet, flow, ipv4_tcp, ipv6_tcp
@@ -277,12 +277,12 @@ def _tcp(way: Flow) -> Callable[..., bytes]:
     return ipv6_tcp if ":" in way.src.host else ipv4_tcp
 
 
-def seen(captured: Iterable[Packet]) -> Iterator[Sight | Lost]:
+def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
     """It gives the sights of captured packets, and at the end the losses that no frame followed."""
     dissection = Dissection()
     lost: list[Lost] = []
 
-    def all_of(parts: list[Part]) -> Iterator[Sight]:
+    def all_of(parts: list[Part]) -> Iterator[FrameEvent]:
         nonlocal lost
         for part in parts:
             found = sights(part)
@@ -299,7 +299,7 @@ def seen(captured: Iterable[Packet]) -> Iterator[Sight | Lost]:
 
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
     """Return what the referee says of captured packets, frame by frame."""
-    dissection, referee = Watching(), Referee(rules)
+    dissection, referee = Watching(), RuleEngine(rules)
     feed = Feed(dissection, referee.ledger, closely=TICKS)
     found: list[Finding] = []
     for block in blocks(captured):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
-from dcpdump.streams.document_run import Burst, Step
+from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.stream import Stream
@@ -24,7 +24,7 @@ def ledger_of(captured: Iterable[Packet], *, bursts: bool = False, last_ns: int 
 
     def take(told: Sequence[Step]) -> None:
         for step in told:
-            if isinstance(step, Burst):
+            if isinstance(step, DocumentRun):
                 ledger.feed_burst(step)
             else:
                 ledger.feed(step)

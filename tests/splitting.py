@@ -16,9 +16,9 @@ from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
 from dcpdump.spark.decoding import Decoding, decode_split
 from dcpdump.spark.seams import Seams, settle, verify
-from dcpdump.spark.split_plan import Plan, plan_splits
-from dcpdump.spark.split_survey import Survey, survey_split
-from dcpdump.spark.splits import Piece, Split
+from dcpdump.spark.split_plan import SplitPlan, plan_splits
+from dcpdump.spark.split_survey import SplitSurvey, survey_split
+from dcpdump.spark.splits import FilePiece, Split
 from dcpdump.spark.work import BEGINNING, Exit, Surveyed, Work
 
 Row = dict[str, Any]
@@ -69,7 +69,7 @@ def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
 def cut(packets: Sequence[Packet], cuts: Iterable[int], size: int = BLOCK) -> Tables:
     """It gives the rows of splits that begin at ``cuts``, joined."""
     bounds = [0, *sorted(set(cuts) - {0, len(packets)}), len(packets)]
-    groups = [(Split((Piece(str(number)),)),) for number in range(len(bounds) - 1)]
+    groups = [(Split((FilePiece(str(number)),)),) for number in range(len(bounds) - 1)]
     out = Tables()
 
     def read(work: Work) -> Iterator[Block]:
@@ -80,7 +80,7 @@ def cut(packets: Sequence[Packet], cuts: Iterable[int], size: int = BLOCK) -> Ta
     def survey(works: Sequence[Work]) -> Iterator[Surveyed]:
         out.surveys.append(len(works))
         for work in works:
-            one = Survey(work)
+            one = SplitSurvey(work)
             one.feed(read(work))
             yield one.surveyed(())
 
@@ -102,7 +102,7 @@ def cut(packets: Sequence[Packet], cuts: Iterable[int], size: int = BLOCK) -> Ta
 
 def split(
     paths: Sequence[Path | str], target: int, *, open_file: Callable[[str], BinaryIO] | None = None
-) -> tuple[Tables, Plan]:
+) -> tuple[Tables, SplitPlan]:
     """It gives the rows of captures in splits of about ``target`` bytes."""
     opener = open_file or opened
     plan = plan_splits([(str(path), Path(path).stat().st_size) for path in paths], opener, target)

@@ -7,7 +7,20 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
-from dcpdump.spec.field import MAY, MUST, Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Presence, Repeat
+from dcpdump.spec.field import (
+    MAY,
+    MUST,
+    Bits,
+    Blob,
+    EnumValue,
+    Field,
+    FlatTable,
+    Layout,
+    Message,
+    Part,
+    Presence,
+    Repeat,
+)
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS, FrameInfo
 from dcpdump.spec.names import NOT_ERRORS, STATUS
 from dcpdump.wire.encode import Item, Scalar, Values, encode
@@ -53,7 +66,7 @@ PUSHED: list[Shape] = [shape for message in PUSHES.values() for shape in _shapes
 
 def numbers(field: Field) -> SearchStrategy[int]:
     """It gives values of a field that the table has a name for, or any where it names none."""
-    if isinstance(field.names, Choice):
+    if isinstance(field.names, EnumValue):
         return st.sampled_from(sorted(field.names.names))
     if isinstance(field.names, Bits):
         return st.sets(st.sampled_from(sorted(field.names.names))).map(sum)

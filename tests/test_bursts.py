@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import blocks
-from dcpdump.check.engine import TICKS, Referee
+from dcpdump.check.engine import TICKS, RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.streams.column_events import sights
-from dcpdump.streams.document_run import Burst, Step
+from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.event_runs import steps
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
 from tests.bench.captures import capture
@@ -38,7 +38,7 @@ def books(kept: Ledger) -> Any:
     """It gives everything that a ledger holds, as plain values."""
 
     def plain(thing: Any, depth: int) -> Any:
-        if isinstance(thing, (Stream, Connection)) and depth:
+        if isinstance(thing, (Stream, ConnectionState)) and depth:
             return thing.__class__.__name__, thing.number
         if hasattr(thing, "__dataclass_fields__"):
             return {field.name: plain(getattr(thing, field.name), depth + 1) for field in fields(thing)}
@@ -62,7 +62,7 @@ def told(captured: list[Packet]) -> list[Step]:
 
 def judged(captured: list[Packet], *, bursts: bool) -> tuple[list[Finding], int]:
     """It gives what a referee says that is told as the command ``check`` tells it, and the frames told in bursts."""
-    dissection, referee = Watching(), Referee()
+    dissection, referee = Watching(), RuleEngine()
     feed = Feed(dissection, referee.ledger, closely=TICKS)
     tell = feed.steps if bursts else feed.sights
     found: list[Finding] = []
@@ -71,7 +71,7 @@ def judged(captured: list[Packet], *, bursts: bool) -> tuple[list[Finding], int]
     def take(told: Sequence[Step]) -> None:
         nonlocal at_once
         for step in told:
-            if isinstance(step, Burst):
+            if isinstance(step, DocumentRun):
                 at_once += step.frames
                 found.extend(referee.feed_burst(step))
             else:
@@ -102,7 +102,7 @@ def test_faulty_conversations_are_kept_alike() -> None:
 
 def test_documents_that_follow_one_another_are_one_burst() -> None:
     steps_of = told(packets(said(OPENING + DOCUMENTS)))
-    (burst,) = (step for step in steps_of if isinstance(step, Burst))
+    (burst,) = (step for step in steps_of if isinstance(step, DocumentRun))
     dissection = Watching()
     seen = [
         sight

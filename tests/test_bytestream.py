@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.net.bytestream import ByteStream
-from dcpdump.net.counters import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import Bytes, Conflict, Event, Gap, Seen
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.seqnum import advance
@@ -25,7 +25,7 @@ class Line:
     """A ByteStream with a clock: each segment arrives a millisecond and a packet number later."""
 
     def __init__(self, *, syn: bool = True, isn: int = ISN, limits: Limits | None = None) -> None:
-        self.balance = Balance()
+        self.balance = Counters()
         self.stream = ByteStream(limits or Limits(), self.balance)
         self.events: list[Event] = []
         self.number = 0

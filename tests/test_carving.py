@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
-from dcpdump.rewrite.byte_ranges import Spans
+from dcpdump.rewrite.byte_ranges import ByteRanges
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.captures import Pcapng
@@ -246,7 +246,7 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=12), st.integers(0, 70), st.integers(0, 9))
 def test_spans_meet_where_a_byte_is_in_both(added: list[tuple[int, int]], start: int, length: int) -> None:
-    spans = Spans()
+    spans = ByteRanges()
     for first, size_ in added:
         spans.add(first, first + size_)
     covered = {place for first, size_ in added for place in range(first, first + size_)}

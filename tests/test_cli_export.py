@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpdump.arrow import schema, verdicts
-from dcpdump.arrow.column_builder import Columns, Vocabulary
+from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.arrow.writers import ArrowFile
 from dcpdump.cli.tables import TABLES as NAMES
@@ -241,7 +241,7 @@ def test_an_arrow_file_takes_a_column_that_gets_its_first_word_late(tmp_path: Pa
     wanted = [("a", None, 1), ("b", None, 2), (None, "x", 3), ("a", "y", 4), (None, None, 5), ("b", "x", 6)]
     file = ArrowFile(tmp_path / "it.arrow", kind)
     for row in wanted:
-        batch = Columns(kind, 1, words)
+        batch = ColumnBuilder(kind, 1, words)
         for name, value in zip(kind.names, row, strict=True):
             if value is not None:
                 batch.objects(name, [0], [value])

@@ -13,8 +13,8 @@ from select import select
 import pytest
 
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rate_meter import Pace, Paces
-from dcpdump.streams.state import Connection
+from dcpdump.streams.rate_meter import Rate, RateMeter
+from dcpdump.streams.state import ConnectionState
 from tests.captures import Record, pcap
 from tests.console import run
 from tests.conversation import opening, packets, said
@@ -110,17 +110,17 @@ def test_an_interface_and_captures_at_once_are_a_usage_error() -> None:
 
 
 def test_a_pace_is_what_came_since_the_oldest_look_that_is_kept() -> None:
-    ledger, paces, second = Ledger(), Paces(), 1_000_000_000
-    connection = ledger.connections[0] = Connection(0)
-    assert paces.of(connection) == Pace(0, 0)
+    ledger, paces, second = Ledger(), RateMeter(), 1_000_000_000
+    connection = ledger.connections[0] = ConnectionState(0)
+    assert paces.of(connection) == Rate(0, 0)
     ledger.first_ns = 10 * second
     seen = []
     for look in range(1, 9):
         connection.frames, connection.bytes = [10 * look * look, 0], [0, 1000 * look]
         paces.look(ledger, (10 + look) * second)
         seen.append(paces.of(connection))
-    assert seen[0] == Pace(10, 1000)
-    assert seen[-1] == Pace((640 - 160) / 4, 1000)
+    assert seen[0] == Rate(10, 1000)
+    assert seen[-1] == Rate((640 - 160) / 4, 1000)
 
 
 def test_a_pipe_that_pauses_is_drawn_again_and_again_with_all_that_came() -> None:

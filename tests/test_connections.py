@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.net.connections import Connections, Delivery
-from dcpdump.net.counters import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import Bytes, Conflict, End, Gap, Seen
 from dcpdump.net.flow import Connection, Flow
 from dcpdump.net.limits import SECOND, Limits
@@ -40,7 +40,7 @@ ANSWER = bytes(range(255, 0, -1)) * 40
 Texts = dict[tuple[int, int], bytes]
 
 
-def run(some: list[Packet], limits: Limits | None = None) -> tuple[list[Delivery], Balance]:
+def run(some: list[Packet], limits: Limits | None = None) -> tuple[list[Delivery], Counters]:
     """All deliveries of a capture, and the books, which must balance after every packet."""
     machine = Connections(limits or Limits())
     out = []

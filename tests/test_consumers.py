@@ -4,7 +4,7 @@ import pytest
 
 from dcpdump.streams.causes import Cause, Reason
 from dcpdump.streams.consumer import Consumers, same
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from tests.conversation import opening, packets, said
@@ -217,8 +217,8 @@ def test_of_what_is_not_known_the_reason_is_a_code() -> None:
     assert [each.cause for each in found] == [Reason.BYTES_LOST, Reason.ONE_DIRECTION]
 
 
-def connection(**known: object) -> Connection:
-    made = Connection(len(known), src="10.0.0.9:40000", dst=NODE, feeder=1, server=1)
+def connection(**known: object) -> ConnectionState:
+    made = ConnectionState(len(known), src="10.0.0.9:40000", dst=NODE, feeder=1, server=1)
     for name, value in known.items():
         setattr(made, name, value)
     return made

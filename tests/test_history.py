@@ -5,7 +5,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.net.retransmit_window import OVERHEAD, History, Kept
+from dcpdump.net.retransmit_window import OVERHEAD, Kept, RetransmitWindow
 
 SIZES = st.lists(st.integers(0, 900), max_size=30)
 
@@ -18,7 +18,7 @@ def pieces_of(sizes: list[int], offset: int) -> list[Kept]:
 
 @given(st.integers(0, 4000), SIZES, SIZES)
 def test_many_pieces_are_remembered_as_one_after_the_other(limit: int, before: list[int], sizes: list[int]) -> None:
-    one_by_one, at_once = History(limit), History(limit)
+    one_by_one, at_once = RetransmitWindow(limit), RetransmitWindow(limit)
     for history in (one_by_one, at_once):
         for piece in pieces_of(before, 0):
             history.add(*piece)

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from dcpdump.capture.stream_queue import ROOM, Inflow
+from dcpdump.capture.stream_queue import ROOM, StreamQueue
 from dcpdump.net.packet import Packet
 
 
@@ -15,7 +15,7 @@ def packets(count: int, size: int = 100) -> list[Packet]:
 
 def test_all_packets_are_given_in_their_order() -> None:
     some = packets(1000)
-    assert [packet for batch in Inflow(some).batches() for packet in batch] == some
+    assert [packet for batch in StreamQueue(some).batches() for packet in batch] == some
 
 
 def test_an_empty_batch_tells_that_nothing_comes_just_now() -> None:
@@ -28,7 +28,7 @@ def test_an_empty_batch_tells_that_nothing_comes_just_now() -> None:
         yield last
 
     given: list[Packet] = []
-    for batch in Inflow(slowly()).batches():
+    for batch in StreamQueue(slowly()).batches():
         if given and not batch:
             go_on.set()
         given += batch
@@ -44,13 +44,13 @@ def test_what_goes_wrong_is_raised_after_what_came_before() -> None:
 
     given: list[Packet] = []
     with pytest.raises(OSError, match="the disk is gone"):
-        given.extend(packet for batch in Inflow(badly()).batches() for packet in batch)
+        given.extend(packet for batch in StreamQueue(badly()).batches() for packet in batch)
     assert given == some
 
 
 def test_who_writes_is_slowed_down_when_too_much_waits() -> None:
     size = 1 << 16
-    sizes = [len(batch) * size for batch in Inflow(packets(300, size)).batches()]
+    sizes = [len(batch) * size for batch in StreamQueue(packets(300, size)).batches()]
     assert sum(sizes) == 300 * size
     assert max(sizes) <= ROOM
 
@@ -65,7 +65,7 @@ def test_who_asks_no_more_ends_it() -> None:
         finally:
             ended.set()
 
-    for batch in Inflow(endless()).batches():
+    for batch in StreamQueue(endless()).batches():
         if batch:
             break
     assert ended.wait(30)

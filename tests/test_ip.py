@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.net.counters import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.fragments import Fragments, Whole
 from dcpdump.net.ip import IPV4, IPV6, Datagram, Fragment, parse
 from dcpdump.net.layers import Layers
@@ -154,7 +154,7 @@ def test_overlapping_fragments_that_disagree_keep_the_first_and_say_so() -> None
 
 
 def test_the_fragment_that_never_came_leaves_the_datagram_out() -> None:
-    balance = Balance()
+    balance = Counters()
     layers = Layers(balance=balance)
     assert [layers.feed(each) for each in fragments()[1:]] == [None, None]
     layers.close()
@@ -162,7 +162,7 @@ def test_the_fragment_that_never_came_leaves_the_datagram_out() -> None:
 
 
 def test_fragments_wait_sixty_seconds_of_capture_time() -> None:
-    balance = Balance()
+    balance = Counters()
     layers = Layers(balance=balance)
     first, second, third = fragments()
     assert layers.feed(first) is None
@@ -173,7 +173,7 @@ def test_fragments_wait_sixty_seconds_of_capture_time() -> None:
 
 @pytest.mark.parametrize("limits", [Limits(fragments=10), Limits(fragment_bytes=200)])
 def test_the_oldest_fragments_go_when_there_are_too_many(limits: Limits) -> None:
-    balance = Balance()
+    balance = Counters()
     layers = Layers(limits, balance)
     for ident in range(30):
         assert layers.feed(fragments(ident=ident)[0]) is None

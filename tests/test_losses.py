@@ -1,8 +1,8 @@
 """What cannot be known where something was not captured: each way to a wrong statement, as a small conversation."""
 
-from dcpdump.streams.causes import Cause, Kind, Reason, Verdict
-from dcpdump.streams.explanation import Cause as Why
-from dcpdump.streams.flow_state import Evidence, Standing, State, standing
+from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
+from dcpdump.streams.explanation import NoClause as Why
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollback import rollbacks
 from dcpdump.streams.verdict import Judge
@@ -24,7 +24,7 @@ def judged(kept: Ledger) -> list[Verdict]:
     return [judge.verdict(stream) for stream in kept.streams]
 
 
-def kinds(text: str) -> list[tuple[Kind, Cause | Reason]]:
+def kinds(text: str) -> list[tuple[VerdictKind, Cause | Reason]]:
     return [(each.kind, each.cause) for each in judged(damaged(text))]
 
 
@@ -38,9 +38,9 @@ def stands(kept: Ledger) -> Standing:
 
 def test_where_the_window_is_not_known_a_silent_producer_may_be_blocked() -> None:
     (whole,), (late,) = judged(damaged(LIMITED + ITEMS + MINUTE)), judged(damaged(LIMITED + BEGINS + ITEMS + MINUTE))
-    assert (whole.kind, whole.cause, whole.trouble) == (Kind.STUCK, Cause.SNAPSHOT_INCOMPLETE, True)
+    assert (whole.kind, whole.cause, whole.trouble) == (VerdictKind.STUCK, Cause.SNAPSHOT_INCOMPLETE, True)
     assert late == Verdict(
-        Kind.UNKNOWN,
+        VerdictKind.UNKNOWN,
         Reason.FLOW_CONTROL,
         "in the middle of snapshot 0..9, at seqno 2, for 60 s; it may be blocked by flow control: the buffer size was "
         "not captured",
@@ -49,15 +49,15 @@ def test_where_the_window_is_not_known_a_silent_producer_may_be_blocked() -> Non
 
 def test_a_consumer_that_owes_an_acknowledgement_is_not_excused_by_flow_control() -> None:
     marker = "RX snapshot-marker{start=0, end=1, flags=8}\nRX mutation{seqno:1}\n"
-    assert kinds(LIMITED + BEGINS + marker + MINUTE) == [(Kind.STUCK, Cause.SNAPSHOT_NOT_ACKNOWLEDGED)]
+    assert kinds(LIMITED + BEGINS + marker + MINUTE) == [(VerdictKind.STUCK, Cause.SNAPSHOT_NOT_ACKNOWLEDGED)]
 
 
 def test_a_lost_control_may_have_asked_for_flow_control() -> None:
     begun = opening() + "%sTX control{key=connection_buffer_size, value=1000}\n%sRX control-response{success}\n"
     begun += "STREAM vb=5\n" + ITEMS
-    assert stands(damaged(begun % ("-", ""))) == Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
+    assert stands(damaged(begun % ("-", ""))) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     lost = opening() + "STREAM vb=5\n" + ITEMS + "-RX mutation{seqno:3}\nRX mutation{seqno:4}\n"
-    assert stands(damaged(lost)) == Standing(State.OFF, Evidence.INFERRED)
+    assert stands(damaged(lost)) == Standing(FlowState.OFF, FlowEvidence.INFERRED)
 
 
 def test_what_came_before_the_first_acknowledgement_of_a_late_capture_may_be_acknowledged() -> None:
@@ -96,9 +96,9 @@ def moved(lost: str, name: str = "app", where: str = f"10.0.0.9:40001 {OTHER_NOD
 
 
 def test_a_request_that_opens_a_stream_again_may_be_lost_on_another_connection_of_its_consumer() -> None:
-    assert kinds(moved(""))[0] == (Kind.ENDED, Cause.REOPENED)
+    assert kinds(moved(""))[0] == (VerdictKind.ENDED, Cause.REOPENED)
     assert judged(damaged(moved("-")))[0] == Verdict(
-        Kind.ENDED,
+        VerdictKind.ENDED,
         Reason.BYTES_LOST,
         "StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of connection 1 were lost or "
         "skipped",
@@ -107,16 +107,16 @@ def test_a_request_that_opens_a_stream_again_may_be_lost_on_another_connection_o
 
 
 def test_what_another_consumer_lost_hides_no_request_of_this_one() -> None:
-    assert kinds(moved("-", name="indexer"))[0] == (Kind.ENDED, Cause.ABANDONED)
-    assert kinds(moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"))[0] == (Kind.ENDED, Cause.ABANDONED)
+    assert kinds(moved("-", name="indexer"))[0] == (VerdictKind.ENDED, Cause.ABANDONED)
+    assert kinds(moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"))[0] == (VerdictKind.ENDED, Cause.ABANDONED)
     same_hosts = moved("-", name="indexer", where=f"10.0.0.9:40001 {NODE}")
-    assert kinds(same_hosts)[0] == (Kind.ENDED, Reason.BYTES_LOST)
+    assert kinds(same_hosts)[0] == (VerdictKind.ENDED, Reason.BYTES_LOST)
 
 
 def test_a_loss_before_a_stream_ended_hides_no_request_for_it() -> None:
     before = moved("").replace("ON 0\n", "-RX noop{}\nRX noop{}\nTX noop-response{success}\nON 0\n")
     before = before[: before.index("ON 1")] + MINUTE
-    assert kinds(before)[0] == (Kind.ENDED, Cause.ABANDONED)
+    assert kinds(before)[0] == (VerdictKind.ENDED, Cause.ABANDONED)
 
 
 def test_whether_a_refused_request_was_repeated_is_not_known_after_a_loss_of_its_consumer() -> None:
@@ -125,11 +125,11 @@ def test_whether_a_refused_request_was_repeated_is_not_known_after_a_loss_of_its
     back = text.replace("ANSWER", "stream-request-response{rollback, rollback-seqno=2}")
     (verdict, *_), (found,) = judged(damaged(back)), rollbacks(damaged(back))
     unknown = "whether it was asked for again is unknown: 112 bytes of connection 1 were lost or skipped"
-    assert verdict == Verdict(Kind.ROLLED_BACK, Reason.BYTES_LOST, f"to 2; {unknown}", trouble=True)
+    assert verdict == Verdict(VerdictKind.ROLLED_BACK, Reason.BYTES_LOST, f"to 2; {unknown}", trouble=True)
     assert found.lost is not None
     assert found.lost.reason is Reason.BYTES_LOST
     refused = judged(damaged(text.replace("ANSWER", "stream-request-response{notmyvbucket}")))[0]
-    assert (refused.kind, refused.cause, refused.trouble) == (Kind.REFUSED, Cause.NOT_MY_VBUCKET, True)
+    assert (refused.kind, refused.cause, refused.trouble) == (VerdictKind.REFUSED, Cause.NOT_MY_VBUCKET, True)
     assert refused.why.endswith(unknown)
 
 
@@ -144,13 +144,13 @@ def test_a_stream_whose_end_was_lost_was_not_open_all_along() -> None:
         f"CONNECT 10.0.0.9:40001 {OTHER_NODE}\n{opening()}STREAM vb=5\n{HAD}{ENDS}ON 0\nSTREAM vb=5\n{HAD}{MINUTE}"
     )
     first, second, third = kinds(text)
-    assert (first, third) == ((Kind.ENDED, Cause.REPLACED), (Kind.QUIET, Cause.IDLE))
-    assert second == (Kind.ENDED, Cause.REOPENED)
+    assert (first, third) == ((VerdictKind.ENDED, Cause.REPLACED), (VerdictKind.QUIET, Cause.IDLE))
+    assert second == (VerdictKind.ENDED, Cause.REOPENED)
 
 
 def test_the_end_of_a_stream_that_was_closed_belongs_to_it_whatever_was_lost_between() -> None:
     closed = "TX close-stream{vb=5}\nRX close-stream-response{success}\n-RX noop{}\nRX stream-end{vb=5, status=1}\n"
-    assert kinds(opening() + "STREAM vb=5\n" + HAD + closed + MINUTE) == [(Kind.ENDED, Cause.CLOSED)]
+    assert kinds(opening() + "STREAM vb=5\n" + HAD + closed + MINUTE) == [(VerdictKind.ENDED, Cause.CLOSED)]
 
 
 # -- answers ------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_of_one_opaque_for_all_streams_an_answer_may_be_that_of_a_request_before
     asked = "".join(f"{begins}TX stream-request{{vb={vb}, {ONE}}}\n" for vb, begins in ((1, ""), (2, BEGINS)))
     answers = f"RX stream-request-response{{notmyvbucket, {ONE}}}\nRX stream-request-response{{success, {ONE}}}\n"
     (verdict,) = judged(damaged(opening() + asked + answers + MINUTE))
-    assert (verdict.kind, verdict.cause) == (Kind.UNKNOWN, Reason.STARTS_LATE)
+    assert (verdict.kind, verdict.cause) == (VerdictKind.UNKNOWN, Reason.STARTS_LATE)
 
 
 def test_a_rollback_that_may_be_the_answer_to_another_request_is_not_explained() -> None:
@@ -175,4 +175,4 @@ def test_a_rollback_that_may_be_the_answer_to_another_request_is_not_explained()
 def test_an_opaque_of_its_own_tells_a_requests_answer_in_any_capture() -> None:
     asked = f"TX stream-request{{vb=1, opaque=7}}\n{BEGINS}TX stream-request{{vb=2, opaque=8}}\n"
     answers = "RX stream-request-response{success, opaque=7}\nRX stream-request-response{notmyvbucket, opaque=8}\n"
-    assert kinds(opening() + asked + answers + MINUTE) == [(Kind.REFUSED, Cause.NOT_MY_VBUCKET)]
+    assert kinds(opening() + asked + answers + MINUTE) == [(VerdictKind.REFUSED, Cause.NOT_MY_VBUCKET)]

@@ -6,7 +6,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.deferred import Later
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
-from dcpdump.check.engine import Referee
+from dcpdump.check.engine import RuleEngine
 from dcpdump.net.packet import Packet
 from dcpdump.streams.column_events import sights
 from dcpdump.streams.feed import Feed
@@ -88,7 +88,7 @@ def test_neighbours_teach_the_ledger_and_the_rules_the_same_undecoded() -> None:
     kept: list[Ledger] = []
     found = []
     for looks in (False, True):
-        dissection, ledger, referee = Watching(), Ledger(), Referee()
+        dissection, ledger, referee = Watching(), Ledger(), RuleEngine()
         feed = Feed(dissection, ledger)
         said_of = []
         for block in blocks(captured):

@@ -5,32 +5,32 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.streams.document_run import Burst, Step
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.time_order import Order
 from tests.conversation import packets, said, seen
 
-(BLANK,) = (sight for sight in seen(packets(said("TX noop{}"))) if isinstance(sight, Sight))
+(BLANK,) = (sight for sight in seen(packets(said("TX noop{}"))) if isinstance(sight, FrameEvent))
 
 
-def at(second: float, direction: int) -> Sight:
+def at(second: float, direction: int) -> FrameEvent:
     """A frame of a direction at a time."""
     return BLANK._replace(ts_ns=int(second * 1e9), direction=direction)
 
 
-def burst(seconds: list[float], direction: int) -> Burst:
+def burst(seconds: list[float], direction: int) -> DocumentRun:
     """Documents of a direction that follow one another."""
     sights = [at(second, direction) for second in seconds]
     first, last = sights[0].ts_ns or 0, sights[-1].ts_ns or 0
     size = len(sights)
-    return Burst(0, size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: sights)
+    return DocumentRun(0, size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: sights)
 
 
 def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float, int]]:
     """It gives when frames were seen, and of which direction they are; of bursts the first and the last time."""
     return [
         (step.first_ns / 1e9, step.last_ns / 1e9, step.direction)
-        if isinstance(step, Burst)
+        if isinstance(step, DocumentRun)
         else ((step.ts_ns or 0) / 1e9, step.direction)
         for step in steps
     ]
@@ -87,7 +87,7 @@ def test_of_a_burst_goes_on_what_is_old_enough() -> None:
 def test_every_frame_comes_out_once_and_in_its_directions_order(
     batches: list[list[tuple[int, int]]], wait: bool
 ) -> None:
-    order, came = Order(), list[Sight]()
+    order, came = Order(), list[FrameEvent]()
     gone: list[Step] = []
     for batch in batches:
         sights = [at(second, direction) for second, direction in batch]

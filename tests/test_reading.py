@@ -20,7 +20,7 @@ from dcpdump.capture import stream_queue as inflow
 from dcpdump.cli import frame_output as frames
 from dcpdump.cli import workers
 from dcpdump.cli.options import Display, Selection
-from dcpdump.cli.reading import Captures, Reading
+from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.filter import FrameFilter
 from dcpdump.net.packet import Packet
@@ -209,7 +209,7 @@ def test_what_was_lost_is_not_kept_for_as_long_as_it_is_read(captures: dict[str,
     dissection = Dissection()
     shown = Display("line", "never", 64, str(tmp_path / "out"), False, False)
     with Sink(shown.path) as sink:
-        taking = frames.Frames(Selection(FrameFilter(()), None, None, {}), shown, sink)
-        Reading(Captures([open_capture(str(captures["lossy"]))]), dissection, taking, sink).read()
+        taking = frames.FrameOutput(Selection(FrameFilter(()), None, None, {}), shown, sink)
+        Reading(CaptureSource([open_capture(str(captures["lossy"]))]), dissection, taking, sink).read()
     assert dissection.balance.gaps > 0
     assert dissection.gaps == []

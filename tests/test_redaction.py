@@ -16,7 +16,7 @@ from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
-from dcpdump.rewrite.spill import Spool
+from dcpdump.rewrite.spill import Spill
 from dcpdump.wire.encode import encode
 from tests.captures import Pcapng, Record, pcap, pcap_header, pcapng
 from tests.console import Printed, run
@@ -492,7 +492,7 @@ def test_packets_without_times_stay_without(tmp_path: Path) -> None:
 def proof_of(path: Path, changed: Callable[[bytes], bytes]) -> Flaw | None:
     """It redacts a capture, changes what was written, and has that proved."""
     inputs = [open_capture(str(path))]
-    with Spool(str(path.parent)) as spool:
+    with Spill(str(path.parent)) as spool:
         redaction = Redaction(inputs, Pseudonyms(b"pepper"), spool, full=False)
         redaction.survey()
         out = path.with_suffix(".changed")

@@ -11,7 +11,7 @@ from dcpdump.wire.cut import Cut, Skipped, Why
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, unpack_header
-from dcpdump.wire.resync import Found, Verdict, begins, chained, find_frame, fits_table, framed, known, strict
+from dcpdump.wire.resync import Judgement, SearchResult, begins, chained, find_frame, fits_table, framed, known, strict
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -61,42 +61,42 @@ def test_evidence_has_levels(data: bytes, levels: str) -> None:
 @pytest.mark.parametrize(
     ("data", "final", "verdict"),
     [
-        (b"", False, Verdict.WAIT),
-        (b"\x80", False, Verdict.WAIT),
-        (b"GET / HTTP/1.1\r\n", False, Verdict.NO),
-        (MUTATION[:23], False, Verdict.WAIT),
-        (MUTATION[:23], True, Verdict.NO),
-        (MUTATION[:24], False, Verdict.FRAME),
-        (encode("GET", key=b"k"), False, Verdict.FRAME),
-        (encode("GET", key=b"k")[:-1], False, Verdict.WAIT),
-        (encode("GET", key=b"k")[:-1], True, Verdict.WEAK),
-        (encode("GET", key=b"k") + MUTATION, False, Verdict.FRAME),
-        (encode("GET", key=b"k") + b"\x80" * 24, False, Verdict.NO),
-        (encode("GET", response=True, framing=bytes(40)), False, Verdict.FRAME),
-        (bytes(100), False, Verdict.NO),
+        (b"", False, Judgement.WAIT),
+        (b"\x80", False, Judgement.WAIT),
+        (b"GET / HTTP/1.1\r\n", False, Judgement.NO),
+        (MUTATION[:23], False, Judgement.WAIT),
+        (MUTATION[:23], True, Judgement.NO),
+        (MUTATION[:24], False, Judgement.FRAME),
+        (encode("GET", key=b"k"), False, Judgement.FRAME),
+        (encode("GET", key=b"k")[:-1], False, Judgement.WAIT),
+        (encode("GET", key=b"k")[:-1], True, Judgement.WEAK),
+        (encode("GET", key=b"k") + MUTATION, False, Judgement.FRAME),
+        (encode("GET", key=b"k") + b"\x80" * 24, False, Judgement.NO),
+        (encode("GET", response=True, framing=bytes(40)), False, Judgement.FRAME),
+        (bytes(100), False, Judgement.NO),
     ],
 )
-def test_a_directions_first_bytes_are_judged(data: bytes, final: bool, verdict: Verdict) -> None:
+def test_a_directions_first_bytes_are_judged(data: bytes, final: bool, verdict: Judgement) -> None:
     assert begins(data, final=final) is verdict
 
 
 def test_headers_must_follow_one_another() -> None:
-    assert chained(MUTATION * 3, 0, 2, final=False) is Verdict.FRAME
-    assert chained(MUTATION * 2, 0, 2, final=False) is Verdict.FRAME
-    assert chained(MUTATION * 2 + MUTATION[:5], 0, 2, final=False) is Verdict.WAIT
-    assert chained(MUTATION * 2 + MUTATION[:5], 0, 2, final=True) is Verdict.FRAME
-    assert chained(MUTATION[:-1], 0, 2, final=True) is Verdict.WEAK
-    assert chained(MUTATION + bytes(24), 0, 2, final=False) is Verdict.NO
+    assert chained(MUTATION * 3, 0, 2, final=False) is Judgement.FRAME
+    assert chained(MUTATION * 2, 0, 2, final=False) is Judgement.FRAME
+    assert chained(MUTATION * 2 + MUTATION[:5], 0, 2, final=False) is Judgement.WAIT
+    assert chained(MUTATION * 2 + MUTATION[:5], 0, 2, final=True) is Judgement.FRAME
+    assert chained(MUTATION[:-1], 0, 2, final=True) is Judgement.WEAK
+    assert chained(MUTATION + bytes(24), 0, 2, final=False) is Judgement.NO
 
 
 def test_a_frame_is_searched_for_from_a_place() -> None:
     data = b"x" * 100 + MUTATION * 3
-    assert find_frame(data, 0, Session(), final=False) == Found(100, Verdict.FRAME)
-    assert find_frame(data, 101, Session(), final=False) == Found(100 + len(MUTATION), Verdict.FRAME)
-    assert find_frame(b"x" * 100, 0, Session(), final=False) == Found(77, Verdict.NO)
-    assert find_frame(b"x" * 100, 0, Session(), final=True) == Found(100, Verdict.NO)
-    assert find_frame(data[:130], 0, Session(), final=False) == Found(100, Verdict.WAIT)
-    assert find_frame(data[:130], 0, Session(), final=True) == Found(100, Verdict.WEAK)
+    assert find_frame(data, 0, Session(), final=False) == SearchResult(100, Judgement.FRAME)
+    assert find_frame(data, 101, Session(), final=False) == SearchResult(100 + len(MUTATION), Judgement.FRAME)
+    assert find_frame(b"x" * 100, 0, Session(), final=False) == SearchResult(77, Judgement.NO)
+    assert find_frame(b"x" * 100, 0, Session(), final=True) == SearchResult(100, Judgement.NO)
+    assert find_frame(data[:130], 0, Session(), final=False) == SearchResult(100, Judgement.WAIT)
+    assert find_frame(data[:130], 0, Session(), final=True) == SearchResult(100, Judgement.WEAK)
 
 
 def test_where_streams_are_known_a_frame_must_belong_to_one() -> None:
@@ -105,8 +105,12 @@ def test_where_streams_are_known_a_frame_must_belong_to_one() -> None:
     stranger = MUTATION * 3
     ours = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=528, opaque=1) * 3
     elsewhere = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=529, opaque=1) * 3
-    assert find_frame(stranger + ours, 0, session, final=False) == Found(0, Verdict.FRAME), "they lead exactly there"
-    assert find_frame(b"?" + stranger + b"?" + ours, 0, session, final=False) == Found(2 + len(stranger), Verdict.FRAME)
+    assert find_frame(stranger + ours, 0, session, final=False) == SearchResult(0, Judgement.FRAME), (
+        "they lead exactly there"
+    )
+    assert find_frame(b"?" + stranger + b"?" + ours, 0, session, final=False) == SearchResult(
+        2 + len(stranger), Judgement.FRAME
+    )
     assert find_frame(elsewhere + b"?" + ours, 0, session, final=False).at == len(elsewhere) + 1
 
 
@@ -116,23 +120,25 @@ def test_where_the_connections_beginning_was_seen_no_other_stream_is_believed() 
         session.understand(decode(RawFrame.of(encode(name, vbucket=528, opaque=1))))
     stranger = MUTATION * 3
     ours = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=528, opaque=1) * 3
-    assert find_frame(stranger + ours, 0, session, final=False) == Found(len(stranger), Verdict.FRAME)
-    assert find_frame(stranger, 0, session, final=True) == Found(len(stranger), Verdict.NO)
+    assert find_frame(stranger + ours, 0, session, final=False) == SearchResult(len(stranger), Judgement.FRAME)
+    assert find_frame(stranger, 0, session, final=True) == SearchResult(len(stranger), Judgement.NO)
 
 
 def test_frames_of_an_unseen_stream_are_believed_only_as_far_as_they_lead_on() -> None:
     session = Session()
     session.streams[1] = 528
-    assert find_frame(b"?" + MUTATION * 3, 0, session, final=True) == Found(1, Verdict.WEAK)
+    assert find_frame(b"?" + MUTATION * 3, 0, session, final=True) == SearchResult(1, Judgement.WEAK)
     copied = MUTATION * 3 + b"the rest of the document that holds them"
-    assert find_frame(copied, 0, session, final=True) == Found(len(copied), Verdict.NO)
+    assert find_frame(copied, 0, session, final=True) == SearchResult(len(copied), Judgement.NO)
 
 
 def test_messages_with_an_opaque_of_their_own_need_no_stream() -> None:
     session = Session()
     session.streams[1] = 528
     for name in ("DCP_NOOP", "DCP_BUFFER_ACKNOWLEDGEMENT"):
-        assert find_frame(b"?" + encode(name, opaque=77) * 3, 0, session, final=False) == Found(1, Verdict.FRAME)
+        assert find_frame(b"?" + encode(name, opaque=77) * 3, 0, session, final=False) == SearchResult(
+            1, Judgement.FRAME
+        )
 
 
 @pytest.mark.parametrize("kind", ["noise", "zlib", "snappy", "text", "zeros", "0x80", "counting"])
@@ -149,7 +155,7 @@ def test_what_is_no_dcp_holds_no_frame(kind: str) -> None:
         "0x80": lambda: b"\x80" * (size // 4),
         "counting": lambda: b"".join(n.to_bytes(4, "big") for n in range(0x8057_0000, 0x8057_0000 + 200_000)),
     }[kind]()
-    assert find_frame(data, 0, Session(), final=True) == Found(len(data), Verdict.NO)
+    assert find_frame(data, 0, Session(), final=True) == SearchResult(len(data), Judgement.NO)
     splitter = FrameSplitter(Session(), late=True)
     cuts = [cut for at in range(0, len(data), 65536) for cut in splitter.feed(data[at : at + 65536])]
     assert not [cut for cut in cuts + splitter.close() if isinstance(cut, RawFrame)]
@@ -345,7 +351,7 @@ def test_copies_of_a_streams_own_future_are_believed_less() -> None:
 def test_a_header_whose_seqno_was_cut_off_is_not_taken_for_an_old_one() -> None:
     frame = encode("DCP_MUTATION", {"by_seqno": 500}, key=b"k", value=b"v" * 40, vbucket=7, opaque=9)
     streams = _knows(seqno=400)
-    assert find_frame(b"\0" * 50 + frame[:28], 0, streams, final=True) == Found(50, Verdict.WEAK)
+    assert find_frame(b"\0" * 50 + frame[:28], 0, streams, final=True) == SearchResult(50, Judgement.WEAK)
 
 
 def test_streams_with_ids_may_share_an_opaque_each_with_its_own_seqnos() -> None:
@@ -354,7 +360,7 @@ def test_streams_with_ids_may_share_an_opaque_each_with_its_own_seqnos() -> None
         for n in (5, 6, 7)
     )
     streams = _knows(seqno=400)
-    assert find_frame(b"\0" * 50 + frames, 0, streams, final=True) == Found(50, Verdict.FRAME)
+    assert find_frame(b"\0" * 50 + frames, 0, streams, final=True) == SearchResult(50, Judgement.FRAME)
 
 
 def _knows(seqno: int) -> Session:

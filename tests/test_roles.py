@@ -6,7 +6,7 @@ import pytest
 
 from dcpdump.net.packet import Packet
 from dcpdump.streams.roles import Basis, Evidence, Roles
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from tests.captures import Record, pcap
 from tests.console import run
 from tests.conversation import opening, packets, said
@@ -58,7 +58,7 @@ SCENES = {
 }
 
 
-def roles(captured: list[Packet]) -> list[Connection]:
+def roles(captured: list[Packet]) -> list[ConnectionState]:
     return sorted(ledger_of(captured).connections.values(), key=lambda each: each.number)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from dcpdump.streams.clause import Clause, overdue
-from dcpdump.streams.explanation import Cause, Explanation
+from dcpdump.streams.explanation import Explanation, NoClause
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollback import rollbacks
@@ -199,8 +199,8 @@ def check(case: Case, truth: Sent, why: Explanation) -> None:
     """Hold an explanation against the truth."""
     clause, target = truth
     if why.clause is Clause.UNKNOWN:
-        assert why.cause in (Cause.LOG, Cause.SEVERAL)
-        if why.cause is Cause.LOG:
+        assert why.cause in (NoClause.LOG, NoClause.SEVERAL)
+        if why.cause is NoClause.LOG:
             assert case.before is None
             assert case.after is None
         else:

@@ -5,7 +5,7 @@ import pytest
 from dcpdump.render.lines import Line
 from dcpdump.render.rollbacks import lines, objects
 from dcpdump.streams.clause import Clause, overdue
-from dcpdump.streams.explanation import Cause
+from dcpdump.streams.explanation import NoClause
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
@@ -36,7 +36,7 @@ def explained(conversation: str | Ledger) -> list[tuple[int, str, int | None, st
     return found
 
 
-def causes(conversation: str) -> list[Cause | None]:
+def causes(conversation: str) -> list[NoClause | None]:
     """Return why clauses are unknown; None of those that are known."""
     return [each.explanation.cause for each in rollbacks(ledger(conversation))]
 
@@ -217,20 +217,20 @@ def test_a_clause_explains_a_rollback(request_text: str, clause: str, expected: 
 )
 def test_without_the_failover_log_it_says_what_is_left(request_text: str, text: str) -> None:
     assert explained(OPEN + request_text) == [(1, "unknown", None, f"the failover log was not captured; {text}")]
-    assert causes(OPEN + request_text) == [Cause.LOG]
+    assert causes(OPEN + request_text) == [NoClause.LOG]
 
 
 @pytest.mark.parametrize(
     ("conversation", "cause"),
     [
         (LOG + asked(4, 4, 4, 1, 0), None),
-        (LOG + asked(100, 0, 110, 0xFEED, 0), Cause.SEVERAL),
-        (LOG + asked(550, 550, 550, 0xFEED, 89), Cause.NONE),
-        (asked(4, 3, 5, 1, 4), Cause.NONE),
-        (LOG + "TX stream-request{vb=5, start-seqno=4}\n" + EMPTY, Cause.NUMBERS),
+        (LOG + asked(100, 0, 110, 0xFEED, 0), NoClause.SEVERAL),
+        (LOG + asked(550, 550, 550, 0xFEED, 89), NoClause.NONE),
+        (asked(4, 3, 5, 1, 4), NoClause.NONE),
+        (LOG + "TX stream-request{vb=5, start-seqno=4}\n" + EMPTY, NoClause.NUMBERS),
     ],
 )
-def test_an_unknown_clause_has_a_code_that_says_why(conversation: str, cause: Cause | None) -> None:
+def test_an_unknown_clause_has_a_code_that_says_why(conversation: str, cause: NoClause | None) -> None:
     assert causes(OPEN + conversation) == [cause]
 
 
@@ -310,7 +310,7 @@ def test_a_purge_seqno_that_came_later_and_is_above_the_start_may_have_been_the_
     text = PURGING + log("0xa:0") + asked(40, 0, 45, 0xA, 0) + retried(0, "0xa:0") + purged(50)
     ((_, clause, _, why),) = explained(text)
     assert (clause, why.partition("; or ")[2]) == ("unknown", "start 40 is below the purge seqno, which was 50 later")
-    assert causes(text) == [Cause.SEVERAL]
+    assert causes(text) == [NoClause.SEVERAL]
 
 
 def test_a_backfill_that_began_before_the_request_says_nothing_of_purges_at_the_request() -> None:
@@ -370,7 +370,7 @@ def test_a_log_without_a_uuid_that_a_later_one_has_is_older_than_the_request() -
 
 def test_two_logs_that_explain_it_by_different_clauses_leave_it_unknown() -> None:
     text = OPEN + log("0xb:80|0xa:0") + asked(90, 0, 100, 0xB, 0) + retried(0, "0xc:60|0xa:0")
-    assert causes(text) == [Cause.SEVERAL]
+    assert causes(text) == [NoClause.SEVERAL]
     ((_, clause, expected, why),) = explained(text)
     assert (clause, expected) == ("unknown", 0)
     assert why == (

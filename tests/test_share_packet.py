@@ -13,7 +13,7 @@ from dcpdump.net.header_offsets import anatomy
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.address import Addresses
 from dcpdump.rewrite.rebuilt_packet import conceal_packet
-from dcpdump.rewrite.spill import Spool
+from dcpdump.rewrite.spill import Spill
 from tests.packets import FLOW, FLOW6, ethernet, ipv4, ipv6, packet, tcp
 from tests.secret_talk import words
 
@@ -97,7 +97,7 @@ def test_a_spool_gives_back_what_was_put_and_zeros_for_the_rest(
     put: list[tuple[int, int, int]], asked: list[tuple[int, int, int]]
 ) -> None:
     there: dict[int, bytearray] = {}
-    with Spool(tempfile.gettempdir()) as spool:
+    with Spill(tempfile.gettempdir()) as spool:
         for turn, (number, gap, size) in enumerate(put, 1):
             stream = there.setdefault(number, bytearray())
             stream += bytes(gap)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark.task_rounds import Rounds
+from dcpdump.spark.task_rounds import TaskRounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_each_piece_is_done_by_a_task_of_its_own_and_answers_come_in_order(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    rounds = Rounds(spark, str(tmp_path))
+    rounds = TaskRounds(spark, str(tmp_path))
 
     def task(piece: dict[str, bytes]) -> tuple[int, int]:
         from pyspark import TaskContext
@@ -38,7 +38,7 @@ def test_a_worker_that_is_killed_changes_nothing(spark: "SparkSession", tmp_path
             os._exit(1)
         return piece * 10
 
-    assert Rounds(spark, str(tmp_path / "run")).run("tried", task, [0, 1, 2]) == [0, 10, 20]
+    assert TaskRounds(spark, str(tmp_path / "run")).run("tried", task, [0, 1, 2]) == [0, 10, 20]
     assert mark.exists()
 
 
@@ -47,10 +47,10 @@ def test_what_a_task_dies_of_is_told_in_a_sentence(spark: "SparkSession", tmp_pa
         raise ValueError(f"piece {piece} is odd")
 
     with pytest.raises(DcpdumpError, match=r"^a task failed: ValueError: piece 1 is odd$"):
-        Rounds(spark, str(tmp_path)).run("tried", task, [1])
+        TaskRounds(spark, str(tmp_path)).run("tried", task, [1])
 
 
 def test_progress_ends_with_all_tasks(spark: "SparkSession", tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    Rounds(spark, str(tmp_path), lambda *each: told.append(each)).run("tried", len, ["a", "b"])
+    TaskRounds(spark, str(tmp_path), lambda *each: told.append(each)).run("tried", len, ["a", "b"])
     assert told[-1] == ("tried", 2, 2)

@@ -11,10 +11,10 @@ import pytest
 
 from dcpdump.capture import open_capture, timeline
 from dcpdump.net.packet import Packet
-from dcpdump.spark.event_log import Hearing
+from dcpdump.spark.event_log import EventReplay
 from dcpdump.spark.split_plan import plan_splits
 from dcpdump.spark.split_survey import survey_split
-from dcpdump.spark.splits import Piece, Source, Split, planned
+from dcpdump.spark.splits import FilePiece, Source, Split, planned
 from dcpdump.spark.work import Work
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
@@ -167,7 +167,7 @@ def test_a_disk_that_fails_in_the_middle_is_damage(tmp_path: Path, traffic: list
                 raise OSError(5, "Input/output error")
             return super().read(size)
 
-    surveyed = survey_split(Work(0, (Split((Piece(path),)),), {}), lambda _: Failing(data[: len(data) // 2 + 1]))
+    surveyed = survey_split(Work(0, (Split((FilePiece(path),)),), {}), lambda _: Failing(data[: len(data) // 2 + 1]))
     assert surveyed.read[0][0].problems[0] == "this cannot be read: Input/output error"
 
 
@@ -200,16 +200,16 @@ def test_packets_are_numbered_in_their_own_file(tmp_path: Path, traffic: list[Pa
 def test_a_plan_cuts_overlapping_captures_by_time() -> None:
     sources = [Source("a", 100 * MB, 0, 1000, True), Source("b", 100 * MB, 500, 1500, True)]
     first, second = planned(sources, 100 * MB)
-    assert first == Split((Piece("a", until=750), Piece("b", until=750)), merged=True)
-    assert second == Split((Piece("a", since=750), Piece("b", since=750)), merged=True)
+    assert first == Split((FilePiece("a", until=750), FilePiece("b", until=750)), merged=True)
+    assert second == Split((FilePiece("a", since=750), FilePiece("b", since=750)), merged=True)
 
 
 def test_a_plan_packs_small_captures_and_cuts_large_ones() -> None:
     sources = [Source("large", 300 * MB, 0, 9, True), Source("x", 40 * MB, 20, 29, True), Source("y", 40 * MB, 30)]
     large = [(0, 100 * MB), (100 * MB, 200 * MB), (200 * MB, None)]
     assert planned(sources, 100 * MB) == [
-        *(Split((Piece("large", start, stop),)) for start, stop in large),
-        Split((Piece("x"), Piece("y"))),
+        *(Split((FilePiece("large", start, stop),)) for start, stop in large),
+        Split((FilePiece("x"), FilePiece("y"))),
     ]
 
 
@@ -217,7 +217,7 @@ def test_a_plan_packs_small_captures_and_cuts_large_ones() -> None:
 
 
 def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    hearing = Hearing()
+    hearing = EventReplay()
     for each in testimonies:
         hearing.hear(each)
     judging = hearing.close(alone=True)

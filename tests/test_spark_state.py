@@ -8,23 +8,23 @@ import pytest
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.event import Seen
 from dcpdump.net.limits import DEFAULT
-from dcpdump.spark.connection_state import HEAD, Life, is_thin, number_of, renumbered, thinned
+from dcpdump.spark.connection_state import HEAD, SavedConnection, is_thin, number_of, renumbered, thinned
 from dcpdump.spark.guess import Beginning, guess
-from dcpdump.spark.work import BEGINNING, State
+from dcpdump.spark.work import BEGINNING, InputState
 from dcpdump.wire.splitter_state import SEARCH, SplitterState
 
 KEY = bytes.fromhex("0a0000010a000002c35b2bca")
 THERE = bytes.fromhex("0a0000020a0000012bcac35b")
 
 
-def life(rest: int = 0) -> Life:
+def life(rest: int = 0) -> SavedConnection:
     return guess(7, Beginning(KEY, 100, False, 5, rest, bytes(rest)), Beginning(THERE, 5, False, None), DEFAULT)
 
 
 def test_where_an_input_stands_is_kept_and_read_again() -> None:
-    state = State({KEY: life().packed()}, 8, Seen(4, None, "a.pcap", 1))
-    assert State.unpacked(state.packed(10**18), "lives/1") == (state, 10**18)
-    assert State.unpacked(BEGINNING.packed(), "lives/0") == (BEGINNING, None)
+    state = InputState({KEY: life().packed()}, 8, Seen(4, None, "a.pcap", 1))
+    assert InputState.unpacked(state.packed(10**18), "lives/1") == (state, 10**18)
+    assert InputState.unpacked(BEGINNING.packed(), "lives/0") == (BEGINNING, None)
 
 
 OTHERS = [pickle.dumps((b"x", None)), zlib.compress(pickle.dumps(({}, 0))), zlib.compress(b"("), b""]
@@ -33,7 +33,7 @@ OTHERS = [pickle.dumps((b"x", None)), zlib.compress(pickle.dumps(({}, 0))), zlib
 @pytest.mark.parametrize("kept", [*OTHERS, BEGINNING.packed()[:-1]])
 def test_what_another_version_kept_is_refused(kept: bytes) -> None:
     with pytest.raises(DcpdumpError) as refused:
-        State.unpacked(kept, "out/.watch-x/lives/000000001")
+        InputState.unpacked(kept, "out/.watch-x/lives/000000001")
     assert (str(refused.value), bool(refused.value.hint)) == (
         "what was kept of the connections is of another version (out/.watch-x/lives/000000001)",
         True,
@@ -43,9 +43,9 @@ def test_what_another_version_kept_is_refused(kept: bytes) -> None:
 def test_a_life_is_the_same_after_it_was_packed() -> None:
     one = life(50)
     packed = one.packed()
-    assert Life.unpacked(packed) == one
-    assert Life.unpacked(packed).digest() == one.digest()
-    assert Life.unpacked(renumbered(packed, 9)) == one._replace(number=9)
+    assert SavedConnection.unpacked(packed) == one
+    assert SavedConnection.unpacked(packed).digest() == one.digest()
+    assert SavedConnection.unpacked(renumbered(packed, 9)) == one._replace(number=9)
     assert (number_of(packed), is_thin(packed), is_thin(one._replace(thin=True).packed())) == (7, False, True)
 
 

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyspark", reason="Spark is not installed: watching is not tested")
 
 from dcpdump.errors import OutputError
-from dcpdump.spark.options import Choice
-from dcpdump.spark.watch import TABLES, Watch, Watched
+from dcpdump.spark.options import Options
+from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch
 from tests import archives
 from tests.console import run
 from tests.tables import exported, found
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[Watched]:
+def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[BatchOutcome]:
     """It watches until so many captures came."""
-    told: list[Watched] = []
-    watching = Watch(
-        spark, [str(folder)], str(out), "x", Choice(), TABLES, idle=30, split_bytes=200_000, told=told.append
+    told: list[BatchOutcome] = []
+    watching = FolderWatch(
+        spark, [str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000, told=told.append
     )
     watching.run(seconds=240, captures=captures)
     return told
 
 
-def watch_for(spark: "SparkSession", folder: Path, out: Path, names: set[str]) -> list[Watched]:
+def watch_for(spark: "SparkSession", folder: Path, out: Path, names: set[str]) -> list[BatchOutcome]:
     """Watch until all these captures have their rows, however often: a batch is done again that was not committed."""
-    told: list[Watched] = []
+    told: list[BatchOutcome] = []
     while missing := names - read_files(out):
         told += watch(spark, folder, out, len(missing))
     return told
@@ -82,7 +82,7 @@ def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
         raise OutputError("cannot write: no space left on device", str(out))
 
     with monkeypatch.context() as broken:
-        broken.setattr(Watch, "_keep", full)
+        broken.setattr(FolderWatch, "_keep", full)
         with pytest.raises(OutputError, match="no space left on device"):
             watch(spark, folder, out, 2)
     before = found(out, "frames")

@@ -8,7 +8,7 @@ import pytest
 from dcpdump.record import columns
 from dcpdump.spec import MESSAGES, PUSHES, choose, find, opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER
-from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Repeat, Sender
+from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, Message, Part, Repeat, Sender
 from dcpdump.spec.names import (
     FEATURE,
     OPEN_FLAGS,
@@ -275,7 +275,7 @@ def test_where_the_table_says_what_values_mean_it_says_it_of_all_of_them() -> No
         for part in parts(layout):
             for leaf in leaves(part):
                 names = leaf.names if isinstance(leaf, Field) else None
-                if isinstance(names, (Bits, Choice)) and names.meanings:
+                if isinstance(names, (Bits, EnumValue)) and names.meanings:
                     assert names.meanings.keys() == names.names.keys()
                     explained.append(names)
                 if isinstance(names, Bits):

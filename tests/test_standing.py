@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.render import flow
-from dcpdump.streams.flow_state import Evidence, Standing, State, standing
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.window import Account, Excess, Window
 from tests.console import run
@@ -60,7 +60,7 @@ def joined(text: str) -> Ledger:
     return ledger_of(packets(late(said(text)))[3:])
 
 
-def only(kept: Ledger) -> Connection:
+def only(kept: Ledger) -> ConnectionState:
     (connection,) = kept.connections.values()
     return connection
 
@@ -81,29 +81,29 @@ def whole(text: str) -> Ledger:
 
 
 def test_a_window_that_is_not_full_is_open() -> None:
-    assert stands(whole(BEGUN + mutations(1, 3))) == Standing(State.OPEN)
+    assert stands(whole(BEGUN + mutations(1, 3))) == Standing(FlowState.OPEN)
 
 
 def test_without_a_buffer_size_there_is_no_flow_control() -> None:
     begun = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=999, flags=5}\n"
-    assert stands(whole(begun + mutations(1, 3))) == Standing(State.OFF)
-    assert stands(whole(begun + "CONTROL connection_buffer_size=0\n" + mutations(1, 3))) == Standing(State.OFF)
+    assert stands(whole(begun + mutations(1, 3))) == Standing(FlowState.OFF)
+    assert stands(whole(begun + "CONTROL connection_buffer_size=0\n" + mutations(1, 3))) == Standing(FlowState.OFF)
 
 
 def test_a_size_that_was_refused_is_not_accepted() -> None:
     asked = "TX control{key=connection_buffer_size, value=1000}\nRX control-response{einval}\n"
-    assert stands(whole(opening() + asked + "STREAM vb=5\n")) == Standing(State.NOT_ACCEPTED)
+    assert stands(whole(opening() + asked + "STREAM vb=5\n")) == Standing(FlowState.NOT_ACCEPTED)
 
 
 def test_a_producer_is_blocked_since_its_last_message() -> None:
     kept = whole(BEGUN + mutations(1, 17) + MINUTE)
-    assert stands(kept) == Standing(State.BLOCKED, Evidence.SEEN, only(kept).window.last_sent_ns)
+    assert stands(kept) == Standing(FlowState.BLOCKED, FlowEvidence.SEEN, only(kept).window.last_sent_ns)
     assert lines(kept)[1].endswith("1,030  1,030  60 s (100 %)  BLOCKED")
 
 
 def test_a_producer_that_continues_in_a_full_window_exceeds_it() -> None:
     kept = whole(BEGUN + mutations(1, 60))
-    assert stands(kept) == Standing(State.EXCEEDED)
+    assert stands(kept) == Standing(FlowState.EXCEEDED)
     assert (only(kept).window.blocked_ns(kept.last_ns), only(kept).window.beyond) == (0, 43)
     assert lines(kept)[1].split()[-3:] == ["3,524", "3,524", "EXCEEDED"]
     assert lines(kept)[2] == (
@@ -122,10 +122,10 @@ def test_a_producer_that_continues_in_a_full_window_exceeds_it() -> None:
 
 
 def test_few_messages_exceed_it_too_when_they_come_late() -> None:
-    assert stands(whole(BEGUN + mutations(1, 18))).state is State.BLOCKED
+    assert stands(whole(BEGUN + mutations(1, 18))).state is FlowState.BLOCKED
     late = BEGUN + mutations(1, 17) + "WAIT 1\n" + mutations(18, 18)
-    assert stands(whole(late)).state is State.BLOCKED  # its acknowledgement may be captured a little later
-    assert stands(whole(late + "WAIT 1\n" + mutations(19, 19))).state is State.EXCEEDED
+    assert stands(whole(late)).state is FlowState.BLOCKED  # its acknowledgement may be captured a little later
+    assert stands(whole(late + "WAIT 1\n" + mutations(19, 19))).state is FlowState.EXCEEDED
 
 
 def test_an_excess_that_is_acknowledged_is_over() -> None:
@@ -180,7 +180,7 @@ def test_a_healthy_producer_never_exceeds_its_window(events: Iterator[tuple[str,
 def test_a_late_capture_infers_that_a_producer_waits_where_it_waited_before() -> None:
     kept = joined(slow_consumer() + MINUTE)
     window = only(kept).window
-    assert stands(kept) == Standing(State.BLOCKED, Evidence.INFERRED, window.last_sent_ns)
+    assert stands(kept) == Standing(FlowState.BLOCKED, FlowEvidence.INFERRED, window.last_sent_ns)
     assert (window.account, window.size, window.outstanding) == (Account.RELATIVE, None, 8 * MESSAGE)
     assert [Judge(kept).verdict(stream).text for stream in kept.streams] == [
         "blocked by flow control (inferred: at least 464 bytes not acknowledged since 12:00:05.122, and it waited for "
@@ -196,23 +196,23 @@ def test_a_late_capture_infers_that_a_producer_waits_where_it_waited_before() ->
 
 def test_a_producer_that_stops_below_where_it_waited_is_not_blocked() -> None:
     rest = slow_consumer() + "WAIT 0.5\n" + acknowledged(8 * MESSAGE) + mutations(900, 902) + MINUTE
-    assert stands(joined(rest)) == Standing(State.OPEN, Evidence.INFERRED)
+    assert stands(joined(rest)) == Standing(FlowState.OPEN, FlowEvidence.INFERRED)
 
 
 def test_a_producer_that_may_still_be_sending_is_not_blocked() -> None:
-    assert stands(joined(slow_consumer())) == Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
+    assert stands(joined(slow_consumer())) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
 
 
 def test_a_consumer_that_acknowledges_each_message_makes_no_producer_wait() -> None:
     each = "".join(f"WAIT 1\n{mutations(n, n)}{acknowledged(MESSAGE)}" for n in range(1, 20))
     kept = joined(BEGUN + each + "WAIT 1\n" + mutations(20, 20) + MINUTE)
-    assert stands(kept) == Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
+    assert stands(kept) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     assert lines(kept)[1].endswith("unknown: the capture starts after DCP_OPEN")
 
 
 def test_silence_alone_is_no_evidence() -> None:
     kept = ledger_of(packets(said(BEGUN + mutations(1, 30) + MINUTE))[-32:])
-    assert stands(kept) == Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
+    assert stands(kept) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
 
 
 def test_a_late_capture_finds_what_is_never_acknowledged() -> None:
@@ -225,7 +225,7 @@ def test_a_late_capture_finds_what_is_never_acknowledged() -> None:
 
 def test_one_direction_alone_shows_nothing_of_flow_control() -> None:
     kept = ledger_of(packets([frame for frame in said(BEGUN + mutations(1, 30)) if frame.direction == 1])[3:])
-    assert stands(kept) == Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
+    assert stands(kept) == Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     (found,) = flow.objects([only(kept)], kept.last_ns)
     assert "outstanding" not in found
     assert lines(kept)[1].endswith("unknown: only one direction of the connection was captured")
@@ -246,7 +246,7 @@ def test_where_messages_were_lost_at_least_the_others_are_outstanding() -> None:
     kept = without(BEGUN + mutations(1, 20) + MINUTE, 0x57, 3)
     window = only(kept).window
     assert (window.account, window.outstanding) == (Account.RELATIVE, 44 + 19 * MESSAGE)
-    assert stands(kept) == Standing(State.BLOCKED, Evidence.SEEN, window.last_sent_ns)
+    assert stands(kept) == Standing(FlowState.BLOCKED, FlowEvidence.SEEN, window.last_sent_ns)
     assert [Judge(kept).verdict(stream).text for stream in kept.streams] == [
         "blocked by flow control (at least 1146 of 1000 bytes not acknowledged since 12:00:00.035)"
     ]
@@ -260,10 +260,10 @@ def test_where_acknowledgements_were_lost_the_account_begins_anew() -> None:
 
 def test_few_lost_bytes_do_not_hide_that_there_is_room() -> None:
     kept = without(BEGUN + mutations(1, 5), 0x57, 2)
-    assert (only(kept).window.slack, stands(kept)) == (MESSAGE + 4, Standing(State.OPEN))
-    assert stands(without(BEGUN + mutations(1, 17), 0x57, 2)).state is State.UNKNOWN
+    assert (only(kept).window.slack, stands(kept)) == (MESSAGE + 4, Standing(FlowState.OPEN))
+    assert stands(without(BEGUN + mutations(1, 17), 0x57, 2)).state is FlowState.UNKNOWN
     acks = BEGUN + mutations(1, 9) + acknowledged(9) * 2 + mutations(10, 11)
-    assert stands(without(acks, 0x5D, 0)) == Standing(State.OPEN)
+    assert stands(without(acks, 0x5D, 0)) == Standing(FlowState.OPEN)
 
 
 EVENTS = st.lists(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dcpdump.streams.causes import Kind
+from dcpdump.streams.causes import VerdictKind
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
@@ -162,15 +162,19 @@ def test_lost_bytes_leave_no_verdict_but_unknown_or_a_true_one() -> None:
         kept = ledger_of([packet for at, packet in enumerate(captured) if at != lost])
         judge = Judge(kept)
         kinds = {judge.verdict(stream).kind for stream in kept.streams}
-        assert not kinds & {Kind.STUCK, Kind.BLOCKED, Kind.REFUSED}, f"packet {lost + 1}"
+        assert not kinds & {VerdictKind.STUCK, VerdictKind.BLOCKED, VerdictKind.REFUSED}, f"packet {lost + 1}"
     for end in range(len(captured)):
         kept = ledger_of(captured[:end])
         judge = Judge(kept)
         kinds = {judge.verdict(stream).kind for stream in kept.streams}
-        assert not kinds & {Kind.STUCK, Kind.BLOCKED, Kind.REFUSED, Kind.UNKNOWN}, f"the first {end} packets"
+        assert not kinds & {VerdictKind.STUCK, VerdictKind.BLOCKED, VerdictKind.REFUSED, VerdictKind.UNKNOWN}, (
+            f"the first {end} packets"
+        )
         judge = Judge(ledger_of(captured[end:]))
         kinds = {judge.verdict(stream).kind for stream in judge.ledger.streams}
-        assert not kinds & {Kind.STUCK, Kind.BLOCKED, Kind.REFUSED}, f"without the first {end} packets"
+        assert not kinds & {VerdictKind.STUCK, VerdictKind.BLOCKED, VerdictKind.REFUSED}, (
+            f"without the first {end} packets"
+        )
 
 
 def test_a_loss_begins_a_new_epoch_of_what_is_known() -> None:
@@ -331,4 +335,4 @@ def test_of_requests_with_one_opaque_in_a_late_capture_none_is_said_to_wait() ->
     talk = packets(said(text))
     kept = ledger_of(talk[-4:])
     judge = Judge(kept)
-    assert {judge.verdict(each).kind for each in kept.streams} == {Kind.UNKNOWN}
+    assert {judge.verdict(each).kind for each in kept.streams} == {VerdictKind.UNKNOWN}

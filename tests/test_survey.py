@@ -8,7 +8,7 @@ import pytest
 
 from dcpdump.batch.block import blocks
 from dcpdump.net.packet import Packet
-from dcpdump.rewrite.packet_survey import Survey
+from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.rewrite.payload_map import Carried
 from tests.bench.captures import capture
 from tests.columnar_rows import files
@@ -20,7 +20,7 @@ SAMPLES = sorted(Path("samples").glob("*.pcap"))
 Known = tuple[dict[str, list[list[int]]], dict[str, list[int]]]
 
 
-def known(survey: Survey) -> Known:
+def known(survey: PacketSurvey) -> Known:
     """It gives what every packet carries, and which open connections."""
     places = survey.places
     places.close()
@@ -29,7 +29,7 @@ def known(survey: Survey) -> Known:
 
 
 def in_runs(packets: Iterable[Packet], size: int) -> Known:
-    survey = Survey()
+    survey = PacketSurvey()
     for block in blocks(packets, size):
         survey.feed_block(block)
     survey.close_blocks()
@@ -37,7 +37,7 @@ def in_runs(packets: Iterable[Packet], size: int) -> Known:
 
 
 def one_by_one(packets: Iterable[Packet]) -> Known:
-    survey = Survey()
+    survey = PacketSurvey()
     for packet in packets:
         survey.feed(packet)
     survey.close_blocks()

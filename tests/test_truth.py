@@ -10,11 +10,11 @@ import pytest
 from dcpdump.net.packet import Packet
 from dcpdump.render import conns, flow
 from dcpdump.render import streams as rows
-from dcpdump.streams.causes import Kind
-from dcpdump.streams.flow_state import Evidence, State, standing
+from dcpdump.streams.causes import VerdictKind
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, standing
 from dcpdump.streams.history import coverage
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.wording import clock
@@ -34,10 +34,13 @@ _KINDS = {
     "seqno_advanced": 0x64,
 }
 _ITEMS = [opcode for name, opcode in _KINDS.items() if name != "snapshots"]
-_OPEN = {kind.value for kind in (Kind.FLOWING, Kind.QUIET, Kind.STUCK, Kind.BLOCKED, Kind.ASKED)}
+_OPEN = {
+    kind.value
+    for kind in (VerdictKind.FLOWING, VerdictKind.QUIET, VerdictKind.STUCK, VerdictKind.BLOCKED, VerdictKind.ASKED)
+}
 
 
-def of(kept: Ledger) -> list[Connection]:
+def of(kept: Ledger) -> list[ConnectionState]:
     return sorted(kept.connections.values(), key=lambda each: each.number)
 
 
@@ -165,7 +168,7 @@ def damaged(cluster: Cluster, packets: list[Packet], rng: Random) -> Iterator[tu
     yield "late and a few lost", late[:at] + late[at + 5 :], None
 
 
-def line_of(connection: Connection, lines: list[Talked], last: dict[int, int]) -> Talked | None:
+def line_of(connection: ConnectionState, lines: list[Talked], last: dict[int, int]) -> Talked | None:
     """Return the truth about a connection: that of its ends at its time."""
     ends = {connection.src, connection.dst}
     found = [line for line in lines if {line.wire.client, line.wire.server} == ends]
@@ -174,7 +177,7 @@ def line_of(connection: Connection, lines: list[Talked], last: dict[int, int]) -
     return min(mine, key=lambda line: abs(line.first_ns - (connection.first_ns or 0)), default=None)
 
 
-def wrong_of_connection(connection: Connection, line: Talked, now_ns: int) -> Iterator[str]:
+def wrong_of_connection(connection: ConnectionState, line: Talked, now_ns: int) -> Iterator[str]:
     """Yield what is said of a connection and its window, and is not so."""
     wire, window = line.wire, connection.window
     pairs = {
@@ -201,9 +204,9 @@ def wrong_of_connection(connection: Connection, line: Talked, now_ns: int) -> It
         yield "more than is outstanding"
     held = standing(connection, now_ns)
     full = line.full_ns is not None
-    if (held.state is State.BLOCKED and not full) or (held.state is State.OPEN and full):
+    if (held.state is FlowState.BLOCKED and not full) or (held.state is FlowState.OPEN and full):
         yield "window"
-    if held.state is State.OFF and held.evidence is Evidence.SEEN and line.size:
+    if held.state is FlowState.OFF and held.evidence is FlowEvidence.SEEN and line.size:
         yield "off"
 
 

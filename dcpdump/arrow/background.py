@@ -13,7 +13,7 @@ T = TypeVar("T")
 WAITING = 3
 
 
-class Stage(Generic[T]):
+class BackgroundWriter(Generic[T]):
     """It does ``work`` with each piece that it is fed, in order. Not ``beside``: at once, in the same thread.
 
     So it does where there may be no more threads.

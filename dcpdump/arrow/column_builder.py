@@ -48,7 +48,7 @@ class Vocabulary:
         return pa.DictionaryArray.from_arrays(laid.numbers(codes, pa.int32(), codes < 0), self.array(name), safe=False)
 
 
-class Columns:
+class ColumnBuilder:
     """A batch of ``count`` rows. What is never put is null."""
 
     def __init__(self, schema: pa.Schema, count: int, vocabulary: Vocabulary) -> None:

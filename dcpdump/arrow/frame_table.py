@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpdump.arrow import schema
-from dcpdump.arrow.column_builder import Columns, Vocabulary
+from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
 from dcpdump.arrow.record_rows import row as row_of
 from dcpdump.arrow.values import Values, hexed
 from dcpdump.batch.filter import Masks
@@ -21,7 +21,7 @@ from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.spec import find
-from dcpdump.spec.field import Bits, Choice, Field
+from dcpdump.spec.field import Bits, EnumValue, Field
 from dcpdump.spec.names import DATATYPE
 from dcpdump.wire.decode import decode
 from dcpdump.wire.value import interpret
@@ -82,7 +82,7 @@ class FrameTable:
         self.rows += len(rows)
         if self._apart:
             self._vocabulary = Vocabulary()
-        columns = Columns(schema.frames(), len(rows), self._vocabulary)
+        columns = ColumnBuilder(schema.frames(), len(rows), self._vocabulary)
         place = np.full(len(part), -1)
         place[rows] = np.arange(len(rows))
         self._put_common(columns, part, rows)
@@ -141,7 +141,7 @@ class FrameTable:
 
     # -- filling ----------------------------------------------------------------------------------------
 
-    def _put_common(self, columns: Columns, part: Part, rows: Array) -> None:
+    def _put_common(self, columns: ColumnBuilder, part: Part, rows: Array) -> None:
         header, everywhere = part.header, np.arange(len(rows))
         for name, values in (
             ("frame", part.first + rows),
@@ -176,7 +176,7 @@ class FrameTable:
         if len(typed):
             columns.pick("datatype_names", typed, _DATATYPES, header.datatype[rows][typed])
 
-    def _put_group(self, columns: Columns, part: Part, group: Group, chosen: Array, place: Array) -> None:
+    def _put_group(self, columns: ColumnBuilder, part: Part, group: Group, chosen: Array, place: Array) -> None:
         everyone = bool(chosen.all())
         rows = place[group.rows if everyone else group.rows[chosen]]
         for field in group.plan.fields:
@@ -186,7 +186,7 @@ class FrameTable:
             _put_names(columns, field, rows, values)
         columns.words("layout", rows, [group.plan.layout.version])
 
-    def _put_planned(self, columns: Columns, part: Part, rows: Array, place: Array, values: Values) -> None:
+    def _put_planned(self, columns: ColumnBuilder, part: Part, rows: Array, place: Array, values: Values) -> None:
         at, header = place[rows], part.header
         columns.numbers("vbucket", at, header.word[rows])
         weak = np.flatnonzero(part.weak[rows])
@@ -219,7 +219,7 @@ class FrameTable:
             values.put_xattrs(columns, valued, place)
             values.put_faults(columns, valued, place)
 
-    def _put_records(self, columns: Columns, part: Part, keep: Array, place: Array) -> None:
+    def _put_records(self, columns: ColumnBuilder, part: Part, keep: Array, place: Array) -> None:
         found: dict[str, tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
         for row in part.records:
             if not keep[row]:
@@ -241,9 +241,9 @@ class FrameTable:
             columns.objects("problems", list(problems), list(problems.values()))
 
 
-def _put_names(columns: Columns, field: Field, rows: Array, values: Array) -> None:
+def _put_names(columns: ColumnBuilder, field: Field, rows: Array, values: Array) -> None:
     """It says flags and enumerations in words too."""
-    if not isinstance(field.names, (Bits, Choice)):
+    if not isinstance(field.names, (Bits, EnumValue)):
         return
     met, _, which = distinct(values)
     spoken = [list(field.names.speak(value)) for value in met.tolist()]

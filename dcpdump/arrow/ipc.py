@@ -22,7 +22,7 @@ def carried(batch: pa.RecordBatch | None) -> bytes:
     return packed
 
 
-class Arrivals:
+class ReceivedBatches:
     """The batches of one table, in order."""
 
     def __init__(self, schema: pa.Schema) -> None:

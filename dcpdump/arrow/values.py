@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dcpdump.arrow import schema
 from dcpdump.arrow import zero_copy as laid
-from dcpdump.arrow.column_builder import Columns
+from dcpdump.arrow.column_builder import ColumnBuilder
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import Array
 from dcpdump.batch.part import YES, Part
@@ -90,7 +90,7 @@ class Values:
         for place, fault in json_faults(self._part.data, starts, ends).items():
             self.faults[int(rows[place])] = Fault.NOT_JSON, fault
 
-    def put_faults(self, columns: Columns, rows: Array, place: Array) -> None:
+    def put_faults(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
         """Put what is wrong with values into columns: a hint where the datatype may describe one that was left out."""
         rows = rows[self.faulty[rows]]
         hinted = self._part.underlying[rows]
@@ -121,7 +121,7 @@ class Values:
         """It gives keys as they are on the wire."""
         return self._slices(rows, self._start[rows], self._end[rows])
 
-    def put_heads(self, columns: Columns, rows: Array, place: Array, count: int | None) -> None:
+    def put_heads(self, columns: ColumnBuilder, rows: Array, place: Array, count: int | None) -> None:
         """It puts the first bytes of values, decompressed, into a column."""
         opened = np.isin(rows, np.fromiter(self._bodies, np.int64, len(self._bodies)))
         plain = rows[~opened]
@@ -133,7 +133,7 @@ class Values:
             heads = [self._bodies[row].value[:count] for row in mine]
             columns.pick("value", place[mine], pa.array(heads, pa.binary()))
 
-    def put_xattrs(self, columns: Columns, rows: Array, place: Array) -> None:
+    def put_xattrs(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
         """It puts xattrs into a column."""
         found = {row: body.xattrs for row, body in self._bodies.items() if body.xattrs is not None}
         if found:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcpdump.spec import MESSAGES
-from dcpdump.spec.field import MUST, NEVER, Bits, Choice, Field, Layout, Message
+from dcpdump.spec.field import MUST, NEVER, Bits, EnumValue, Field, Layout, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG
 from dcpdump.spec.names import ACKNOWLEDGE
 
@@ -331,7 +331,7 @@ def _without_oddities(group: Group) -> Group:
     """It leaves out frames with values that have no name, and markers that want an answer."""
     good = np.ones(len(group.rows), bool)
     for field in group.plan.fields:
-        if isinstance(field.names, (Bits, Choice)):
+        if isinstance(field.names, (Bits, EnumValue)):
             column = group.column(field.name)
             if isinstance(field.names, Bits):
                 good &= (column & ~np.array(sum(field.names.names), column.dtype)) == 0

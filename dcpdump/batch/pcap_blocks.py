@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.packet_sequence import Packets
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, Header
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.plain_pcap import SIZE, Records, is_plain
 from dcpdump.net.batch import Batch
 
@@ -27,7 +27,7 @@ class PlainPcap:
             head = file.read(HEADER_SIZE)
             if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
                 return
-            header = Header.read(head)
+            header = PcapHeader.read(head)
             if not is_plain(header):
                 return
             rest, before = b"", None
@@ -46,7 +46,7 @@ class PlainPcap:
                     return
                 rest = data[used:]
 
-    def _block(self, data: bytes, header: Header, before: int | None) -> tuple[Block | None, int, int | None]:
+    def _block(self, data: bytes, header: PcapHeader, before: int | None) -> tuple[Block | None, int, int | None]:
         """Make a block of the whole records in ``data``: return it, the bytes used, and the last record's seconds.
 
         No seconds: what follows is not plain.

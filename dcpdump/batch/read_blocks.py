@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dcpdump.batch.block import Block, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
-from dcpdump.capture.stream_queue import Inflow
+from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.capture.timeline import begin
 
 
@@ -34,5 +34,5 @@ def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
     """It gives the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
-    for batch in Inflow(timeline(captures)).batches():
+    for batch in StreamQueue(timeline(captures)).batches():
         yield gathered(batch) if batch else None

@@ -12,7 +12,7 @@ from dcpdump.net.packet import Packet
 _COMMENT, _NAME = 1, 2
 
 
-class Said(NamedTuple):
+class PacketComments(NamedTuple):
     """What is said of one packet: the name of its interface, and comments."""
 
     interface: str = ""
@@ -27,7 +27,7 @@ class Remarks:
         self._names: list[str] = []
         self._health = Health("")  # what is wrong with options has been told by the reader
 
-    def of(self, packet: Packet, raw: bytes) -> Said:
+    def of(self, packet: Packet, raw: bytes) -> PacketComments:
         """Give what is said of a packet, in whose record the bytes end."""
         at = 0
         comments: tuple[bytes, ...] = ()
@@ -44,7 +44,7 @@ class Remarks:
             comments = self._block(kind, raw[at + 8 : at + length - 4])
             at += length
         known = self._order and packet.interface < len(self._names)
-        return Said(self._names[packet.interface] if known else "", comments)
+        return PacketComments(self._names[packet.interface] if known else "", comments)
 
     def _block(self, kind: int, body: bytes) -> tuple[bytes, ...]:
         if kind == SECTION:

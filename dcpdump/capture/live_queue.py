@@ -27,7 +27,7 @@ _MUCH = 32 * 1024
 _MORE_S = 0.05
 
 
-class Intake:
+class LiveQueue:
     """It takes packets while it is open, until it is stopped or its time is over. ``save`` gets all of them."""
 
     def __init__(self, live: Live, *, room: int = ROOM, save: Save | None = None, seconds: float | None = None) -> None:
@@ -77,7 +77,7 @@ class Intake:
             if over and not batch:
                 return
 
-    def __enter__(self) -> "Intake":
+    def __enter__(self) -> "LiveQueue":
         if not started(self._thread):
             self._live.close()
             raise LiveError(

@@ -3,12 +3,12 @@
 from typing import Final
 
 from dcpdump.big_endian import be32
-from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, Header
+from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, PcapHeader
 
 SIZE: Final = 16  #: bytes of a record's header
 
 
-def is_plain(header: Header) -> bool:
+def is_plain(header: PcapHeader) -> bool:
     """Return whether records of such a file may be read here."""
     return header.record_size == SIZE and not header.fcs and header.version == (2, 4)
 

@@ -6,14 +6,14 @@ The readers are those that everybody uses; this keeps what they consume until it
 from collections.abc import Iterator
 
 from dcpdump.capture.file import Capture
-from dcpdump.capture.source import Window
+from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 
 
 class Tee:
     """A source that remembers what was read from it, until that is taken."""
 
-    def __init__(self, source: Window) -> None:
+    def __init__(self, source: SourceWindow) -> None:
         self._source = source
         self._kept = bytearray()
         self._base = 0
@@ -40,7 +40,7 @@ class Tee:
         self._source.close()
 
 
-class Transcript(Capture):
+class RawRecords(Capture):
     """One ordinary file. ``entries`` gives each packet with all bytes since the one before it."""
 
     def __init__(self, path: str) -> None:
@@ -65,4 +65,4 @@ class Transcript(Capture):
         super()._open(path)
         if self._window is not None:
             self._tee = Tee(self._window)
-            self._window = Window(self._tee)
+            self._window = SourceWindow(self._tee)

@@ -8,7 +8,7 @@ import zlib
 from collections import Counter
 from struct import pack, unpack_from
 
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Header
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, ORDERS, PACKET, SECTION, SIMPLE_PACKET, STATISTICS
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
@@ -33,13 +33,13 @@ _NAMES = {
 _FCS = 4
 
 
-class Copyist:
+class Rewriter:
     """Give it what a transcript gives. ``words``: names of interfaces and machines stay too."""
 
     def __init__(self, *, words: bool) -> None:
         self.left_out: Counter[str] = Counter()
         self._words = words
-        self._pcap: Header | None = None
+        self._pcap: PcapHeader | None = None
         self._order = "<"
         self._begun = False
 
@@ -62,7 +62,7 @@ class Copyist:
         at = 0
         while at < len(raw):
             if raw[at : at + 4] in MAGICS and (not self._begun or _is_pcap(raw[at : at + HEADER_SIZE])):
-                self._pcap = Header.read(raw[at : at + HEADER_SIZE])
+                self._pcap = PcapHeader.read(raw[at : at + HEADER_SIZE])
                 out.append(raw[at : at + HEADER_SIZE])
                 at += HEADER_SIZE
                 self._begun = True

@@ -19,7 +19,7 @@ _MUCH = 32 * 1024
 _MORE_S = 0.02
 
 
-class Inflow:
+class StreamQueue:
     """It takes ``packets`` while its batches are asked for."""
 
     def __init__(self, packets: Iterable[Packet]) -> None:

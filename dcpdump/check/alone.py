@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import DECODED, MARKED, PACKED, PUSH, RESPONSE, ZERO
 from dcpdump.check.rules import RULES
-from dcpdump.check.runner import Panel
+from dcpdump.check.runner import RuleRunner
 from dcpdump.record import Record
 from dcpdump.spec.names import JSON
-from dcpdump.streams.frame_event import Sight, sight_of
+from dcpdump.streams.frame_event import FrameEvent, sight_of
 from dcpdump.streams.messages import snapshot_of
 from dcpdump.streams.opcode_kinds import MARKER
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.wire.frame import Fault
 
 #: Where bytes are missing or lengths contradict them, fields are not where a rule reads them.
@@ -24,7 +24,7 @@ def judge(record: Record) -> list[Finding]:
     if len(frame.raw.data) != frame.header.frame_length or any(each.code in _UNREADABLE for each in frame.problems):
         return []
     sight = sight_of(record)
-    panel, connection = Panel(RULES), Connection(0, closely=True)
+    panel, connection = RuleRunner(RULES), ConnectionState(0, closely=True)
     if sight.opcode == MARKER and not sight.response:
         connection.incoming = snapshot_of(sight)
     for event in _events(sight):
@@ -32,7 +32,7 @@ def judge(record: Record) -> list[Finding]:
     return list(dict.fromkeys(finding for finding in panel.taken() if not finding.reason))
 
 
-def _events(sight: Sight) -> Iterator[int]:
+def _events(sight: FrameEvent) -> Iterator[int]:
     """Yield the events that a frame by itself is."""
     yield DECODED
     if sight.server:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from dcpdump.batch.part import Part
-from dcpdump.check.engine import TICKS, Referee
+from dcpdump.check.engine import TICKS, RuleEngine
 from dcpdump.check.fold import Fold
 from dcpdump.redact import Redactor
-from dcpdump.streams.document_run import Burst, Step
+from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
@@ -23,7 +23,7 @@ class Judging:
         self.ledger = Ledger(closely=rules)
         self.fold = Fold()
         self._feed = Feed(dissection, self.ledger, closely=TICKS if rules else 0)
-        self._referee = Referee(ledger=self.ledger) if rules else None
+        self._referee = RuleEngine(ledger=self.ledger) if rules else None
 
     def feed(self, parts: Sequence[Part]) -> None:
         """It takes what a block brought, before the dissection's gaps are cleared."""
@@ -48,7 +48,7 @@ class Judging:
         if self._referee is not None:
             for finding in self._referee.feed_step(step):
                 self.fold.add(finding)
-        elif isinstance(step, Burst):
+        elif isinstance(step, DocumentRun):
             self.ledger.feed_burst(step)
         else:
             self.ledger.feed(step)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from dcpdump.check.evidence import SECOND, Evidence
+from dcpdump.check.evidence import SECOND, PendingEvidence
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import (
     ASKED,
@@ -26,13 +26,13 @@ from dcpdump.check.rule import (
     Rule,
 )
 from dcpdump.check.rules import RULES
-from dcpdump.check.runner import Panel
+from dcpdump.check.runner import RuleRunner
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import JSON
 from dcpdump.streams.addressing import find_place, simply
-from dcpdump.streams.document_run import Burst, Close, Step
-from dcpdump.streams.frame_event import Sight, kept
-from dcpdump.streams.ledger import Ledger, Watched
+from dcpdump.streams.document_run import Close, DocumentRun, Step
+from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.ledger import Ledger, WatchedUntil
 from dcpdump.streams.messages import announce
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
@@ -49,7 +49,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAMED,
     WANTED,
 )
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: Frames between two looks at what waits on the connection at hand.
@@ -62,19 +62,19 @@ _DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
 _OF_STREAMS = STREAMED | {SEQNO_ACK}
 
 
-class Referee:
+class RuleEngine:
     """Feed it sights and bursts, in order; it feeds the ledger, and returns the findings that each of them brings."""
 
     def __init__(self, rules: Iterable[Rule] = RULES, ledger: Ledger | None = None) -> None:
         self.ledger = ledger if ledger is not None else Ledger(closely=True)
-        self._panel = panel = Panel(rules)
+        self._panel = panel = RuleRunner(rules)
         self._ask = panel.ask
-        self._evidence: dict[int, Evidence] = {}
-        self._last: dict[int, Sight] = {}  # by connection: the last frame that is no message of a stream
+        self._evidence: dict[int, PendingEvidence] = {}
+        self._last: dict[int, FrameEvent] = {}  # by connection: the last frame that is no message of a stream
         self.streams = 0  #: that were looked at, once the input is over
         self.partly = 0  #: connections and streams that were not captured whole
 
-    def feed(self, sight: Sight) -> list[Finding]:
+    def feed(self, sight: FrameEvent) -> list[Finding]:
         """Take the next frame."""
         panel, ledger = self._panel, self.ledger
         before = ledger.connections.get(sight.connection)
@@ -107,9 +107,9 @@ class Referee:
 
     def feed_step(self, step: Step) -> list[Finding]:
         """Take the next frame, or documents that follow one another."""
-        return self.feed_burst(step) if isinstance(step, Burst) else self.feed(step)
+        return self.feed_burst(step) if isinstance(step, DocumentRun) else self.feed(step)
 
-    def feed_burst(self, burst: Burst) -> list[Finding]:
+    def feed_burst(self, burst: DocumentRun) -> list[Finding]:
         """Take mutations of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
         connection, close = self.ledger.connections.get(burst.connection), burst.close
         stream = None if connection is None else connection.current.get(burst.word << 16 | burst.stream_id)
@@ -130,7 +130,7 @@ class Referee:
             self._evidence_of(known).lose()
             self._panel.lose(known, direction)
 
-    def close(self, watched: Mapping[int, Watched] = MappingProxyType({})) -> list[Finding]:
+    def close(self, watched: Mapping[int, WatchedUntil] = MappingProxyType({})) -> list[Finding]:
         """End the input. ``watched`` says until when connections were; others were until their last frame."""
         for connection in self.ledger.connections.values():
             connection.over = True
@@ -153,13 +153,13 @@ class Referee:
         self._panel.release_all()
         return self._panel.taken()
 
-    def _evidence_of(self, connection: Connection) -> Evidence:
+    def _evidence_of(self, connection: ConnectionState) -> PendingEvidence:
         evidence = self._evidence.get(connection.number)
         if evidence is None:
-            evidence = self._evidence[connection.number] = Evidence(connection)
+            evidence = self._evidence[connection.number] = PendingEvidence(connection)
         return evidence
 
-    def _ask_before(self, sight: Sight, connection: Connection) -> None:
+    def _ask_before(self, sight: FrameEvent, connection: ConnectionState) -> None:
         """Ask about what lies between a frame and the one before it."""
         if sight.skipped and connection.frames[sight.direction]:
             self._ask(SKIPPED, sight, connection, connection.no_stream)
@@ -167,11 +167,11 @@ class Referee:
         if heard_ns is not None and sight.ts_ns is not None and sight.ts_ns - heard_ns > SILENT:
             self._ask(SILENCE, sight, connection, connection.no_stream)
 
-    def _look(self, sight: Sight, connection: Connection, evidence: Evidence) -> None:
+    def _look(self, sight: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         for event, delayed in evidence.look(sight):
             self._panel.ask_delayed(event, delayed, connection, sight)
 
-    def _spares(self, burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+    def _spares(self, burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
         """Return whether a burst is just what its stream goes on with, and trips no rule."""
         before = connection.heard_ns[burst.direction]
         if before is None or burst.first_ns - before > SILENT or close.pause_ns > SILENT:
@@ -185,14 +185,14 @@ class Referee:
                     return False
         return True
 
-    def _done(self, sight: Sight, connection: Connection, stream: Stream) -> None:
+    def _done(self, sight: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask about a stream that is over."""
         self._ask(STREAM_DONE, sight, connection, stream)
         self._evidence_of(connection).finish(stream)
 
     # -- messages of a stream ---------------------------------------------------------------------------
 
-    def _message(self, sight: Sight, connection: Connection) -> None:
+    def _message(self, sight: FrameEvent, connection: ConnectionState) -> None:
         ledger = self.ledger
         stream = simply(connection, sight)
         if stream is None:
@@ -215,7 +215,7 @@ class Referee:
         if opcode == STREAM_END:
             self._done(sight, connection, stream)
 
-    def _ask_message(self, sight: Sight, connection: Connection, stream: Stream) -> None:
+    def _ask_message(self, sight: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask about a message of a stream, and what is asked only of some of them. Nearly all frames come here."""
         events = [sight.opcode]
         if connection.window.size is not None:
@@ -240,7 +240,7 @@ class Referee:
 
     # -- everything else --------------------------------------------------------------------------------
 
-    def _request(self, sight: Sight, connection: Connection, evidence: Evidence) -> None:
+    def _request(self, sight: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         opcode = sight.opcode
         stream = connection.no_stream
         if opcode in _DCP and _astray(sight, connection):
@@ -258,7 +258,7 @@ class Referee:
         self.ledger.learn(connection, sight)
         self._last[connection.number] = kept(sight)
 
-    def _answer(self, sight: Sight, connection: Connection) -> None:
+    def _answer(self, sight: FrameEvent, connection: ConnectionState) -> None:
         opcode = sight.opcode
         stream = connection.by_opaque.get(sight.opaque) if opcode in _OF_STREAMS else None
         if stream is None or sight.opaque in connection.shared:
@@ -269,7 +269,7 @@ class Referee:
         self.ledger.learn(connection, sight)
         self._last[connection.number] = kept(sight)
 
-    def _replace(self, sight: Sight, connection: Connection) -> None:
+    def _replace(self, sight: FrameEvent, connection: ConnectionState) -> None:
         """Ask about the stream whose place one takes that is granted now."""
         waiting = connection.exchanges.asked(sight)
         before = None if waiting is None or waiting.request is None else waiting.request.still_open
@@ -277,7 +277,7 @@ class Referee:
             self._done(before.last_sight, connection, before)
 
 
-def _astray(sight: Sight, connection: Connection) -> bool:
+def _astray(sight: FrameEvent, connection: ConnectionState) -> bool:
     """Return whether a DCP request travels against the roles of the ends, as far as those are known."""
     opcode = sight.opcode
     if connection.feeder is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):

@@ -22,10 +22,10 @@ from dcpdump.check.rule import (
 )
 from dcpdump.spec import find
 from dcpdump.streams.exchanges import Kind
-from dcpdump.streams.flow_state import State, standing
-from dcpdump.streams.frame_event import Sight, kept
+from dcpdump.streams.flow_state import FlowState, standing
+from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 SECOND = 1_000_000_000
@@ -47,21 +47,21 @@ Found = tuple[int, Delayed]  #: an event, and what it is about
 class _Overdrawn(NamedTuple):
     """An acknowledgement of more than was captured so far."""
 
-    sight: Sight
+    sight: FrameEvent
     total: int
     sent: int
     due: int  #: when to look again, in frames of the connection
 
 
-class Evidence:
+class PendingEvidence:
     """What is still to become clear of one connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionState) -> None:
         self._connection = connection
         self._reported: dict[Kind, int] = {}  # the number of the last request that was found overdue
         self._overdrawn: deque[_Overdrawn] = deque()
         self._excess = 0  # bytes acknowledged that were never sent, so far
-        self._ahead: deque[tuple[Sight, Stream, int]] = deque()
+        self._ahead: deque[tuple[FrameEvent, Stream, int]] = deque()
         self._done: deque[Stream] = deque()
         self._lagging: dict[Stream, int] = {}
         self._stalled_ns = 0
@@ -73,7 +73,7 @@ class Evidence:
         self._ahead.clear()
         self._done.clear()
 
-    def acknowledge_bytes(self, sight: Sight) -> None:
+    def acknowledge_bytes(self, sight: FrameEvent) -> None:
         """Take a BUFFER_ACKNOWLEDGEMENT, before it is learnt."""
         connection, window = self._connection, self._connection.window
         if window.size is None or connection.doubtful or len(self._overdrawn) >= _MOST:
@@ -82,7 +82,7 @@ class Evidence:
         if total > window.sent:
             self._overdrawn.append(_Overdrawn(kept(sight), total, window.sent, self._frames + GRACE))
 
-    def acknowledge_seqno(self, sight: Sight, stream: Stream) -> None:
+    def acknowledge_seqno(self, sight: FrameEvent, stream: Stream) -> None:
         """Take a SEQNO_ACKNOWLEDGED, before it is learnt."""
         seqno = sight.get("prepared_seqno")
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.reached
@@ -94,7 +94,7 @@ class Evidence:
         if stream.acks_due or stream.acks_early:
             self._done.append(stream)
 
-    def look(self, sight: Sight) -> Iterator[Found]:
+    def look(self, sight: FrameEvent) -> Iterator[Found]:
         """Yield what became clear by now. ``sight``: the frame at hand."""
         connection = self._connection
         yield from self._unasked()
@@ -140,21 +140,21 @@ class Evidence:
                 self._reported[kind] = asked.number
                 yield OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
 
-    def _stalls(self, sight: Sight, now_ns: int) -> Iterator[Found]:
+    def _stalls(self, sight: FrameEvent, now_ns: int) -> Iterator[Found]:
         """Yield a window that has been full for long; where its account is relative, if the producer is blocked."""
         connection, window = self._connection, self._connection.window
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
         if not since or now_ns - since <= _STALL or self._stalled_ns == since:
             return
         if connection.doubtful:
-            full = standing(connection, now_ns).state is State.BLOCKED
+            full = standing(connection, now_ns).state is FlowState.BLOCKED
         else:
             full = window.size is not None and window.outstanding >= window.size
         if full:
             self._stalled_ns = since
             yield STALLED, Delayed(sight, connection.no_stream, now_ns - since)
 
-    def _noops_missing(self, sight: Sight) -> Iterator[Found]:
+    def _noops_missing(self, sight: FrameEvent) -> Iterator[Found]:
         """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer."""
         connection = self._connection
         noops = connection.noops
@@ -196,7 +196,7 @@ class Evidence:
             sight, stream, _ = self._ahead.popleft()
             yield AHEAD, Delayed(sight, stream, 0, sight.fields[0] or 0, stream.reached)
 
-    def _acknowledgements(self, sight: Sight) -> Iterator[Found]:
+    def _acknowledgements(self, sight: FrameEvent) -> Iterator[Found]:
         """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
         connection = self._connection
         while self._done and (connection.over or sight.number - self._done[0].last_frame >= GRACE):
@@ -212,7 +212,7 @@ class Evidence:
                 yield ACK_UNASKED, Delayed(extra, stream)
 
 
-def noop_interval_ns(connection: Connection) -> int | None:
+def noop_interval_ns(connection: ConnectionState) -> int | None:
     """Return the interval of NOOPs that was agreed on; None where it is not a number."""
     text = connection.agreed.get("set_noop_interval", "")
     try:

@@ -2,7 +2,7 @@
 
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
 from dcpdump.spec.field import Bits, Layout
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     CONTROL,
@@ -17,7 +17,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
 )
 from dcpdump.streams.request import PRODUCER, XATTRS
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: By opcode: a field of which only some values have a meaning, what it is called, and how bad others are.
@@ -38,7 +38,7 @@ _EXPIRY = "enable_expiry_opcode"
 _CONSUMER_NAME = "consumer_name"
 
 
-def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]:
+def without_meaning(sight: FrameEvent, layout: Layout) -> tuple[str, Severity | None]:
     """Return what is said of a value that means nothing, and how bad that is."""
     opcode = sight.opcode
     field, called, severity = _MEANT.get(opcode, ("", "", None))
@@ -54,7 +54,7 @@ def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]
     return text, severity
 
 
-def not_together(sight: Sight) -> str:
+def not_together(sight: FrameEvent) -> str:
     """Return which flags cannot stand together, or not without others."""
     opcode = sight.opcode
     flags = sight.get("flags") if opcode in (OPEN, ADD_STREAM, STREAM_REQ, OSO) else None
@@ -79,7 +79,7 @@ def _open_flags(flags: int) -> str:
     return ""
 
 
-def form_not_agreed(sight: Sight, connection: Connection) -> str:
+def form_not_agreed(sight: FrameEvent, connection: ConnectionState) -> str:
     """Return which form of a message is not what HELLO and DCP_OPEN have agreed on: it is refused."""
     if sight.opcode == OPEN:
         return _open_value(sight)
@@ -98,7 +98,7 @@ def form_not_agreed(sight: Sight, connection: Connection) -> str:
     return ""
 
 
-def _open_value(sight: Sight) -> str:
+def _open_value(sight: FrameEvent) -> str:
     """Return what is wrong with the value of DCP_OPEN: of its keys only consumer_name is known, and only consumers."""
     document = None if sight.record is None else sight.record.meaning.document
     if not sight.value_length or not isinstance(document, dict):
@@ -110,7 +110,7 @@ def _open_value(sight: Sight) -> str:
     return ""
 
 
-def expiration_not_agreed(sight: Sight, connection: Connection, stream: Stream) -> bool:
+def expiration_not_agreed(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> bool:
     """Return whether this is an expiration that is to be sent as a deletion, enable_expiry_opcode not being on.
 
     Of a stream whose request was captured: the controls that it goes by were captured before this message.
@@ -125,7 +125,7 @@ def expiration_not_agreed(sight: Sight, connection: Connection, stream: Stream) 
     )
 
 
-def without_collections(connection: Connection) -> bool:
+def without_collections(connection: ConnectionState) -> bool:
     """Return whether keys have no collection ids, and that is known for sure."""
     waits = any(connection.asked_for(HELLO))
     return connection.has_collections is False and not connection.doubtful and not waits

@@ -12,7 +12,7 @@ from dataclasses import replace
 from dcpdump.check.finding import Finding
 from dcpdump.check.quote import unmarked
 from dcpdump.check.rule import EVENTS, SUSPENSIONS, Delayed, Remark, Rule, Scope, Severity
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
     FAILOVER_LOG,
@@ -22,7 +22,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAMED,
 )
 from dcpdump.streams.request import DUPLICATES, HISTORY
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: Findings of a connection that wait until the other direction goes on without a loss, at most.
@@ -35,7 +35,7 @@ _ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD
 _WAIT = frozenset({Scope.SINCE, Scope.CONNECTION, Scope.STREAM})
 
 
-class Panel:
+class RuleRunner:
     """The rules by event. Ask it at an event; ``taken`` returns what was found."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -60,7 +60,7 @@ class Panel:
         found, self._found = self._found, []
         return found
 
-    def lose(self, connection: Connection, direction: int) -> None:
+    def lose(self, connection: ConnectionState, direction: int) -> None:
         """Take it that bytes were lost: what was found while they were missing unnoticed is no verdict any more."""
         for findings in self._waiting.pop((connection.number, direction), {}).values():
             for finding in findings:
@@ -79,14 +79,14 @@ class Panel:
                 self._found += findings
         self._waiting.clear()
 
-    def ask(self, event: int, sight: Sight, connection: Connection, stream: Stream) -> None:
+    def ask(self, event: int, sight: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask the rules of an event about a frame."""
         for rule, judge in self.on[event]:
             answer = judge(sight, connection, stream)
             if answer:
                 self.hear(rule, answer, sight, connection, stream, 1 - sight.direction)
 
-    def ask_delayed(self, event: int, delayed: Delayed, connection: Connection, now: Sight) -> None:
+    def ask_delayed(self, event: int, delayed: Delayed, connection: ConnectionState, now: FrameEvent) -> None:
         """Ask the rules of an event about what became clear of a frame. ``now``: the frame at hand."""
         for rule, judge in self.on[event]:
             answer = judge(delayed, connection, delayed.stream)
@@ -94,7 +94,7 @@ class Panel:
                 self.hear(rule, answer, delayed.sight, connection, delayed.stream, 1 - now.direction)
 
     def hear(
-        self, rule: Rule, answer: object, sight: Sight, connection: Connection, stream: Stream, waits_for: int
+        self, rule: Rule, answer: object, sight: FrameEvent, connection: ConnectionState, stream: Stream, waits_for: int
     ) -> None:
         """Make findings of what a rule says, unless that is forbidden here.
 
@@ -174,7 +174,7 @@ def _suspended(stream: Stream) -> str:
     return found
 
 
-def _reason(scope: Scope, sight: Sight, connection: Connection, stream: Stream | None) -> str:
+def _reason(scope: Scope, sight: FrameEvent, connection: ConnectionState, stream: Stream | None) -> str:
     """Return why there is no verdict; nothing where there may be one."""
     if sight.weak:
         return "the frame was found on weak evidence after a loss"
@@ -194,7 +194,7 @@ def _reason(scope: Scope, sight: Sight, connection: Connection, stream: Stream |
     return stream.unclear or (connection.lost_text if stream.lost else SUSPENSIONS["m"])
 
 
-def _vbucket(sight: Sight, connection: Connection, stream: Stream) -> int | None:
+def _vbucket(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:
     """Return the vbucket that a finding is about; None where it is about the connection."""
     if stream.known:
         return stream.vbucket

@@ -10,7 +10,7 @@ from dcpdump import __version__
 from dcpdump.batch.filter import masks
 from dcpdump.capture import expand, open_capture, timeline
 from dcpdump.capture.comments import Remarks
-from dcpdump.capture.raw_records import Transcript
+from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
 from dcpdump.cli.options import Size, selection, selection_options
@@ -71,7 +71,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: 
 def _pieces(carving: Carving, paths: Sequence[str]) -> Iterator[bytes]:
     """It gives the packets as they are written, with what their captures say of them."""
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
-    transcripts = {path: Transcript(path) for path in paths}
+    transcripts = {path: RawRecords(path) for path in paths}
     remarks = {path: Remarks() for path in paths}
     begun = False
     for packet in timeline(list(transcripts.values())):

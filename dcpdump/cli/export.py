@@ -89,7 +89,7 @@ def _export(
     """
     from dcpdump.arrow.folder import Tables
     from dcpdump.cli.exporting import Exporting
-    from dcpdump.cli.reading import Captures, Reading
+    from dcpdump.cli.reading import CaptureSource, Reading
     from dcpdump.cli.workers import worth_having
     from dcpdump.streams.watching import Watching
 
@@ -97,7 +97,7 @@ def _export(
     dissection = Watching(limits, show_secrets=shown.show_secrets)
     with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
         exporting = Exporting(dissection, chosen, shown, tables, jobs)
-        reading = Reading(Captures(captures, patient=True), dissection, exporting)
+        reading = Reading(CaptureSource(captures, patient=True), dissection, exporting)
         reading.read()
         if dissection.tally.frames:
             exporting.conclude(captures)

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from dcpdump.arrow import verdicts
-from dcpdump.arrow.background import Stage
+from dcpdump.arrow.background import BackgroundWriter
 from dcpdump.arrow.files import Files, gap_rows
 from dcpdump.arrow.folder import Tables
 from dcpdump.arrow.frame_table import FrameTable
-from dcpdump.arrow.ipc import Arrivals, carried
+from dcpdump.arrow.ipc import ReceivedBatches, carried
 from dcpdump.arrow.schema import frames
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.filter import masks
@@ -45,8 +45,8 @@ class Exporting(Consumer[Part]):
             jobs if chosen.count is None else 1, self._decode, packed, unpacked
         )
         self._beside = jobs > 1
-        self._writing: Stage[Any] | None = None
-        self._arrivals = Arrivals(frames())
+        self._writing: BackgroundWriter[Any] | None = None
+        self._arrivals = ReceivedBatches(frames())
 
     def meet(self, block: Block) -> None:
         """Count packets. The first tell when the input begins, which the processes have to know."""
@@ -55,7 +55,7 @@ class Exporting(Consumer[Part]):
         self._files.feed(block)
         if self._writing is None:
             self._decoding.begin()  # before there is a thread, of which processes that are copied would know nothing
-            self._writing = Stage(lambda batch: self._tables.feed("frames", batch), beside=self._beside)
+            self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), beside=self._beside)
 
     def take(self, parts: list[Part]) -> bool:
         """Write what was lost, judge, and have rows made; return whether there are enough."""

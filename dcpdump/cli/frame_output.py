@@ -51,7 +51,7 @@ class Selected(Consumer[Part]):
         return False
 
 
-class Frames(Selected):
+class FrameOutput(Selected):
     """It writes the frames that are chosen. ``several``: captures; ``jobs``: how many processes there may be."""
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:

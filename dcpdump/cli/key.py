@@ -8,13 +8,13 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
-from dcpdump.cli.ledger_reading import Chosen, Keeper, choosing, choosing_options
+from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record
 from dcpdump.render import history as rows
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec import find
 from dcpdump.streams.column_events import keys
 from dcpdump.streams.document_run import Step, one_by_one
@@ -55,7 +55,7 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
         return reading.conclude("none" if quiet else "text")
 
 
-class Tracing(Keeper):
+class Tracing(LedgerConsumer):
     """It also keeps what it meets of some keys."""
 
     bursts = False
@@ -102,7 +102,7 @@ class Tracing(Keeper):
 
 def _nothing(tracing: Tracing) -> Line:
     """Return why there is no history to show."""
-    return Line(Kind.PLAIN, "no stream matches" if tracing.ledger.streams else "no DCP streams")
+    return Line(LineKind.PLAIN, "no stream matches" if tracing.ledger.streams else "no DCP streams")
 
 
 def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:

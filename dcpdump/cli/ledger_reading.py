@@ -15,7 +15,7 @@ from dcpdump.batch.part import Part
 from dcpdump.capture import open_capture
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, clause_option
-from dcpdump.cli.reading import Captures, Consumer, Reading
+from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.filter import Clause, Instant, clauses, parse_instant
@@ -23,11 +23,11 @@ from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line
-from dcpdump.streams.document_run import Burst, Step, one_by_one
+from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.value import Meaning
@@ -51,11 +51,11 @@ class Chosen:
     since: Instant | None
     until: Instant | None
 
-    def connection(self, connection: Connection, start_ns: int | None) -> bool:
+    def connection(self, connection: ConnectionState, start_ns: int | None) -> bool:
         """Return whether a connection is to be shown."""
         return self.is_between(connection) and self._lasts(connection.last_ns, start_ns)
 
-    def is_between(self, connection: Connection) -> bool:
+    def is_between(self, connection: ConnectionState) -> bool:
         """Return whether a connection is one of the chosen, and of the chosen addresses and ports."""
         if not self.places:  # asked for each finding
             return True
@@ -70,7 +70,7 @@ class Chosen:
             return False
         return self._lasts(stream.last_ns, start_ns) and self.connection(stream.connection, start_ns)
 
-    def settled(self, connections: Iterable[Connection]) -> "Chosen":
+    def settled(self, connections: Iterable[ConnectionState]) -> "Chosen":
         """Return the same choice by the numbers of connections, as their addresses become hashes."""
         numbers = frozenset(each.number for each in connections if self.is_between(each))
 
@@ -121,7 +121,7 @@ def choosing(options: dict[str, Any]) -> Chosen:
     )
 
 
-class Keeper(Consumer[Part]):
+class LedgerConsumer(Consumer[Part]):
     """It has the ledger learn all frames up to the chosen time, and knows what of it is to be shown.
 
     ``look`` is called with frames before anything is learnt of them.
@@ -143,7 +143,7 @@ class Keeper(Consumer[Part]):
 
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
-        reading = Reading(Captures([open_capture(path) for path in paths]), self.dissection, self, sink)
+        reading = Reading(CaptureSource([open_capture(path) for path in paths]), self.dissection, self, sink)
         reading.analyse()
         return reading
 
@@ -158,7 +158,7 @@ class Keeper(Consumer[Part]):
         return [stream for stream in self.ledger.streams if self._wanted.stream(stream, self._begins_ns)]
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[ConnectionState]:
         """The connections to show."""
         found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self._begins_ns)]
         return sorted(found, key=lambda connection: connection.number)
@@ -200,14 +200,14 @@ class Keeper(Consumer[Part]):
             sights = [sight for step in steps for sight in one_by_one(step)]
             steps = [sight for sight in sights if until is None or sight.ts_ns is None or sight.ts_ns <= until]
         for step in steps:
-            self.frames += step.frames if isinstance(step, Burst) else 1
+            self.frames += step.frames if isinstance(step, DocumentRun) else 1
             learn(step)
 
     # -- what else a command learns ---------------------------------------------------------------------
 
     def _learn(self, step: Step) -> None:
         """Learn the next frame, or burst of documents."""
-        if isinstance(step, Burst):
+        if isinstance(step, DocumentRun):
             self.ledger.feed_burst(step)
         else:
             self.ledger.feed(step)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dcpdump.batch.ring_blocks import block_of
-from dcpdump.capture.live_queue import Intake
+from dcpdump.capture.live_queue import LiveQueue
 from dcpdump.cli import exit as code
 from dcpdump.cli.reading import Blocks, Consumer
 from dcpdump.cli.signals import Stop
@@ -17,12 +17,12 @@ from dcpdump.dissect import Dissector
 from dcpdump.record import Json
 
 
-class Interface:
+class InterfaceSource:
     """A source: what an interface brings."""
 
     endless = True
 
-    def __init__(self, intake: Intake, name: str) -> None:
+    def __init__(self, intake: LiveQueue, name: str) -> None:
         self._intake = intake
         self._name = name
         self.stop = Stop(intake.stop)
@@ -56,7 +56,7 @@ class Interface:
         return code.TERMINATED if self.stop.status == code.TERMINATED else code.DONE
 
 
-def books(intake: Intake, dissector: Dissector) -> Json:
+def books(intake: LiveQueue, dissector: Dissector) -> Json:
     """It accounts for all packets: ``received`` is the sum of what follows ``dropped_by_kernel``."""
     decoded = dissector.balance.packets
     return {
@@ -83,7 +83,7 @@ def counted(counts: Json) -> str:
 
 
 @contextmanager
-def telling(intake: Intake, dissector: Dissector) -> Iterator[None]:
+def telling(intake: LiveQueue, dissector: Dissector) -> Iterator[None]:
     """Have SIGUSR1 report what became of all packets so far."""
     before = signal.signal(signal.SIGUSR1, lambda *_: note(counted(books(intake, dissector))))
     try:

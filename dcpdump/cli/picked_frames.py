@@ -15,10 +15,10 @@ from dcpdump.render.style import Palette
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
-    from dcpdump.cli.frame_output import Frames
+    from dcpdump.cli.frame_output import FrameOutput
 
 
-class PickedFrames(Consumer[Union[Picked, "Part"]]):
+class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
     """It writes the frames that are chosen. ``several``: captures; ``jobs``: how many processes there may be."""
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
@@ -26,7 +26,7 @@ class PickedFrames(Consumer[Union[Picked, "Part"]]):
         self._several, self._jobs = several, jobs
         self._output = OUTPUTS[shown.format]
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several)
-        self._many: Frames | None = None  # who writes frames of which there are many
+        self._many: FrameOutput | None = None  # who writes frames of which there are many
 
     def begin(self) -> None:
         """Write what stands above all frames."""
@@ -81,9 +81,9 @@ class PickedFrames(Consumer[Union[Picked, "Part"]]):
                     return True
         return False
 
-    def _writing(self) -> "Frames":
+    def _writing(self) -> "FrameOutput":
         if self._many is None:
-            from dcpdump.cli.frame_output import Frames
+            from dcpdump.cli.frame_output import FrameOutput
 
-            self._many = Frames(self._chosen, self._shown, self._sink, several=self._several, jobs=self._jobs)
+            self._many = FrameOutput(self._chosen, self._shown, self._sink, several=self._several, jobs=self._jobs)
         return self._many

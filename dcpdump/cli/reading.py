@@ -22,11 +22,11 @@ from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 
 if TYPE_CHECKING:
-    from dcpdump.cli.live_reading import Interface
+    from dcpdump.cli.live_reading import InterfaceSource
 
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]
-Source = Union["Captures", "Interface"]
+Source = Union["CaptureSource", "InterfaceSource"]
 
 
 class Consumer(ABC, Generic[P]):
@@ -57,7 +57,7 @@ class Consumer(ABC, Generic[P]):
         """Free what is held, however the reading ended."""
 
 
-class Captures:
+class CaptureSource:
     """A source: files and pipes as one timeline.
 
     ``patient``: what comes through a pipe is not wanted before there is much of it.

@@ -20,7 +20,7 @@ from dcpdump.net.limits import DEFAULT
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.render.text_columns import counted
 from dcpdump.rewrite.redaction import Flaw, Redaction
-from dcpdump.rewrite.spill import Spool
+from dcpdump.rewrite.spill import Spill
 
 
 @click.command()
@@ -66,7 +66,7 @@ def redact(
     folder = os.path.dirname(os.path.abspath(out))
     if not os.path.isdir(folder):
         raise OutputError("there is no such folder", folder)
-    with Spool(folder) as spool:
+    with Spill(folder) as spool:
         redaction = Redaction(inputs, words, spool, full=level == "full", limits=replace(DEFAULT, memory=memory))
         with ExitStack() as stack:
             sinks = _sinks(stack, paths, out, force)

@@ -7,7 +7,7 @@ REASONS = 64
 
 
 @dataclass(slots=True)
-class Balance:
+class Counters:
     """The books. At any time ``payload_bytes == accounted_bytes``: no captured byte is lost silently."""
 
     packets: int = 0

@@ -14,7 +14,7 @@ class Hole(NamedTuple):
     since: int
 
 
-class Patience:
+class GapTimeout:
     """With one hole at a time, the first. ``deadline``: when to look again, None where time alone decides nothing.
 
     What the receiver acknowledged was lost by the capture; it may have been written late, and gets some more

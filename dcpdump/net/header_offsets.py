@@ -19,7 +19,7 @@ class Layer(NamedTuple):
     datagram: Datagram
 
 
-class Anatomy(NamedTuple):
+class HeaderOffsets(NamedTuple):
     """The IP headers of a packet, outermost first, and its TCP segment, if it has one that is not in fragments."""
 
     layers: tuple[Layer, ...]
@@ -36,7 +36,7 @@ class Anatomy(NamedTuple):
         return self.layers[-1].datagram.addresses
 
 
-def anatomy(packet: Packet, limits: Limits = DEFAULT) -> Anatomy:
+def anatomy(packet: Packet, limits: Limits = DEFAULT) -> HeaderOffsets:
     """It opens a packet, as far as its headers can be understood."""
     data = packet.data
     layers: list[Layer] = []
@@ -52,10 +52,10 @@ def anatomy(packet: Packet, limits: Limits = DEFAULT) -> Anatomy:
         if datagram.fragment is not None:
             break
         if datagram.protocol == PROTOCOL:
-            return Anatomy(tuple(layers), _segment(data, datagram.start, datagram.end))
+            return HeaderOffsets(tuple(layers), _segment(data, datagram.start, datagram.end))
         cut, end_of_data = datagram.missing, datagram.end
         found = tunnel.strip(datagram.protocol, data[:end_of_data], datagram.start)
-    return Anatomy(tuple(layers))
+    return HeaderOffsets(tuple(layers))
 
 
 def _segment(data: bytes, start: int, end: int) -> tuple[int, int, int] | None:

@@ -4,14 +4,14 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from dcpdump.net.counters import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import SNAPLEN, Bytes, Event, Gap, Seen
 from dcpdump.net.retransmissions import conflict
-from dcpdump.net.retransmit_window import OVERHEAD, History
+from dcpdump.net.retransmit_window import OVERHEAD, RetransmitWindow
 from dcpdump.net.stream_state import WaitingState
 
 
-class Waiting(NamedTuple):
+class WaitingSegment(NamedTuple):
     """A segment that waits."""
 
     start: int
@@ -25,13 +25,13 @@ class Waiting(NamedTuple):
 _row: Final = tuple.__new__  # what a NamedTuple's own constructor calls, at half the cost
 
 
-class Backlog:
+class ReorderQueue:
     """A heap of waiting segments, by offset. ``size`` is their bytes, ``cost`` the memory that they take."""
 
     __slots__ = ("_at", "_heap", "cost", "size")
 
     def __init__(self) -> None:
-        self._heap: list[Waiting] = []
+        self._heap: list[WaitingSegment] = []
         self._at: dict[int, tuple[bytes, int]] = {}  # offset → bytes, arrival
         self.size = 0
         self.cost = 0
@@ -45,13 +45,13 @@ class Backlog:
 
     def restore(self, state: list[WaitingState]) -> None:
         """Go on from a state."""
-        self._heap = [Waiting(*each[:5], Seen(*each[5])) for each in state]  # sorted, so a heap
+        self._heap = [WaitingSegment(*each[:5], Seen(*each[5])) for each in state]  # sorted, so a heap
         self._at = {start: (data, since) for start, _, data, _, since, _ in state}
         self.size = sum(len(each.data) for each in self._heap)
         self.cost = self.size + 2 * OVERHEAD * len(self._heap)
 
     @property
-    def first(self) -> Waiting:
+    def first(self) -> WaitingSegment:
         """The first that waits; raises IndexError where none does."""
         return self._heap[0]
 
@@ -61,7 +61,7 @@ class Backlog:
 
     def add(self, start: int, order: int, data: bytes, missing: int, now: int, seen: Seen) -> None:
         """It lets a segment wait, of which ``missing`` bytes were cut off."""
-        heappush(self._heap, _row(Waiting, (start, order, data, start + len(data) + missing, now, seen)))
+        heappush(self._heap, _row(WaitingSegment, (start, order, data, start + len(data) + missing, now, seen)))
         self._at[start] = data, now
         self.size += len(data)
         self.cost += len(data) + 2 * OVERHEAD
@@ -72,7 +72,9 @@ class Backlog:
         heapify(self._heap)
         self._at = {start - origin: held for start, held in self._at.items()}
 
-    def sweep(self, offset: int, history: History, balance: Balance, seen: Seen, late: bool) -> tuple[list[Event], int]:
+    def sweep(
+        self, offset: int, history: RetransmitWindow, balance: Counters, seen: Seen, late: bool
+    ) -> tuple[list[Event], int]:
         """It gives all that is contiguous from ``offset`` on, and the offset behind it.
 
         Where waiting segments overlap, the first to arrive stands: ``active`` are those that reach across the
@@ -140,7 +142,7 @@ class Backlog:
                 return out, offset
 
     @staticmethod
-    def _stands_alone(heap: list[Waiting]) -> bool:
+    def _stands_alone(heap: list[WaitingSegment]) -> bool:
         """Whether the first segment is all there, and none of the others overlaps it: the next are its children."""
         start, _, data, end, _, _ = heap[0]
         count = len(heap)

@@ -15,7 +15,7 @@ OVERHEAD: Final = 128
 Kept = tuple[int, bytes, int | None]
 
 
-class Piece(NamedTuple):
+class DeliveredPiece(NamedTuple):
     """Bytes as they arrived, and when."""
 
     offset: int
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
     refused: bytes
 
 
-class History:
+class RetransmitWindow:
     """Pieces in the order of their offsets, which is the order of their delivery."""
 
     __slots__ = ("_limit", "_pieces", "size")
@@ -75,12 +75,12 @@ class History:
         self._pieces.clear()
         self.size = 0
 
-    def find(self, offset: int, data: bytes) -> Piece | None:
+    def find(self, offset: int, data: bytes) -> DeliveredPiece | None:
         """It finds the piece that is exactly this one."""
         at = bisect_right(self._pieces, offset, key=itemgetter(0)) - 1
         if at < 0:
             return None
-        piece = Piece(*self._pieces[at])
+        piece = DeliveredPiece(*self._pieces[at])
         return piece if piece.offset == offset and piece.data == data else None
 
     def compare(self, start: int, data: bytes) -> tuple[Difference | None, int]:

@@ -9,7 +9,7 @@ from dcpdump.render import View
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class TemplateColumns:
     """Frames of one plan, all with a stream id or all without: each list and array has one entry a frame."""
 
     row: list[int]
@@ -42,4 +42,4 @@ class Columns:
 
 
 #: It gives the texts of frames of one plan, as UTF-8; the second argument: whether they all have a stream id.
-Template = Callable[[Plan, bool, Columns, View], list[bytes]]
+Template = Callable[[Plan, bool, TemplateColumns, View], list[bytes]]

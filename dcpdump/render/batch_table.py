@@ -12,7 +12,7 @@ from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Array, Plan, disti
 from dcpdump.batch.number_text import filled
 from dcpdump.escape import safe
 from dcpdump.render import View, table
-from dcpdump.render.batch_columns import Columns
+from dcpdump.render.batch_columns import TemplateColumns
 from dcpdump.spec.field import Field, u8, u16
 from dcpdump.spec.header import MAGICS, STREAM_ID_TAG, header_fields
 from dcpdump.spec.names import DATATYPE, SNAPPY
@@ -22,7 +22,7 @@ _TAG, _STREAM_ID = u8("frame_info", "DcpStreamId frame"), u16("stream_id", "stre
 _DATATYPES = ["|".join(DATATYPE.speak(value)) for value in range(8)]
 
 
-def sheets(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]:
+def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:
     """It writes the tables of frames, each with the line that says where and when, and an empty one behind it."""
     rows, key_at = _rows(plan, framed, columns)
     label = max(12, *(len(row.label) for row in rows))
@@ -96,7 +96,7 @@ def _shape(key_at: int, key_end: int, size: int, label: int, narrow: int) -> _Sh
     )
 
 
-def _remarks(columns: Columns, view: View) -> list[bytes]:
+def _remarks(columns: TemplateColumns, view: View) -> list[bytes]:
     """It writes what else the line of a place says: the capture, where there are several; what was lost before it."""
     remarks = [b""] * len(columns.row)
     if view.file:
@@ -134,7 +134,7 @@ class _Row(NamedTuple):
     numbers: Array | int  #: the same for all frames, or one a frame
 
 
-def _rows(plan: Plan, framed: bool, columns: Columns) -> tuple[list[_Row], int]:
+def _rows(plan: Plan, framed: bool, columns: TemplateColumns) -> tuple[list[_Row], int]:
     """It gives the rows up to the key, and where the key begins."""
     magic = MAGICS[FLEXIBLE if framed else _CLASSIC]
     known: dict[str, Array | int] = {

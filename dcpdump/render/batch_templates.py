@@ -12,9 +12,9 @@ from dcpdump.batch.layouts import FLEXIBLE, Array, Plan
 from dcpdump.escape import safe
 from dcpdump.record import columns as csv_columns
 from dcpdump.render import View, line
-from dcpdump.render.batch_columns import Columns, Template
+from dcpdump.render.batch_columns import Template, TemplateColumns
 from dcpdump.render.batch_table import sheets
-from dcpdump.spec.field import Bits, Choice, Field
+from dcpdump.spec.field import Bits, EnumValue, Field
 from dcpdump.spec.names import DATATYPE
 from dcpdump.wire.frame import Fault
 
@@ -37,7 +37,7 @@ def _spoken(field: Field, column: Array, spell: Callable[[Field, int], str]) -> 
 # -- one line -------------------------------------------------------------------------------------------------
 
 
-def _line(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]:
+def _line(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:
     message = plan.message
     count = len(columns.row)
     words: list[list[str]] = []
@@ -74,7 +74,7 @@ def _line_word(message: str, field: Field, number: int) -> str:
 # -- ndjson ---------------------------------------------------------------------------------------------------
 
 
-def _ndjson(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]:
+def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:
     message = plan.message
     magic = FLEXIBLE if framed else _CLASSIC
     known = [
@@ -89,7 +89,7 @@ def _ndjson(plan: Plan, framed: bool, columns: Columns, view: View) -> list[byte
     named = [
         (field, column)
         for field, column in zip(plan.fields, columns.fields, strict=True)
-        if isinstance(field.names, (Bits, Choice))
+        if isinstance(field.names, (Bits, EnumValue))
     ]
     members += ["%s"] * bool(named)
     siblings = [_spoken(field, column, _json_sibling) for field, column in named]
@@ -167,7 +167,7 @@ def _json_sibling(field: Field, number: int) -> str:
 # -- csv ------------------------------------------------------------------------------------------------------
 
 
-def _csv(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]:
+def _csv(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:
     shows_value = view.value_bytes != 0 and plan.value is None
     lengths = columns.value_length
     cells: dict[str, list[Any]] = {
@@ -204,7 +204,7 @@ def _csv(plan: Plan, framed: bool, columns: Columns, view: View) -> list[bytes]:
     for field, column in zip(plan.fields, columns.fields, strict=True):
         numbers = column.tolist()
         cells[field.name] = [f"0x{number:0{2 * field.width}x}" for number in numbers] if field.identity else numbers
-        if isinstance(field.names, (Bits, Choice)):
+        if isinstance(field.names, (Bits, EnumValue)):
             name = f"{field.name}_names" if isinstance(field.names, Bits) else f"{field.name}_name"
             cells[name] = _spoken(field, column, _csv_words)
     fixed = {

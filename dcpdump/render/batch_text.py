@@ -20,7 +20,7 @@ from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record, iso_time
 from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
-from dcpdump.render.batch_columns import Columns
+from dcpdump.render.batch_columns import TemplateColumns
 from dcpdump.render.batch_templates import TEMPLATES
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
@@ -66,7 +66,7 @@ class Bulk:
         shown = record if self._redactor is None else self._redactor.record(record)
         return self._write(shown, self._view).encode()
 
-    def _columns(self, part: Part, group: Group, framed: bool, chosen: set[int] | None) -> Columns | None:
+    def _columns(self, part: Part, group: Group, framed: bool, chosen: set[int] | None) -> TemplateColumns | None:
         """It gathers what templates take of a group: its frames with, or without, a stream id."""
         plan, rows, header = group.plan, group.rows, part.header
         framing = STREAM_ID_LENGTH if framed else 0
@@ -100,7 +100,7 @@ class Bulk:
             if row in opened:
                 values[place], plain_length[place] = opened[row][: self._view.value_bytes], len(opened[row])
         files = [safe(file) for file in part.files]
-        return Columns(
+        return TemplateColumns(
             row=rows.tolist(),
             number=(rows + part.first).tolist(),
             packet=part.packet[rows].tolist(),

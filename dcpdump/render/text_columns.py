@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -16,7 +16,7 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
         texts = [cells[at].rjust(widths[at]) if heads[at] in right else cells[at].ljust(widths[at]) for at in keep]
         return "  ".join(texts).rstrip()
 
-    return [Line(Kind.COLUMNS, line(heads)), *(Line(Kind.PLAIN, line(row)) for row in rows)] if rows else []
+    return [Line(LineKind.COLUMNS, line(heads)), *(Line(LineKind.PLAIN, line(row)) for row in rows)] if rows else []
 
 
 def spark(counts: Sequence[int]) -> str:

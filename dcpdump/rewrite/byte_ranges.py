@@ -7,7 +7,7 @@ from dcpdump.batch.layouts import Array
 _FAR = np.iinfo(np.int64).max
 
 
-class Spans:
+class ByteRanges:
     """Add spans in any order."""
 
     def __init__(self) -> None:

@@ -20,9 +20,17 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.rewrite.dry_run import rehearse
 from dcpdump.rewrite.frame_hash import likenesses
-from dcpdump.rewrite.needed import PREFIX, SET_UP, STREAM_REQUESTS, WHOLE, Said, Span, Talk
-from dcpdump.rewrite.packet_choice import Choice
-from dcpdump.rewrite.packet_survey import Survey
+from dcpdump.rewrite.needed import (
+    PREFIX,
+    SET_UP,
+    STREAM_REQUESTS,
+    WHOLE,
+    DirectionRange,
+    NeededFrame,
+    NeededOfConnection,
+)
+from dcpdump.rewrite.packet_choice import PacketChoice
+from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.spec import find
 
 #: By opcode, those of the server's own space behind the others.
@@ -44,7 +52,7 @@ class Carving:
         begin: Callable[[int | None], None],
         limits: Limits = DEFAULT,
     ) -> None:
-        self.dissector = Survey(limits)
+        self.dissector = PacketSurvey(limits)
         self.frames = 0  #: chosen
         self.incomplete = 0  #: connections whose chosen frames are not the same, whatever is taken
         self._captures = captures
@@ -52,7 +60,7 @@ class Carving:
         self._count = count
         self._begin = begin
         self._limits = limits
-        self._talks: dict[int, Talk] = {}
+        self._talks: dict[int, NeededOfConnection] = {}
 
     def survey(self) -> None:
         """It reads everything, and notes what is wanted."""
@@ -77,9 +85,9 @@ class Carving:
                 self._talks[number].extent = extent
         self.incomplete = len(self._wrong())
 
-    def choice(self) -> Choice:
+    def choice(self) -> PacketChoice:
         """It gives what chooses packets."""
-        return Choice(self.dissector, self._talks)
+        return PacketChoice(self.dissector, self._talks)
 
     # -- what is wanted -----------------------------------------------------------------------------------
 
@@ -100,7 +108,7 @@ class Carving:
         order = np.argsort(part.place, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(part.place[order])) + 1):
             of = part.places[int(part.place[rows[0]])]
-            talk = self._talks.setdefault(of.connection, Talk())
+            talk = self._talks.setdefault(of.connection, NeededOfConnection())
             talk.want_frames(of.direction, part.offset[rows], ends[rows], chosen[rows])
             for row in rows[streams[rows]][:1].tolist():
                 talk.streams_from = min(talk.streams_from, part.first + row)
@@ -118,9 +126,9 @@ class Carving:
             of = part.places[int(part.place[row])]
             talk, opcode, opaque = self._talks[of.connection], int(header.opcode[row]), int(header.opaque[row])
             if needed[row]:
-                span = Span(of.direction, int(part.offset[row]), int(ends[row]))
+                span = DirectionRange(of.direction, int(part.offset[row]), int(ends[row]))
                 stream = _stream(record_of(part, row)) if opcode in STREAM_REQUESTS else opaque
-                talk.note(Said(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
+                talk.note(NeededFrame(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
             if answers[row]:
                 talk.want_answered(of.direction, opcode, opaque)
 

@@ -9,13 +9,13 @@ from dcpdump.batch.part import Part
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
-from dcpdump.rewrite.packet_survey import Survey
-from dcpdump.rewrite.payload_map import NOWHERE, Places
+from dcpdump.rewrite.packet_survey import PacketSurvey
+from dcpdump.rewrite.payload_map import NOWHERE, PayloadMap
 
 NOBODY = -1  #: the number of no connection
 
 
-def rehearse(packets: Iterable[Packet], before: Places, limits: Limits) -> Iterator[Part]:
+def rehearse(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> Iterator[Part]:
     """It gives the frames of packets; their connections have the numbers that they had ``before``, or NOBODY's."""
     tracing = _Tracing(before, limits)
     for block in blocks(packets):
@@ -28,8 +28,8 @@ def rehearse(packets: Iterable[Packet], before: Places, limits: Limits) -> Itera
 class _Tracing:
     """It follows packets from the connections of one survey to those of another."""
 
-    def __init__(self, before: Places, limits: Limits) -> None:
-        self.survey = Survey(limits)
+    def __init__(self, before: PayloadMap, limits: Limits) -> None:
+        self.survey = PacketSurvey(limits)
         self.origin: dict[int, int] = {}  #: number of a connection now → before
         self._before = before
 
@@ -45,7 +45,7 @@ class _Tracing:
                     self.origin[new // 2] = old // 2
 
 
-def _stream(places: Places, file: str, number: int, stream: int) -> int:
+def _stream(places: PayloadMap, file: str, number: int, stream: int) -> int:
     """It gives the stream of a packet that may be a fragment."""
     piece = places.pieces.get((file, number)) if stream == NOWHERE else None
     return stream if piece is None else piece[0].carried.stream

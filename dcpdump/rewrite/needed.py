@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.layouts import Array
-from dcpdump.rewrite.byte_ranges import Spans
+from dcpdump.rewrite.byte_ranges import ByteRanges
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 
@@ -32,7 +32,7 @@ _BEHIND = 2
 SPANS, PREFIX, WHOLE = 0, 1, 2  #: how much of a connection is taken
 
 
-class Span(NamedTuple):
+class DirectionRange(NamedTuple):
     """Bytes of one direction of a connection."""
 
     direction: int
@@ -40,11 +40,11 @@ class Span(NamedTuple):
     end: int
 
 
-class Said(NamedTuple):
+class NeededFrame(NamedTuple):
     """A frame that others may need to be understood."""
 
     number: int
-    span: Span
+    span: DirectionRange
     opcode: int
     opaque: int
     stream: int  #: the opaque of the stream that it asks for, or tells of
@@ -52,20 +52,20 @@ class Said(NamedTuple):
 
 
 @dataclass(slots=True)
-class Talk:
+class NeededOfConnection:
     """Tell it of frames in order, ``complete`` it, then ask what of the connection is wanted."""
 
-    wanted: tuple[Spans, Spans] = field(default_factory=lambda: (Spans(), Spans()))
+    wanted: tuple[ByteRanges, ByteRanges] = field(default_factory=lambda: (ByteRanges(), ByteRanges()))
     rows: Counter[int] = field(default_factory=Counter)  #: likenesses of chosen frames
     streams: set[int] = field(default_factory=set)  #: that chosen frames belong to, by opaque
     extent: int = SPANS
     streams_from: int = _NEVER  #: the number of the first frame that is no set-up any more
     _set_up: list[int] = field(default_factory=lambda: [0, 0])  # where it ends, by direction
-    _requests: dict[tuple[int, int, int], Span] = field(default_factory=dict)  # by direction, opcode, opaque
-    _begun: dict[int, list[Span]] = field(default_factory=dict)  # requests of streams and their answers, by opaque
+    _requests: dict[tuple[int, int, int], DirectionRange] = field(default_factory=dict)  # by direction, opcode, opaque
+    _begun: dict[int, list[DirectionRange]] = field(default_factory=dict)  # requests and answers, by opaque
     _last: tuple[Array, Array] = field(default_factory=lambda: (np.zeros(_BEHIND, bool), np.zeros(_BEHIND, bool)))
 
-    def note(self, said: Said) -> None:
+    def note(self, said: NeededFrame) -> None:
         """It remembers where the set-up ends, and requests that frames to come may need."""
         direction, start, end = said.span
         if said.opcode in STREAM_REQUESTS:

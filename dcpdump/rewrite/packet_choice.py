@@ -7,14 +7,14 @@ import numpy as np
 from dcpdump.batch.block import Block
 from dcpdump.batch.layouts import Array
 from dcpdump.net.packet import Packet
-from dcpdump.rewrite.needed import Talk
-from dcpdump.rewrite.packet_survey import Survey
+from dcpdump.rewrite.needed import NeededOfConnection
+from dcpdump.rewrite.packet_survey import PacketSurvey
 
 
-class Choice:
+class PacketChoice:
     """The packets of some connections that carry what is wanted, and those that open them."""
 
-    def __init__(self, survey: Survey, talks: Mapping[int, Talk]) -> None:
+    def __init__(self, survey: PacketSurvey, talks: Mapping[int, NeededOfConnection]) -> None:
         self._taken = {file: _taken(survey, talks, file) for file in survey.places.files}
         for (file, number), (split, _) in survey.places.pieces.items():
             stream, offset, _ = split.carried
@@ -37,7 +37,7 @@ class Choice:
         return rows
 
 
-def _taken(survey: Survey, talks: Mapping[int, Talk], file: str) -> Array:
+def _taken(survey: PacketSurvey, talks: Mapping[int, NeededOfConnection], file: str) -> Array:
     """It says which packets of a file are taken, but for fragments."""
     stream, offset, size = survey.places.columns(file)
     taken = np.zeros(len(stream), bool)

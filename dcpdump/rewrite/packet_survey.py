@@ -8,17 +8,17 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.rewrite.handshakes import Handshakes
-from dcpdump.rewrite.payload_map import Places
+from dcpdump.rewrite.payload_map import PayloadMap
 
 _FLAGS = 13  #: where a TCP header has them
 
 
-class Survey(Dissection):
+class PacketSurvey(Dissection):
     """Feed it blocks, as a Dissection; ask ``places`` and ``handshakes`` afterwards."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
         super().__init__(limits, show_secrets=show_secrets)
-        self.places = Places(self._connections, limits)
+        self.places = PayloadMap(self._connections, limits)
         self.handshakes = Handshakes()
 
     def feed(self, packet: Packet) -> list[Record]:

@@ -13,7 +13,7 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.checksum import PLACES, is_right, pseudo_header
 from dcpdump.net.connections import Connections
 from dcpdump.net.fragments import Fragments
-from dcpdump.net.header_offsets import Anatomy
+from dcpdump.net.header_offsets import HeaderOffsets
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.seqnum import advance
@@ -36,7 +36,7 @@ class Carried(NamedTuple):
     size: int = 0
 
 
-class Columns(NamedTuple):
+class PayloadColumns(NamedTuple):
     """What each packet of a file carries, as Carried has it: arrays of packets 1, 2, 3 …"""
 
     stream: Array
@@ -44,7 +44,7 @@ class Columns(NamedTuple):
     size: Array
 
 
-class Split(NamedTuple):
+class FragmentedSegment(NamedTuple):
     """A segment that came in fragments: its header and payload as they were, and the payload's place."""
 
     addresses: bytes
@@ -71,7 +71,7 @@ class _Unsettled(NamedTuple):
     seq: int
 
 
-class Places:
+class PayloadMap:
     """Tell it of every packet, after the connections have heard of it; ask it afterwards."""
 
     def __init__(self, connections: Connections, limits: Limits = DEFAULT) -> None:
@@ -81,9 +81,9 @@ class Places:
         self._files: dict[str, _Noted] = {}
         self._unsettled: dict[int, list[_Unsettled]] = {}
         self._waiting: OrderedDict[tuple[bytes, int, int], list[tuple[str, int, int]]] = OrderedDict()
-        self._pieces: dict[tuple[str, int], tuple[Split, int]] = {}
+        self._pieces: dict[tuple[str, int], tuple[FragmentedSegment, int]] = {}
 
-    def note(self, packet: Packet, body: Anatomy) -> Carried:
+    def note(self, packet: Packet, body: HeaderOffsets) -> Carried:
         """It takes a packet, and says what it carries, as far as is known now."""
         noted, place = self._room(packet.file, packet.number), packet.number - 1
         carried = self._fragment(packet, body) if body.fragment else self._segment(packet.data, body, noted, place)
@@ -140,13 +140,13 @@ class Places:
         streams, offsets, sizes = self._files[file]
         return Carried(streams[number - 1], offsets[number - 1], sizes[number - 1])
 
-    def columns(self, file: str, numbers: Array | None = None) -> Columns:
+    def columns(self, file: str, numbers: Array | None = None) -> PayloadColumns:
         """It gives what the packets of a file carry, all of them or some; of fragments it knows nothing here."""
         columns = (_column(column) for column in self._files[file])
-        return Columns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
+        return PayloadColumns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
 
     @property
-    def pieces(self) -> Mapping[tuple[str, int], tuple[Split, int]]:
+    def pieces(self) -> Mapping[tuple[str, int], tuple[FragmentedSegment, int]]:
         """By file and number of a fragment: the segment that it belongs to, and where in it the fragment begins."""
         return self._pieces
 
@@ -162,7 +162,7 @@ class Places:
             noted.sizes.frombytes(bytes(8 * more))
         return noted
 
-    def _segment(self, data: bytes, body: Anatomy, noted: _Noted, place: int) -> Carried:
+    def _segment(self, data: bytes, body: HeaderOffsets, noted: _Noted, place: int) -> Carried:
         if body.segment is None:
             return Carried(NOWHERE, 0)
         start, payload, end = body.segment
@@ -189,7 +189,7 @@ class Places:
             self._unsettled.setdefault(number, []).append(_Unsettled(stream, *place, seq))
         return Carried(number, stream.offset_of(seq))
 
-    def _fragment(self, packet: Packet, body: Anatomy) -> Carried:
+    def _fragment(self, packet: Packet, body: HeaderOffsets) -> Carried:
         addresses, protocol, start, end, _, place = body.layers[-1].datagram
         if place is None:
             return Carried(NOWHERE, 0)
@@ -211,7 +211,7 @@ class Places:
         header = data[:length]
         carried = self._locate(addresses + data[:4], header, len(data) - length, None)
         right = is_right(pseudo_header(addresses, protocol, len(data)), data, PLACES[protocol])
-        split = Split(addresses, header, data[length:], carried, right)
+        split = FragmentedSegment(addresses, header, data[length:], carried, right)
         for file, number, offset in pieces:
             self._pieces[file, number] = split, offset
 

@@ -10,7 +10,7 @@ from dcpdump.rewrite.plain_frames import Plain
 from dcpdump.wire.body import Body
 
 
-class Place(NamedTuple):
+class FramePlace(NamedTuple):
     """Where a frame was found."""
 
     number: int
@@ -23,16 +23,16 @@ class Place(NamedTuple):
     ts_ns: int
 
 
-def places_of(part: Part) -> Iterator[Place]:
+def places_of(part: Part) -> Iterator[FramePlace]:
     """It gives the places of a part's frames."""
     ends = [(each.connection, each.direction) for each in part.places]
     columns = part.offset, part.length, part.gap_before, part.packet, part.ts_ns
     rows = zip(part.place.tolist(), *(column.tolist() for column in columns), strict=True)
     for number, (place, *facts) in enumerate(rows, part.first):
-        yield Place(number, *ends[place], *facts)
+        yield FramePlace(number, *ends[place], *facts)
 
 
-def fingerprint_of_plain(place: Place, plain: Plain, data: bytes) -> int:
+def fingerprint_of_plain(place: FramePlace, plain: Plain, data: bytes) -> int:
     """It gives the number of a plain frame of which ``data`` is to be, or is, what was written."""
     # Its numbers are among its bytes, and so are the lengths of its parts.
     body = plain.body
@@ -40,7 +40,7 @@ def fingerprint_of_plain(place: Place, plain: Plain, data: bytes) -> int:
     return hash((place, plain.name, plain.guess and plain.message.collection_key, value, data))
 
 
-def fingerprint(place: Place, record: Record, data: bytes) -> int:
+def fingerprint(place: FramePlace, record: Record, data: bytes) -> int:
     """It gives the number of any frame of which ``data`` is to be, or is, what was written."""
     return hash((place, _facts(record), data))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from dcpdump.errors import CaptureError
 from dcpdump.net.checksum import IPV4_PLACE, PLACES, is_right, mend, pseudo_header
-from dcpdump.net.header_offsets import Anatomy, Layer
+from dcpdump.net.header_offsets import HeaderOffsets, Layer
 from dcpdump.net.ip import IPV4, IPV6
 from dcpdump.net.packet import Packet
 from dcpdump.rewrite.address import Addresses
@@ -31,7 +31,7 @@ _LINKS: Mapping[int, tuple[tuple[tuple[int, int], ...], int]] = {
 _PLAIN_LINKS = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 109, 166, 204, 226, 228, 229))
 
 
-def conceal_packet(packet: Packet, body: Anatomy, payload: bytes, addresses: Addresses | None) -> bytes:
+def conceal_packet(packet: Packet, body: HeaderOffsets, payload: bytes, addresses: Addresses | None) -> bytes:
     """It gives the packet with ``payload`` in the place of all behind its last header; a fragment's is all of it.
 
     With ``addresses``, those are others too.
@@ -51,7 +51,7 @@ def conceal_packet(packet: Packet, body: Anatomy, payload: bytes, addresses: Add
     return bytes(out)
 
 
-def _copy_headers(out: bytearray, packet: Packet, body: Anatomy) -> None:
+def _copy_headers(out: bytearray, packet: Packet, body: HeaderOffsets) -> None:
     data, last, at = packet.data, len(body.layers) - 1, 0
     if not body.layers:  # not IP: only the link's own header says what it is
         _, size = _LINKS.get(packet.link_type, ((), 0))
@@ -95,7 +95,7 @@ def _clean_options(out: bytearray, at: int, end: int, kept: frozenset[int]) -> N
 # -- checksums ----------------------------------------------------------------------------------------------
 
 
-def _right_checksums(data: bytes, body: Anatomy) -> list[tuple[Layer, bool]]:
+def _right_checksums(data: bytes, body: HeaderOffsets) -> list[tuple[Layer, bool]]:
     """It gives the checksums that are right: of a layer's header (True), or of what it carries."""
     right: list[tuple[Layer, bool]] = []
     for layer in body.layers:
@@ -129,7 +129,7 @@ def _mend(out: bytearray, layer: Layer, of_header: bool) -> None:
 # -- addresses ----------------------------------------------------------------------------------------------
 
 
-def _replace_addresses(out: bytearray, link_type: int, body: Anatomy, addresses: Addresses) -> None:
+def _replace_addresses(out: bytearray, link_type: int, body: HeaderOffsets, addresses: Addresses) -> None:
     spans, size = _LINKS.get(link_type, ((), 0))
     if link_type not in _LINKS and link_type not in _PLAIN_LINKS:
         raise CaptureError(

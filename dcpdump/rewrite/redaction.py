@@ -15,11 +15,11 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
-from dcpdump.capture.raw_records import Transcript
-from dcpdump.capture.rewriter import Copyist
+from dcpdump.capture.raw_records import RawRecords
+from dcpdump.capture.rewriter import Rewriter
 from dcpdump.conversation import Conversation
 from dcpdump.net.checksum import PLACES, mend, pseudo_header
-from dcpdump.net.header_offsets import Anatomy, anatomy
+from dcpdump.net.header_offsets import HeaderOffsets, anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
@@ -28,12 +28,12 @@ from dcpdump.record import Record
 from dcpdump.rewrite.address import Addresses
 from dcpdump.rewrite.concealed_frame import Concealer
 from dcpdump.rewrite.leak_scan import Search
-from dcpdump.rewrite.packet_survey import Survey
-from dcpdump.rewrite.payload_map import NOWHERE, Split, stream_number
+from dcpdump.rewrite.packet_survey import PacketSurvey
+from dcpdump.rewrite.payload_map import NOWHERE, FragmentedSegment, stream_number
 from dcpdump.rewrite.plain_frames import plain_frames
 from dcpdump.rewrite.proof_hash import fingerprint, fingerprint_of_plain, places_of
 from dcpdump.rewrite.rebuilt_packet import conceal_packet, header_to_share
-from dcpdump.rewrite.spill import Spool
+from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.cut import Cut, Why
 from dcpdump.wire.frame import RawFrame
@@ -48,7 +48,7 @@ class Flaw:
     survivor: bool  #: a concealed text was found
 
 
-class _Survey(Survey):
+class _Survey(PacketSurvey):
     """A survey that remembers where headers were torn or damaged: what is left of them tells where frames are."""
 
     def __init__(self, limits: Limits) -> None:
@@ -77,7 +77,7 @@ class Redaction:
     """``survey``, then ``write`` each capture, then ``prove`` what was written."""
 
     def __init__(
-        self, captures: Sequence[Capture], words: Pseudonyms, spool: Spool, *, full: bool, limits: Limits = DEFAULT
+        self, captures: Sequence[Capture], words: Pseudonyms, spool: Spill, *, full: bool, limits: Limits = DEFAULT
     ) -> None:
         self.dissector = _Survey(limits)
         self.left_out: Counter[str] = Counter()  #: of what pcapngs say in words
@@ -117,8 +117,8 @@ class Redaction:
 
     def write(self, path: str) -> Iterator[bytes]:
         """It gives the bytes of one capture as it may be given away."""
-        copyist = Copyist(words=not self._full)
-        transcript = Transcript(path)
+        copyist = Rewriter(words=not self._full)
+        transcript = RawRecords(path)
         with transcript:
             for packet, raw in transcript.entries():
                 body = anatomy(packet, self._limits)
@@ -127,7 +127,7 @@ class Redaction:
         yield copyist.rest(transcript.rest)
         self.left_out += copyist.left_out
 
-    def _payload(self, packet: Packet, body: Anatomy) -> bytes:
+    def _payload(self, packet: Packet, body: HeaderOffsets) -> bytes:
         if body.fragment:
             return self._fragment(packet)
         stream, offset, _ = self._places.of(packet.file, packet.number)
@@ -155,7 +155,7 @@ class Redaction:
         (layer,) = anatomy(packet, self._limits).layers[-1:]
         return whole[start : start + layer.datagram.end - layer.datagram.start]
 
-    def _segment(self, split: Split) -> bytes:
+    def _segment(self, split: FragmentedSegment) -> bytes:
         stream, offset, _ = split.carried
         whole = bytearray(header_to_share(split.header))
         whole += self._content(stream, offset, split.payload)

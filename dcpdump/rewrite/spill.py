@@ -23,7 +23,7 @@ class _Stream:
         self.data = bytearray()
 
 
-class Spool:
+class Spill:
     """Put bytes of a stream in ascending order; get any of them back. What was never put is zeros."""
 
     def __init__(self, folder: str) -> None:
@@ -68,7 +68,7 @@ class Spool:
             at += 1
         return bytes(out)
 
-    def __enter__(self) -> "Spool":
+    def __enter__(self) -> "Spill":
         return self
 
     def __exit__(

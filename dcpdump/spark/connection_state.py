@@ -20,7 +20,7 @@ HEAD = 1024 * 1024
 _FORMAT = 2
 
 
-class Life(NamedTuple):
+class SavedConnection(NamedTuple):
     """A connection: two streams of bytes and, where they brought any, two splitters and a session."""
 
     number: int
@@ -51,7 +51,7 @@ class Life(NamedTuple):
         return self.number.to_bytes(8, "big") + bytes([self.thin]) + pack(self[1:])
 
     @classmethod
-    def unpacked(cls, data: bytes) -> "Life":
+    def unpacked(cls, data: bytes) -> "SavedConnection":
         """Read what ``packed`` wrote."""
         return cls(int.from_bytes(data[:8], "big"), *unpack(data[9:]))
 

@@ -27,7 +27,7 @@ from dcpdump.spark import spark_types as signed
 from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.filesystem import open_binary
 from dcpdump.spark.input import inputs
-from dcpdump.spark.options import Choice
+from dcpdump.spark.options import Options
 from dcpdump.spark.output import frames
 from dcpdump.spark.seams import settle, verify
 from dcpdump.spark.split_plan import plan_splits
@@ -69,29 +69,29 @@ class Captures(DataSource):
             raise DcpdumpError(f"the table frames has no column {unknown[0]!r}", "columns")
         return from_arrow_schema(pa.schema([whole.field(name) for name in names]))
 
-    def reader(self, schema: StructType) -> "Reader":
+    def reader(self, schema: StructType) -> "FrameReader":
         """It gives a reader."""
-        return Reader(self.options, schema)
+        return FrameReader(self.options, schema)
 
 
 class FilteredCaptures(Captures):
     """The same, where the session lets a source hear what a query asks for: elsewhere its query would fail."""
 
-    def reader(self, schema: StructType) -> "Reader":
+    def reader(self, schema: StructType) -> "FrameReader":
         """It gives a reader that takes filters."""
         return FilteringReader(self.options, schema)
 
 
-class Piece(InputPartition):
+class SourcePartition(InputPartition):
     """What one task decodes."""
 
-    def __init__(self, work: Work, choice: Choice) -> None:
+    def __init__(self, work: Work, choice: Options) -> None:
         super().__init__(work.ordinal)
         self.work = work
         self.choice = choice
 
 
-class Reader(DataSourceReader):
+class FrameReader(DataSourceReader):
     """It reads the frames of captures, piece by piece."""
 
     def __init__(self, options: Any, schema: StructType) -> None:
@@ -105,7 +105,7 @@ class Reader(DataSourceReader):
         self._salvage = options.get("salvage", "").lower() == "true"
         self._texts: dict[str, str] = {}
 
-    def partitions(self) -> Sequence[Piece]:
+    def partitions(self) -> Sequence[SourcePartition]:
         """It looks through the captures, and says where each task begins."""
         if not self._path:
             raise DcpdumpError("no captures are named", "", 'spark.read.format("dcp").load("captures/")')
@@ -126,11 +126,11 @@ class Reader(DataSourceReader):
                 yield _without_rows(work, choice)
 
         verify(settle(plan, survey, choice.limits), prove)
-        return [Piece(held[ordinal], choice) for ordinal in sorted(held)]
+        return [SourcePartition(held[ordinal], choice) for ordinal in sorted(held)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """It decodes one piece: this runs in a task."""
-        if not isinstance(partition, Piece):  # there is nothing to read
+        if not isinstance(partition, SourcePartition):  # there is nothing to read
             return
         schema = to_arrow_schema(self._schema, timezone="UTC")
         choice = partition.choice
@@ -147,9 +147,9 @@ class Reader(DataSourceReader):
             if name == "frames":
                 yield signed.batch_of(batch, schema)
 
-    def _choice(self) -> Choice:
+    def _choice(self) -> Options:
         found: list[Clause] = [_CLAUSES[name](text) for name, text in self._texts.items()]
-        return Choice(
+        return Options(
             masks(self._texts, FrameFilter(tuple(found))),
             self._value_bytes,
             self._show_secrets,
@@ -157,7 +157,7 @@ class Reader(DataSourceReader):
         )
 
 
-def _without_rows(work: Work, choice: Choice) -> Exit:
+def _without_rows(work: Work, choice: Options) -> Exit:
     """It decodes a piece as its task will, for where it ends alone."""
     nothing = FrameTable(Masks(FrameFilter(()), (lambda part: np.zeros(len(part), bool),)), 0)
     decoding = decode_split(work, nothing, open_binary, choice.limits, salvage=choice.salvage)
@@ -166,7 +166,7 @@ def _without_rows(work: Work, choice: Choice) -> Exit:
     return decoding.exit
 
 
-class FilteringReader(Reader):
+class FilteringReader(FrameReader):
     """A reader that leaves out frames that a query does not want. Spark still looks at what it gives."""
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterator[Filter]":

@@ -10,9 +10,9 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part, joined
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.redact import Redactor
-from dcpdump.spark.connection_state import Life
-from dcpdump.spark.event_log import Witness
-from dcpdump.spark.resume import Resumed
+from dcpdump.spark.connection_state import SavedConnection
+from dcpdump.spark.event_log import EventWriter
+from dcpdump.spark.resume import ResumedDissection
 from dcpdump.spark.split_reading import SplitReading
 from dcpdump.spark.splits import Opener, Read
 from dcpdump.spark.work import Exit, Pair, Work
@@ -71,11 +71,11 @@ class Decoding:
         self._work = work
         self._table = table
         self._redactor = redactor
-        self._dissection = Resumed(limits, first=work.first, show_secrets=show_secrets)
-        lives = [Life.unpacked(life) for life in work.entries.values() if life is not None]
+        self._dissection = ResumedDissection(limits, first=work.first, show_secrets=show_secrets)
+        lives = [SavedConnection.unpacked(life) for life in work.entries.values() if life is not None]
         self._entered: dict[Pair, bytes] = {life.pair: life.digest() for life in lives}
         self._dissection.resume(lives)
-        self._witness = Witness(work.ordinal, self._dissection.balance.pending_bytes) if sights else None
+        self._witness = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if sights else None
 
     def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
         """It takes the blocks, and gives rows: of which table, and a batch of them."""

@@ -23,7 +23,7 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
 from dcpdump.streams.column_events import sights
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.watching import Ended, Watching
 from dcpdump.wire.json_text import json_faults
 
@@ -46,7 +46,7 @@ _STAND_INS: dict[int, bytes] = {
 SCHEMA = pa.schema([pa.field("order", pa.int64()), pa.field("data", pa.binary())])
 
 
-class Testimony(NamedTuple):
+class EventLog(NamedTuple):
     """What one block brought."""
 
     parts: list[Part]
@@ -57,7 +57,7 @@ class Testimony(NamedTuple):
     last_ns: int | None  #: the time of its last packet
 
 
-class Witness:
+class EventWriter:
     """It tells of one work, block by block. ``pending``: the bytes that wait behind holes at its beginning."""
 
     def __init__(self, ordinal: int, pending: int) -> None:
@@ -66,7 +66,7 @@ class Witness:
 
     def testify(self, dissection: Watching, parts: Iterable[Part], last_ns: int | None) -> pa.RecordBatch:
         """It tells what a block brought; nothing is taken away from the dissection."""
-        told = Testimony(
+        told = EventLog(
             [slim(part) for part in parts],
             list(dissection.gaps),
             list(dissection.ended),
@@ -80,7 +80,7 @@ class Witness:
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-class Hearing:
+class EventReplay:
     """It hears testimonies in their order, and has them judged as one machine would."""
 
     def __init__(self) -> None:
@@ -159,18 +159,20 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
         odd += plain[list(faults)].tolist()
     packed = np.flatnonzero(rows & (datatype > JSON))
     if len(packed):
-        strict = Connection(0, open_flags=0)  # flags under which nothing is left out: whatever may be a fault is kept
+        strict = ConnectionState(
+            0, open_flags=0
+        )  # flags under which nothing is left out: whatever may be a fault is kept
         for row, sight in zip(packed.tolist(), sights(part, rows=packed), strict=True):
             if soundness.judge(sight, strict, strict.no_stream) is not None:
                 odd.append(row)
     return np.array(odd, np.int64)
 
 
-def _packed(told: Testimony) -> bytes:
+def _packed(told: EventLog) -> bytes:
     data = packed(tuple(told))
     return len(data).to_bytes(8, "big") + bytes(pa.compress(data, codec="zstd", asbytes=True))
 
 
-def _unpacked(row: bytes) -> Testimony:
+def _unpacked(row: bytes) -> EventLog:
     data = pa.decompress(row[8:], int.from_bytes(row[:8], "big"), codec="zstd", asbytes=True)
-    return Testimony(*unpacked(data))
+    return EventLog(*unpacked(data))

@@ -6,19 +6,19 @@ from typing import BinaryIO
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture.damage import Health
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, Header
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PcapHeader
 from dcpdump.capture.pcapng import SECTION, Pcapng
 from dcpdump.capture.plain_pcap import boundaries, is_plain
-from dcpdump.capture.source import Window
+from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
-from dcpdump.spark.record_finder import Form
-from dcpdump.spark.splits import Opener, Piece
+from dcpdump.spark.record_finder import PcapForm
+from dcpdump.spark.splits import FilePiece, Opener
 
 
 class Stretch(PlainPcap):
     """A stretch of a pcap, from a record on, as far as it is plain. Blocks do not share memory."""
 
-    def __init__(self, piece: Piece, open_file: Opener) -> None:
+    def __init__(self, piece: FilePiece, open_file: Opener) -> None:
         super().__init__(piece.path)
         self._piece = piece
         self._open = open_file
@@ -31,7 +31,7 @@ class Stretch(PlainPcap):
             head = file.read(HEADER_SIZE)
             if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
                 return
-            header = Header.read(head)
+            header = PcapHeader.read(head)
             if not is_plain(header):
                 return
             place = self._piece.start or HEADER_SIZE
@@ -61,7 +61,7 @@ class Stretch(PlainPcap):
             self.ended = True
 
 
-def _end(data: bytes, limit: int, header: Header) -> int:
+def _end(data: bytes, limit: int, header: PcapHeader) -> int:
     """Return where the last record ends that begins before ``limit``; the length of all where that is not there."""
     beyond = (place for place in boundaries(data, header.order == ">") if place >= limit)
     return next(beyond, len(data))
@@ -70,7 +70,7 @@ def _end(data: bytes, limit: int, header: Header) -> int:
 class SectionStretch:
     """A stretch of a pcapng: the interfaces of its head, and blocks from some place on."""
 
-    def __init__(self, form: "Form", file: BinaryIO, start: int, piece: Piece) -> None:
+    def __init__(self, form: "PcapForm", file: BinaryIO, start: int, piece: FilePiece) -> None:
         self._form = form
         self._piece = piece
         head = form.head if start else b""
@@ -78,7 +78,7 @@ class SectionStretch:
         self._moved = start - len(head)  # from places in what is read to places in the file
         self.stop = start
         self.plain = True
-        self._window = Window(Joined(head, file))
+        self._window = SourceWindow(Joined(head, file))
         health = Health(piece.path, packets=piece.packets)
         self._health = health
         self._reader = _Sections(self._window, health, False)
@@ -105,7 +105,7 @@ class SectionStretch:
 class _Sections(Pcapng):
     """A pcapng that notes where the blocks end that hold no packet, and how many sections there were."""
 
-    def __init__(self, window: Window, health: Health, salvage: bool) -> None:
+    def __init__(self, window: SourceWindow, health: Health, salvage: bool) -> None:
         super().__init__(window, health, salvage)
         self.passed = 0
         self.sections = 0

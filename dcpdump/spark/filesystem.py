@@ -13,7 +13,7 @@ from dcpdump.errors import DcpdumpError
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasb": "abfs", "wasbs": "abfss"}
 
 
-class Place(NamedTuple):
+class RemotePath(NamedTuple):
     """A file system, and a path in it."""
 
     system: fs.FileSystem
@@ -24,20 +24,20 @@ class Place(NamedTuple):
         """Whether it is a folder or file of this machine."""
         return isinstance(self.system, fs.LocalFileSystem)
 
-    def __truediv__(self, name: str) -> "Place":
-        return Place(self.system, f"{self.path.rstrip('/')}/{name}")
+    def __truediv__(self, name: str) -> "RemotePath":
+        return RemotePath(self.system, f"{self.path.rstrip('/')}/{name}")
 
 
-def place(name: str) -> Place:
+def place(name: str) -> RemotePath:
     """It finds the place of a name. Raises DcpdumpError for one that nobody knows."""
     scheme, colon, rest = name.partition("://")
     if not colon:
         from os.path import abspath
 
-        return Place(fs.LocalFileSystem(), abspath(name))
+        return RemotePath(fs.LocalFileSystem(), abspath(name))
     scheme = _SAME.get(scheme.lower(), scheme.lower())
     try:
-        return Place(*fs.FileSystem.from_uri(f"{scheme}://{rest}"))
+        return RemotePath(*fs.FileSystem.from_uri(f"{scheme}://{rest}"))
     except (ArrowException, OSError, ValueError) as error:
         what = str(error).strip().splitlines()[0]
         raise DcpdumpError(f"this place cannot be opened: {what}", name, "a path, or s3://BUCKET/FOLDER") from error

@@ -12,7 +12,7 @@ import numpy as np
 
 from dcpdump.batch.block import Block
 from dcpdump.net.bytestream import ByteStream
-from dcpdump.net.counters import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import reverse_key
 from dcpdump.net.layers import Layers
@@ -20,7 +20,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import ACK, RST, SYN, Segment
-from dcpdump.spark.connection_state import HEAD, Life, pair_of
+from dcpdump.spark.connection_state import HEAD, SavedConnection, pair_of
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header
@@ -139,14 +139,14 @@ def _leads_on(data: bytes | bytearray, at: int) -> bool:
     return True
 
 
-def guess(number: int, here: Beginning, there: Beginning, limits: Limits) -> Life:
+def guess(number: int, here: Beginning, there: Beginning, limits: Limits) -> SavedConnection:
     """Make a life of what the two directions of a connection show."""
     streams = _stream(here, limits), _stream(there, limits)
-    return Life(number, here.key, streams, (_splitter(here), _splitter(there)), Session().state())
+    return SavedConnection(number, here.key, streams, (_splitter(here), _splitter(there)), Session().state())
 
 
 def _stream(end: Beginning, limits: Limits) -> StreamState:
-    stream = ByteStream(limits, Balance())
+    stream = ByteStream(limits, Counters())
     stream.begin(end.seq, Seen(0, None))
     stream.last_ack = end.seq  # as it nearly always is: all that was said has been acknowledged
     return stream.state()
@@ -168,7 +168,7 @@ def _splitter(end: Beginning) -> SplitterState:
 Meet = Callable[[Beginning, Beginning], None]
 
 
-class Lookout:
+class Guesser:
     """It lets blocks pass, a few after they came, and tells of every connection before the block that it begins in.
 
     ``begun``: what connections showed first, by pair.

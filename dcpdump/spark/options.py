@@ -12,7 +12,7 @@ from dcpdump.redact import Redactor
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Options:
     """The same for all tasks of a run. Times relative to the start of the input are told to ``masks`` before."""
 
     masks: Masks = field(default_factory=lambda: Masks(FrameFilter(())))

@@ -24,7 +24,7 @@ from dcpdump.arrow.arrays import batch_of
 from dcpdump.arrow.folder import SCHEMAS as EXPORTED
 from dcpdump.arrow.writers import ParquetFile
 from dcpdump.errors import OutputError
-from dcpdump.spark.filesystem import Place, is_remote, place
+from dcpdump.spark.filesystem import RemotePath, is_remote, place
 
 #: Columns that only who reads everything in order can fill.
 COUNTED = ("frame", "request_frame")
@@ -153,7 +153,7 @@ class Parts:
             raise _unwritable(error, target.path) from error
 
 
-class Shelf:
+class CaptureOutput:
     """The tables of one capture under construction. Use it in a ``with``: what is not published leaves nothing."""
 
     def __init__(self, path: str, capture_id: str) -> None:
@@ -223,7 +223,7 @@ class Shelf:
         except OSError as error:
             raise _unwritable(error, self._name) from error
 
-    def __enter__(self) -> "Shelf":
+    def __enter__(self) -> "CaptureOutput":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -254,12 +254,12 @@ class Shelf:
         if paths:
             os.rename(made.path, final.path)
 
-    def _remove(self, where: Place) -> None:
+    def _remove(self, where: RemotePath) -> None:
         if where.system.get_file_info(where.path).type is not fs.FileType.NotFound:
             where.system.delete_dir(where.path)
 
 
-def _files_below(where: Place) -> list[str]:
+def _files_below(where: RemotePath) -> list[str]:
     found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True, recursive=True))
     return [each.path for each in found if each.type is fs.FileType.File]
 

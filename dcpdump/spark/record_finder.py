@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from dcpdump.batch.layouts import overlapping
-from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, Header
+from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, PcapHeader
 from dcpdump.capture.pcapng import BLOCK_KEPT, PACKET
 from dcpdump.capture.plain_pcap import boundaries, is_plain
 from dcpdump.capture.plausible import LOOKED_AT, begins_like
@@ -22,14 +22,14 @@ Unpack = Callable[[bytes, int], tuple[int, ...]]
 _SECTIONS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
-class Form:
+class PcapForm:
     """What the beginning of a plain file says about all of it."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
         self._file = file
         file.seek(0)
         start = file.read(HEADER_SIZE + RECORD)
-        self.pcap = Header.read(start) if start[:4] in MAGICS and len(start) >= HEADER_SIZE else None
+        self.pcap = PcapHeader.read(start) if start[:4] in MAGICS and len(start) >= HEADER_SIZE else None
         self.head = start[:HEADER_SIZE]
         self.interfaces = 0
         self._seconds = 0
@@ -95,7 +95,7 @@ class Form:
                 return int(place)
         return None
 
-    def _follow(self, data: bytes, at: int, unpack: Unpack, header: Header) -> bool:
+    def _follow(self, data: bytes, at: int, unpack: Unpack, header: PcapHeader) -> bool:
         """Whether records follow one another from a place, or end where the data does."""
         for number in range(_CHAIN):
             if at == len(data):

@@ -13,7 +13,7 @@ from dcpdump.net.connections import Half
 from dcpdump.net.event import Seen
 from dcpdump.net.flow import Connection, flow_of
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.connection_state import Life, thinned
+from dcpdump.spark.connection_state import SavedConnection, thinned
 from dcpdump.spark.session_delta import WatchedSession
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.resync import Streams
@@ -21,7 +21,7 @@ from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
 
-class Resumed(Watching):
+class ResumedDissection(Watching):
     """Feed it blocks. New connections are numbered from ``first`` on; ``met`` are the pairs that it had to do with."""
 
     def __init__(self, limits: Limits = DEFAULT, *, first: int = 0, show_secrets: bool = False) -> None:
@@ -61,12 +61,12 @@ class Resumed(Watching):
         """It says whether there is a connection with a direction of this key."""
         return key in self._connections.halves
 
-    def resume(self, lives: Iterable[Life], kind: type[Session] = Session) -> None:
+    def resume(self, lives: Iterable[SavedConnection], kind: type[Session] = Session) -> None:
         """It goes on with connections, in the order in which they were last used."""
         for life in lives:
             self._resume(life, kind)
 
-    def _resume(self, life: Life, kind: type[Session]) -> None:
+    def _resume(self, life: SavedConnection, kind: type[Session]) -> None:
         connection = Connection(life.number, flow_of(life.key), life.syn)
         self._connections.restore(connection, life.key, life.streams)
         if life.session is not None:
@@ -90,26 +90,26 @@ class Resumed(Watching):
         conversation = self._conversations.get(number)
         return None if conversation is None else conversation.session
 
-    def lives(self, *, thin: bool) -> list[Life]:
+    def lives(self, *, thin: bool) -> list[SavedConnection]:
         """It gives all connections as they are now, the least recently used first."""
         self.absorb()
         return [self._life(half, thin) for half in self._connections.living]
 
-    def _life(self, half: Half, thin: bool) -> Life:
+    def _life(self, half: Half, thin: bool) -> SavedConnection:
         first, second = (half, half.other) if half.direction == 0 else (half.other, half)
         streams = first.stream.state(), second.stream.state()
         number = half.connection.number
         conversation = self._conversations.get(number)
         syn = half.connection.syn
         if conversation is None:
-            return Life(number, first.key, streams, syn=syn)
+            return SavedConnection(number, first.key, streams, syn=syn)
         splitters = [None if each is None else each.state() for each in conversation.splitters]
         cut = False
         if thin:
             for direction in (0, 1):
                 splitters[direction], shortened = thinned(splitters[direction])
                 cut |= shortened
-        return Life(
+        return SavedConnection(
             number,
             first.key,
             streams,

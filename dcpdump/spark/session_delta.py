@@ -36,7 +36,7 @@ class Exchanged(NamedTuple):
     paired: bool = False  #: and an answer that is to one of them, if none waited before
 
 
-class Effects(NamedTuple):
+class SessionDelta(NamedTuple):
     """What was learnt, as a session that began with nothing has it, and what it cannot have."""
 
     learnt: SessionState
@@ -46,7 +46,7 @@ class Effects(NamedTuple):
     granted: frozenset[int]  #: opaques of controls that were accepted
     doubtful: bool  #: something was asked after that was not seen, and what came of it may have come otherwise
 
-    def turned(self) -> "Effects":
+    def turned(self) -> "SessionDelta":
         """Return the same effects with the two directions exchanged."""
         old = self.learnt["outstanding"]
         outstanding: OutstandingState = {
@@ -146,9 +146,9 @@ class WatchedSession(Session):
         self._granted: set[int] = set()
         self._doubtful = False
 
-    def effects(self) -> Effects:
+    def effects(self) -> SessionDelta:
         """Return what it has learnt."""
-        return Effects(
+        return SessionDelta(
             self.state(),
             self._watched.exchanged,
             self._watched.lost,

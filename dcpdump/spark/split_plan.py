@@ -11,7 +11,7 @@ from dcpdump.spark.work import Surveyed, Work
 Group = tuple[Split, ...]
 
 
-class Plan(NamedTuple):
+class SplitPlan(NamedTuple):
     """Captures, as far as they are known, and how many bytes a task is to have."""
 
     sources: tuple[Source, ...]
@@ -72,7 +72,7 @@ class Plan(NamedTuple):
             groups = _joined(groups, fragmented)
 
 
-def plan_splits(files: Iterable[tuple[str, int]], open_file: Opener, target: int = TARGET) -> Plan:
+def plan_splits(files: Iterable[tuple[str, int]], open_file: Opener, target: int = TARGET) -> SplitPlan:
     """It looks at the beginnings of captures, of which paths and sizes are known, and makes a plan."""
     sources: list[Source] = []
     unusable: list[tuple[str, int, str]] = []
@@ -82,7 +82,7 @@ def plan_splits(files: Iterable[tuple[str, int]], open_file: Opener, target: int
         except (CaptureError, OSError) as error:
             text = error.strerror or str(error) if isinstance(error, OSError) else error.what
             unusable.append((path, size, text))
-    return Plan(tuple(sources), target, tuple(unusable))
+    return SplitPlan(tuple(sources), target, tuple(unusable))
 
 
 def _apart(splits: Sequence[Split]) -> list[Group]:

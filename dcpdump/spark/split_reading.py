@@ -14,8 +14,8 @@ from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.packet import Packet
 from dcpdump.spark.file_slice import SectionStretch, Stretch
-from dcpdump.spark.record_finder import Form
-from dcpdump.spark.splits import Opener, Piece, Read, Source, Split
+from dcpdump.spark.record_finder import PcapForm
+from dcpdump.spark.splits import FilePiece, Opener, Read, Source, Split
 
 
 class Opened:
@@ -40,7 +40,7 @@ def look_at(path: str, size: int, open_file: Opener) -> Source:
         head = file.read(4)
         if head not in MAGICS and head != PCAPNG_MAGIC:
             return Source(path, size, first)
-        form = Form(path, file)
+        form = PcapForm(path, file)
         if not form.divisible:
             return Source(path, size, first)
         return Source(path, size, first, form.last_time(size), True)
@@ -72,7 +72,7 @@ class SplitReading:
 class PieceReading:
     """One piece of a file."""
 
-    def __init__(self, piece: Piece, open_file: Opener, salvage: bool, size: int) -> None:
+    def __init__(self, piece: FilePiece, open_file: Opener, salvage: bool, size: int) -> None:
         self._piece = piece
         self._open = open_file
         self._salvage = salvage
@@ -135,7 +135,7 @@ class PieceReading:
             yield from blocks(islice(self._all(), given, None), self._size)
             return
         with self._open(piece.path) as file:
-            form = Form(piece.path, file)
+            form = PcapForm(piece.path, file)
             if form.pcap is not None:
                 yield from self._stretch(form)
             else:
@@ -165,7 +165,7 @@ class PieceReading:
             self._problems += map(str, capture.damage)
             capture.close()
 
-    def _stretch(self, form: Form) -> Iterator[Block]:
+    def _stretch(self, form: PcapForm) -> Iterator[Block]:
         piece = self._piece
         start = piece.start if piece.exact or not piece.start else form.find(piece.start, piece.stop)
         self._start = self._stop = piece.start if start is None else start
@@ -178,7 +178,7 @@ class PieceReading:
         if not piece.start:
             self._start = 0
 
-    def _sections(self, form: Form, file: BinaryIO) -> Iterator[Packet]:
+    def _sections(self, form: PcapForm, file: BinaryIO) -> Iterator[Packet]:
         piece = self._piece
         start = piece.start if piece.exact or not piece.start else form.find(piece.start, piece.stop)
         self._start = self._stop = piece.start if start is None else start

@@ -7,9 +7,9 @@ from dataclasses import replace
 from dcpdump.batch.block import Block
 from dcpdump.net.flow import reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.connection_state import Life, pair_of
-from dcpdump.spark.guess import Beginning, Lookout, guess
-from dcpdump.spark.resume import Resumed
+from dcpdump.spark.connection_state import SavedConnection, pair_of
+from dcpdump.spark.guess import Beginning, Guesser, guess
+from dcpdump.spark.resume import ResumedDissection
 from dcpdump.spark.session_delta import WatchedSession
 from dcpdump.spark.split_reading import SplitReading
 from dcpdump.spark.splits import Opener, Read
@@ -25,13 +25,13 @@ Reads = tuple[tuple[Read, ...], ...]
 
 def survey_split(work: Work, open_file: Opener, limits: Limits = DEFAULT, *, salvage: bool = False) -> Surveyed:
     """It surveys a work."""
-    survey = Survey(work, limits)
+    survey = SplitSurvey(work, limits)
     readings = [SplitReading(split, open_file, salvage=salvage) for split in work.splits]
     survey.feed(block for reading in readings for block in reading.blocks())
     return survey.surveyed(tuple(reading.read for reading in readings))
 
 
-class Survey:
+class SplitSurvey:
     """One survey. ``feed`` it the blocks of the split."""
 
     def __init__(self, work: Work, limits: Limits = DEFAULT) -> None:
@@ -39,19 +39,19 @@ class Survey:
         limits = replace(limits, history=0)
         self._work = work
         self._limits = limits
-        self._dissection = Resumed(limits)
+        self._dissection = ResumedDissection(limits)
         self._guesses: dict[Pair, tuple[int, Beginning, Beginning]] = {}
         self._foreign: set[bytes] = set()
         self._tails = Tails()
         self._syns: dict[Pair, tuple[bytes, int]] = {}
-        self._dissection.resume(Life.unpacked(life) for life in work.entries.values() if life is not None)
+        self._dissection.resume(SavedConnection.unpacked(life) for life in work.entries.values() if life is not None)
         self._dissection.balance.connections = _NEW
 
     def feed(self, blocks: Iterable[Block]) -> None:
         """It takes the blocks."""
         dissection = self._dissection
         if self._work.guess:
-            blocks = Lookout(self._work.entries, self._meet).blocks(blocks)
+            blocks = Guesser(self._work.entries, self._meet).blocks(blocks)
         for block in blocks:
             dissection.feed_block(block)
             if self._foreign:

@@ -25,7 +25,7 @@ class Source(NamedTuple):
     divisible: bool = False  #: it is neither compressed nor damaged
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """Records of a file: those that begin from ``start`` on, before ``stop`` (None: to its end).
 
     ``since`` and ``until`` bound it by time: from the first record on that is not before the one, and before the
@@ -49,7 +49,7 @@ class Piece(NamedTuple):
 class Split(NamedTuple):
     """Pieces that are read by one task: one after the other, or, if ``merged``, in the order of time."""
 
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[FilePiece, ...] = ()
     merged: bool = False
 
 
@@ -69,7 +69,7 @@ class Read(NamedTuple):
 def planned(sources: Sequence[Source], target: int = TARGET) -> list[Split]:
     """It packs captures into splits."""
     splits: list[Split] = []
-    held: list[Piece] = []
+    held: list[FilePiece] = []
     size = 0
     for cluster in _clusters(sources):
         if len(cluster) > 1:
@@ -86,7 +86,7 @@ def planned(sources: Sequence[Source], target: int = TARGET) -> list[Split]:
         if held and size + source.size > target * 5 // 4:
             splits.append(Split(tuple(held)))
             held, size = [], 0
-        held.append(Piece(source.path))
+        held.append(FilePiece(source.path))
         size += source.size
     return [*splits, Split(tuple(held))] if held else splits
 
@@ -108,12 +108,12 @@ def _begin(source: Source) -> tuple[int, str]:
     return -1 if source.first_ns is None else source.first_ns, source.path
 
 
-def _pieces(source: Source, target: int) -> list[Piece]:
+def _pieces(source: Source, target: int) -> list[FilePiece]:
     """It cuts a file by its bytes."""
     count = max(1, min(round(source.size / target), source.size // _LEAST))
     edges = [source.size * number // count for number in range(1, count)]
     ends: list[int | None] = [*edges, None]
-    return [Piece(source.path, start, stop) for start, stop in zip([0, *edges], ends, strict=True)]
+    return [FilePiece(source.path, start, stop) for start, stop in zip([0, *edges], ends, strict=True)]
 
 
 def _slices(cluster: Sequence[Source], target: int) -> list[Split]:
@@ -124,7 +124,7 @@ def _slices(cluster: Sequence[Source], target: int) -> list[Split]:
     splits: list[Split] = []
     for until in (*times, None):
         pieces = tuple(
-            Piece(source.path, since=since, until=until) for source in cluster if _is_between(source, since, until)
+            FilePiece(source.path, since=since, until=until) for source in cluster if _is_between(source, since, until)
         )
         if pieces:
             splits.append(Split(pieces, merged=True))
@@ -192,7 +192,7 @@ def straightened(
     for group, some in zip(groups, reads, strict=True):
         splits: list[Split] = []
         for split, each in zip(group, some, strict=True):
-            pieces: list[Piece] = []
+            pieces: list[FilePiece] = []
             for piece, read in zip(split.pieces, each, strict=True):
                 if piece.start:
                     piece = piece._replace(start=stops[piece.path], packets=packets[piece.path], exact=True)

@@ -13,26 +13,26 @@ from dcpdump.wire.frame import Where
 LEFT = HEADER_LENGTH - 1
 
 
-class Tail(NamedTuple):
+class DirectionTail(NamedTuple):
     """The last bytes of a direction, and which packets brought them: how many bytes each, the last packet last."""
 
     data: bytes = b""
     marks: tuple[tuple[int, Where], ...] = ()
 
-    def after(self, data: bytes, where: Where) -> "Tail":
+    def after(self, data: bytes, where: Where) -> "DirectionTail":
         """It goes on with a packet's bytes."""
         marks = [*self.marks, (len(data), where)]
         kept = (self.data + data)[-LEFT:]
         while len(marks) > 1 and sum(size for size, _ in marks[1:]) >= len(kept):
             del marks[0]
-        return Tail(kept, tuple(marks))
+        return DirectionTail(kept, tuple(marks))
 
 
 class Tails:
     """Feed it blocks; it keeps the tails of the directions that are asked for."""
 
     def __init__(self) -> None:
-        self.of: dict[bytes, Tail] = {}
+        self.of: dict[bytes, DirectionTail] = {}
 
     def feed(self, block: Block, keys: Set[bytes]) -> None:
         """It takes the next packets. Only plain ones count: where others bring bytes, the tail is wrong."""
@@ -49,4 +49,4 @@ class Tails:
             for row in rows[flows == number][-LEFT:].tolist():
                 start = int(facts.start[row])
                 data = bytes(block.data[start : start + int(facts.size[row])])
-                self.of[key] = self.of.get(key, Tail()).after(data, block.where(row))
+                self.of[key] = self.of.get(key, DirectionTail()).after(data, block.where(row))

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
 
 
-class Rounds:
+class TaskRounds:
     """Rounds of tasks over pieces of work. ``folder`` is where the pieces are laid out for the tasks."""
 
     def __init__(self, spark: "SparkSession", folder: str, progress: Progress | None = None) -> None:

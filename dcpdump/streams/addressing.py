@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER, OSO, STREAM_END, STREAM_REQ
 from dcpdump.streams.request import CLOSED, SUCCESS
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
-class Place(NamedTuple):
+class StreamAddress(NamedTuple):
     """Where a message of a stream belongs."""
 
     stream: Stream | None  #: None: to none that is known
@@ -18,7 +18,7 @@ class Place(NamedTuple):
     outside: bool = False  #: it is in no snapshot of its stream, or past the stream's end
 
 
-def simply(connection: Connection, sight: Sight) -> Stream | None:
+def simply(connection: ConnectionState, sight: FrameEvent) -> Stream | None:
     """Return the stream that a message simply goes on with; None where that takes a closer look."""
     stream = connection.current.get(sight.word << 16 | sight.stream_id)
     if (
@@ -31,7 +31,7 @@ def simply(connection: Connection, sight: Sight) -> Stream | None:
     return stream
 
 
-def find_place(connection: Connection, sight: Sight) -> Place:
+def find_place(connection: ConnectionState, sight: FrameEvent) -> StreamAddress:
     """Find the stream of a message that is not simply the next of one."""
     opaque, losses = sight.opaque, connection.losses[sight.direction]
     known = connection.current.get(sight.word << 16 | sight.stream_id)
@@ -43,39 +43,41 @@ def find_place(connection: Connection, sight: Sight) -> Place:
         known = other
     if known is not None and known.is_sending and known.opaque in (None, opaque):
         if known.ended and (known.losses != losses or known.asked_again) and not _answers_close(known, sight):
-            return Place(None, True)  # its request, or the answer, may be among what was lost
+            return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
         if known.closing and _granted_early(connection, sight):
-            return Place(None, True)  # it was requested again, which is captured a little later
+            return StreamAddress(None, True)  # it was requested again, which is captured a little later
         outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
-        return Place(known, outside=outside)
+        return StreamAddress(known, outside=outside)
     if connection.exchanges.early(1 - sight.direction, STREAM_REQ, opaque) is not None:
-        return Place(None, True)  # it was granted, and its request is captured a little later
+        return StreamAddress(None, True)  # it was granted, and its request is captured a little later
     stray = other or connection.no_stream
     if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
         connection.shared.add(opaque)
-        return Place(None, True)
+        return StreamAddress(None, True)
     waits = known is not None and known.requests and not known.granted
     if waits and known is not None and known.opaque == opaque and known.requests[-1].status is None:
-        return Place(known, stray=stray)  # the answer was not captured
+        return StreamAddress(known, stray=stray)  # the answer was not captured
     if connection.doubtful or (known is None and other is None):
-        return Place(None, True, stray)
+        return StreamAddress(None, True, stray)
     if waits:
-        return Place(known, stray=stray)
-    return Place(next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray)
+        return StreamAddress(known, stray=stray)
+    return StreamAddress(
+        next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray
+    )
 
 
-def _answers_close(stream: Stream, sight: Sight) -> bool:
+def _answers_close(stream: Stream, sight: FrameEvent) -> bool:
     """Return whether a message is the STREAM_END that a closed stream still owes to its consumer."""
     return sight.opcode == STREAM_END and stream.end_frame is None and sight.get("status") == CLOSED
 
 
-def _granted_early(connection: Connection, sight: Sight) -> bool:
+def _granted_early(connection: ConnectionState, sight: FrameEvent) -> bool:
     """Return whether the grant of a stream with the opaque of a message waits for its request."""
     waiting = connection.exchanges.all_early(1 - sight.direction, STREAM_REQ, sight.opaque)
     return any(early.answer.word == SUCCESS for early in waiting)
 
 
-def _may_have(stream: Stream, sight: Sight) -> bool:
+def _may_have(stream: Stream, sight: FrameEvent) -> bool:
     """Return whether a stream may have the stream id of a message: its request's could not be read."""
     request = stream.request
     if stream.items or request is None or request.readable:

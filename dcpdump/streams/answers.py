@@ -1,9 +1,9 @@
 """Answers: awaited, paired with their requests, and what they teach of a connection, its streams and its server."""
 
 from dcpdump.spec import find
-from dcpdump.streams.facts import Complaint, Waiting
+from dcpdump.streams.facts import Complaint, UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
-from dcpdump.streams.frame_event import Sight, kept
+from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.opcode_kinds import (
     ALL_SEQNOS,
     CLOSE_STREAM,
@@ -18,7 +18,7 @@ from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.requests import answered, closed, request_of, set_apart
 from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import ANSWERS, waiting_for
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED
 
@@ -29,7 +29,7 @@ _EARLY_ACKS = 1024
 _FAILOVER_LOGS = (FAILOVER_LOG, FAILOVER_LOG_OLD)
 
 
-def await_answer(connection: Connection, sight: Sight) -> tuple[Waiting, Sight | None]:
+def await_answer(connection: ConnectionState, sight: FrameEvent) -> tuple[UnansweredRequest, FrameEvent | None]:
     """Remember a request that is answered. The second result is its answer, where that was captured before it."""
     waiting = waiting_for(sight, connection)
     if sight.opcode == STREAM_REQ:
@@ -40,7 +40,7 @@ def await_answer(connection: Connection, sight: Sight) -> tuple[Waiting, Sight |
     return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
 
 
-def take_answer(connection: Connection, sight: Sight, logs: Logs, streams: list[Stream]) -> Stream | None:
+def take_answer(connection: ConnectionState, sight: FrameEvent, logs: Logs, streams: list[Stream]) -> Stream | None:
     """Find the request of the answer at hand, learn the answer, and return the stream that it is about."""
     if connection.server is None and not sight.weak:
         connection.server = server_by(sight.opcode, sight.direction, response=True)
@@ -51,7 +51,7 @@ def take_answer(connection: Connection, sight: Sight, logs: Logs, streams: list[
 
 
 def learn_answer(
-    connection: Connection, sight: Sight, waiting: Waiting | None, logs: Logs, streams: list[Stream]
+    connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None, logs: Logs, streams: list[Stream]
 ) -> Stream | None:
     """Learn an answer to a request, and return the stream that it is about.
 
@@ -79,7 +79,7 @@ def learn_answer(
 
 
 def _answer_to_request(
-    connection: Connection, sight: Sight, waiting: Waiting | None, logs: Logs, streams: list[Stream]
+    connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None, logs: Logs, streams: list[Stream]
 ) -> Stream | None:
     """Learn what a producer answers to a stream request."""
     if connection.feeder is None:
@@ -96,7 +96,9 @@ def _answer_to_request(
     return stream
 
 
-def _answer_to_message(connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
+def _answer_to_message(
+    connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None
+) -> Stream | None:
     """Learn what a consumer answers to a message of a stream."""
     opcode = sight.opcode
     if opcode == MARKER and sight.direction == connection.feeder:

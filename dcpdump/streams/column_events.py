@@ -13,7 +13,7 @@ from dcpdump.batch.layouts import Array, Group
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
-from dcpdump.streams.frame_event import OWN_SEQNO, UNKNOWN_LOSS, Shape, Sight, shape_of, sight_of
+from dcpdump.streams.frame_event import OWN_SEQNO, UNKNOWN_LOSS, FrameEvent, Shape, shape_of, sight_of
 
 _NOTHING = Shape("", (), {}, -1)
 #: Messages that are nearly all of a capture: their fields are given only to who asks for them.
@@ -21,7 +21,7 @@ DOCUMENTS = frozenset({0x57, 0x58, 0x59})
 NO_ROWS = np.zeros(0, np.int64)
 
 
-def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> list[Sight]:
+def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> list[FrameEvent]:
     """Return the sights of a part, or of some of its rows, which rise.
 
     ``documents``: mutations, deletions and expirations have their fields too (their seqno is there in any case).
@@ -86,7 +86,7 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
         repeat(False),
         strict=False,
     )
-    out: list[Sight] = list(map(Sight._make, columns))
+    out: list[FrameEvent] = list(map(FrameEvent._make, columns))
     for place, row in enumerate(rows.tolist() if part.records else ()):
         record = part.records.get(row)
         if record is not None and not isinstance(record, Later):
@@ -113,7 +113,7 @@ def keys(part: Part) -> Iterator[tuple[int, bytes]]:
         yield row, part.data[begin:end]
 
 
-def with_losses(part: Part, seen: list[Sight], lost: list[Lost]) -> list[Lost]:
+def with_losses(part: Part, seen: list[FrameEvent], lost: list[Lost]) -> list[Lost]:
     """It marks in ``seen`` losses of unknown size, which no frame's ``gap_before`` tells, and what was no loss at all.
 
     It gives the losses yet to come.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 
 
 class Close(NamedTuple):
@@ -18,7 +18,7 @@ class Close(NamedTuple):
     texts: list[bytes]  #: the values that are marked JSON
 
 
-class Burst(NamedTuple):
+class DocumentRun(NamedTuple):
     """Mutations, deletions and expirations, all whole, with nothing lost in between and times that never go back."""
 
     first: int  #: number of the first frame
@@ -35,13 +35,13 @@ class Burst(NamedTuple):
     last_seqno: int
     high_seqno: int  #: the largest
     kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
-    each: Callable[[], list[Sight]]  #: makes the sights of all frames
+    each: Callable[[], list[FrameEvent]]  #: makes the sights of all frames
     close: Close | None = None  #: where it was asked for
 
 
-Step = Sight | Burst
+Step = FrameEvent | DocumentRun
 
 
-def one_by_one(step: Step) -> list[Sight]:
+def one_by_one(step: Step) -> list[FrameEvent]:
     """It gives the sights of a step."""
-    return step.each() if isinstance(step, Burst) else [step]
+    return step.each() if isinstance(step, DocumentRun) else [step]

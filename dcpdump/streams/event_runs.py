@@ -13,8 +13,8 @@ from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
 from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, Before, sights, stream_ids
-from dcpdump.streams.document_run import Burst, Close, Step
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.document_run import Close, DocumentRun, Step
+from dcpdump.streams.frame_event import FrameEvent
 
 _MARKER, _MUTATION = 0x56, 0x57
 _IN_ORDER = (_MUTATION, 0x58, 0x59)
@@ -81,7 +81,7 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LO
             told = tuple(zip(_IN_ORDER, facts[-6::2], facts[-5::2], strict=True))
             close = next(look) if look is not None else None
             out.append(
-                Burst._make(
+                DocumentRun._make(
                     (part.first + begin, end - begin, *facts[:-6], told, partial(_each, part, begin, end), close)
                 )
             )
@@ -126,5 +126,5 @@ def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Arr
             yield Close(pause_ns, rising, longest, all_sound, seqnos[begin:end], keys, texts)
 
 
-def _each(part: Part, begin: int, end: int) -> list[Sight]:
+def _each(part: Part, begin: int, end: int) -> list[FrameEvent]:
     return sights(part, rows=np.arange(begin, end))

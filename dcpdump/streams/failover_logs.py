@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
-from dcpdump.streams.facts import Entry, Waiting
-from dcpdump.streams.frame_event import Sight, failover_log
-from dcpdump.streams.state import Connection
+from dcpdump.streams.facts import Entry, UnansweredRequest
+from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _GET_ALL_VB_SEQNOS = 0x48
@@ -96,20 +96,20 @@ class Logs:
     """Learn from frames as they come; ``close`` before you ask."""
 
     def __init__(self) -> None:
-        self._by_connection: dict[Connection, _Facts] = {}
-        self._members: dict[Connection, list[_Facts]] = {}  #: of the place of a connection
+        self._by_connection: dict[ConnectionState, _Facts] = {}
+        self._members: dict[ConnectionState, list[_Facts]] = {}  #: of the place of a connection
         self._merged: dict[int, _Facts] = {}  #: by identity of a list of members
 
     # -- learning ----------------------------------------------------------------------------------------
 
-    def learn_log(self, connection: Connection, vbucket: int, sight: Sight) -> None:
+    def learn_log(self, connection: ConnectionState, vbucket: int, sight: FrameEvent) -> None:
         """Keep the failover log of an answer, if it has one."""
         entries = () if sight.record is None else tuple(Entry(*each) for each in failover_log(sight.record.frame))
         if entries:
             kept = self._facts(connection).logs.setdefault(vbucket, [])
             _keep(kept, Log(sight.number, entries, sight.ts_ns))
 
-    def learn_highs(self, connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+    def learn_highs(self, connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> None:
         """Keep the high seqnos of an answer to GET_ALL_VB_SEQNOS or OBSERVE_SEQNO; only a server answers these."""
         record = sight.record
         if record is None or sight.word or (waiting is None and sight.opcode == _GET_ALL_VB_SEQNOS):
@@ -128,7 +128,7 @@ class Logs:
             elif vbucket is not None:
                 _keep(highs.setdefault(vbucket, []), High(sight.number, each.value, sight.ts_ns))
 
-    def learn_purge(self, stream: Stream, sight: Sight) -> None:
+    def learn_purge(self, stream: Stream, sight: FrameEvent) -> None:
         """Keep the purge seqno of a snapshot marker. A 0 may mean that none was sent."""
         seqno = sight.get("purge_seqno")
         if seqno:
@@ -137,7 +137,7 @@ class Logs:
             kept = self._facts(stream.connection).purges.setdefault(stream.vbucket, [])
             _keep(kept, Purge(sight.number, seqno, sight.ts_ns, when))
 
-    def close(self, connections: Iterable[Connection]) -> None:
+    def close(self, connections: Iterable[ConnectionState]) -> None:
         """Resolve which connections lead to one bucket of one server, as far as that is known by now.
 
         Where the server is the consumer, a proxy brings what another server said: that is of this connection alone.
@@ -156,22 +156,22 @@ class Logs:
 
     # -- asking ------------------------------------------------------------------------------------------
 
-    def logs(self, connection: Connection, vbucket: int) -> Sequence[Log]:
+    def logs(self, connection: ConnectionState, vbucket: int) -> Sequence[Log]:
         """Return the failover logs of a vbucket of a connection's server and bucket, oldest first."""
         return self._of(connection).logs.get(vbucket, ())
 
-    def around(self, connection: Connection, vbucket: int, when: Moment) -> tuple[Log | None, Log | None]:
+    def around(self, connection: ConnectionState, vbucket: int, when: Moment) -> tuple[Log | None, Log | None]:
         """Return the newest failover log up to a moment, and the first that was captured after it."""
         known = self.logs(connection, vbucket)
         at = bisect_right(known, when, key=_WHEN)
         return known[at - 1] if at else None, known[at] if at < len(known) else None
 
-    def high(self, connection: Connection, vbucket: int) -> High | None:
+    def high(self, connection: ConnectionState, vbucket: int) -> High | None:
         """Return the latest high seqno of a vbucket that the server reported."""
         known = self._of(connection).highs.get(vbucket, ())
         return known[-1] if known else None
 
-    def reached(self, connection: Connection, vbucket: int, when: Moment, uuid: int) -> int:
+    def reached(self, connection: ConnectionState, vbucket: int, when: Moment, uuid: int) -> int:
         """Return the seqno that a vbucket had surely reached at a moment, on the branch of the newest uuid."""
         highs = self._of(connection).highs.get(vbucket, ())
         at = bisect_right(highs, when, key=_WHEN)
@@ -180,7 +180,7 @@ class Logs:
         log, _ = self.around(connection, vbucket, highs[at - 1].when)
         return highs[at - 1].seqno if log is not None and log.entries[0].uuid == uuid else 0
 
-    def purged(self, connection: Connection, vbucket: int, asked: Moment, answered: Moment) -> "Purged":
+    def purged(self, connection: ConnectionState, vbucket: int, asked: Moment, answered: Moment) -> "Purged":
         """Return the bounds of a vbucket's purge seqno when a request was answered.
 
         It only rises: what a marker brought before is at most what it was. What a stream that was granted later
@@ -195,13 +195,13 @@ class Logs:
             return Purged(None, None)  # it fell: the vbucket was made anew in between
         return Purged(least, most)
 
-    def _facts(self, connection: Connection) -> _Facts:
+    def _facts(self, connection: ConnectionState) -> _Facts:
         facts = self._by_connection.get(connection)
         if facts is None:
             facts = self._by_connection[connection] = _Facts()
         return facts
 
-    def _of(self, connection: Connection) -> _Facts:
+    def _of(self, connection: ConnectionState) -> _Facts:
         members = self._members.get(connection, [])
         if len(members) == 1:
             return members[0]

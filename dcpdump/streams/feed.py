@@ -10,7 +10,7 @@ from dcpdump.net.batch import NO_TIME
 from dcpdump.streams.column_events import losses_in, sights, with_losses
 from dcpdump.streams.document_run import Step, one_by_one
 from dcpdump.streams.event_runs import steps
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.time_order import Order
 from dcpdump.streams.watching import Watching
@@ -30,7 +30,7 @@ class Feed:
         self._latest = NO_TIME
         self.until_ns: int | None = None  #: what comes later does not count
 
-    def sights(self, parts: Sequence[Part]) -> list[Sight]:
+    def sights(self, parts: Sequence[Part]) -> list[FrameEvent]:
         """It takes the parts that one block completed, and gives the sights that the ledger is to be fed with next."""
         return [sight for step in self._ordered(parts, self._sights) for sight in one_by_one(step)]
 
@@ -57,7 +57,7 @@ class Feed:
         found = [step for part in parts for step in tell(part)]
         return self._order.feed(found, waiting=self._dissection.balance.pending_bytes > 0, in_order=in_order)
 
-    def _sights(self, part: Part) -> list[Sight]:
+    def _sights(self, part: Part) -> list[FrameEvent]:
         seen = sights(part, documents=bool(self._closely))
         self._lost = with_losses(part, seen, self._lost)
         return seen

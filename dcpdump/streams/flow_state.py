@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Mark, Window, between
 from dcpdump.streams.wording import clock
 
@@ -20,7 +20,7 @@ _LATEST = 8
 _PROMPT = 4
 
 
-class State(Enum):
+class FlowState(Enum):
     """What flow control does to a producer. The values are codes."""
 
     OFF = "off"
@@ -31,7 +31,7 @@ class State(Enum):
     UNKNOWN = "unknown"
 
 
-class Evidence(Enum):
+class FlowEvidence(Enum):
     """How a fact is known. The values are codes."""
 
     SEEN = "seen"
@@ -42,33 +42,33 @@ class Evidence(Enum):
 class Standing(NamedTuple):
     """How a window stands, how that is known, and since when the producer is blocked."""
 
-    state: State
-    evidence: Evidence = Evidence.SEEN
+    state: FlowState
+    evidence: FlowEvidence = FlowEvidence.SEEN
     since_ns: int | None = None
 
 
-def standing(connection: Connection, now_ns: int | None) -> Standing:
+def standing(connection: ConnectionState, now_ns: int | None) -> Standing:
     """Return how the window of a connection stands."""
     window = connection.window
     if window.off or (window.complete and window.size is None and window.asked is None):
-        return Standing(State.OFF)
+        return Standing(FlowState.OFF)
     if window.is_exceeded:
-        return Standing(State.EXCEEDED)
+        return Standing(FlowState.EXCEEDED)
     if window.is_blocked:
-        return Standing(State.BLOCKED, since_ns=window.blocked_since)
+        return Standing(FlowState.BLOCKED, since_ns=window.blocked_since)
     if window.complete:
-        return Standing(State.OPEN if window.size is not None else State.NOT_ACCEPTED)
+        return Standing(FlowState.OPEN if window.size is not None else FlowState.NOT_ACCEPTED)
     if not all(connection.frames):
-        return Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
+        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     if (
         connection.open_frame is not None
         and window.asked is None
         and not window.acks
         and not _may_have_asked(connection)
     ):
-        return Standing(State.OFF, Evidence.INFERRED)
+        return Standing(FlowState.OFF, FlowEvidence.INFERRED)
     if window.size is not None and window.slack is not None and window.outstanding + window.slack < window.size:
-        return Standing(State.OPEN)
+        return Standing(FlowState.OPEN)
     return _inferred(window, now_ns)
 
 
@@ -77,18 +77,18 @@ def why_blocked(window: Window, found: Standing) -> str:
     least = "" if window.complete else "at least "
     of = "" if window.size is None else f" of {window.size}"
     text = f"{least}{window.outstanding}{of} bytes not acknowledged since {clock(found.since_ns)}"
-    if found.evidence is Evidence.SEEN:
+    if found.evidence is FlowEvidence.SEEN:
         return text
     size = "" if window.size is not None else "; the buffer size was not captured"
     return f"inferred: {text}, and it waited for acknowledgements at this level before{size}"
 
 
-def _may_have_asked(connection: Connection) -> bool:
+def _may_have_asked(connection: ConnectionState) -> bool:
     """Return whether a control that asks for flow control may have been sent and not captured."""
     return connection.open_frame is None or connection.feeder is None or bool(connection.losses[1 - connection.feeder])
 
 
-def why_unknown(connection: Connection) -> str:
+def why_unknown(connection: ConnectionState) -> str:
     """Return why it is not known whether a producer is blocked, in words."""
     window = connection.window
     if not all(connection.frames):
@@ -107,13 +107,13 @@ def _inferred(window: Window, now_ns: int | None) -> Standing:
     least = largest - 2 * _message(window)
     repeated = [mark for mark in waits if _before(mark) >= least]
     if len(waits) * 4 < len(latest) * 3 or len(repeated) < _ENOUGH:
-        return Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
+        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     silent = between(window.last_sent_ns, now_ns) or 0
     if window.sent - window.acked < least:
-        return Standing(State.OPEN, Evidence.INFERRED)
+        return Standing(FlowState.OPEN, FlowEvidence.INFERRED)
     if silent <= _PROMPT * _longest(waits):
-        return Standing(State.UNKNOWN, Evidence.NOT_CAPTURED)
-    return Standing(State.BLOCKED, Evidence.INFERRED, window.last_sent_ns)
+        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+    return Standing(FlowState.BLOCKED, FlowEvidence.INFERRED, window.last_sent_ns)
 
 
 def _waited(mark: Mark) -> bool:

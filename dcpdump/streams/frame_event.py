@@ -16,7 +16,7 @@ OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 
 
 class Shape(NamedTuple):
-    """A layout as sights have it: which field stands where in ``Sight.fields``."""
+    """A layout as sights have it: which field stands where in ``FrameEvent.fields``."""
 
     version: str  #: of the layout: "1", "2.0", "2.2", "?" where none fits
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ def shape_of(layout: Layout) -> Shape:
     return Shape(layout.version, names, place, own)
 
 
-class Sight(NamedTuple):
+class FrameEvent(NamedTuple):
     """One frame."""
 
     number: int  #: 1, 2, 3 … over the whole input
@@ -83,27 +83,27 @@ class Sight(NamedTuple):
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row = tuple.__new__
 #: A frame of which only the place is known.
-NO_FRAME = Sight(
+NO_FRAME = FrameEvent(
     0, None, 0, 0, 0, 0, False, False, 0, 0, 0, 0, 24, 0, None, Shape("", (), {}, -1), (), b"", 0, 0, 0, 0, True, False,
     None,
 )  # fmt: skip
 
 
-def kept(sight: Sight) -> Sight:
+def kept(sight: FrameEvent) -> FrameEvent:
     """Return a sight that may be remembered: it does not hold the bytes of the capture around it."""
     return sight._replace(data=b"", key_at=0, value_at=0, record=None)
 
 
-def place_of(sight: Sight) -> Sight:
+def place_of(sight: FrameEvent) -> FrameEvent:
     """Return what tells a frame from others, and nothing of what is in it."""
     number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque = sight[:10]
-    return _row(Sight, (
+    return _row(FrameEvent, (
         number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque, 0, 0, sight.length,
         sight.stream_id, sight.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, sight.weak, None, False,
     ))  # fmt: skip
 
 
-def sight_of(record: Record, gap_before: int | None = None) -> Sight:
+def sight_of(record: Record, gap_before: int | None = None) -> FrameEvent:
     """It makes the sight of a frame that was decoded by itself."""
     frame, header = record.frame, record.frame.header
     shape = shape_of(frame.layout)
@@ -112,7 +112,7 @@ def sight_of(record: Record, gap_before: int | None = None) -> Sight:
     sid = frame.stream_id or 0
     if sid and not header.framing_length:  # the id of a server that counts its length as 0
         key_at += 3
-    return Sight(
+    return FrameEvent(
         record.number,
         frame.raw.where.ts_ns,
         0 if record.connection is None else record.connection,

@@ -15,7 +15,7 @@ missing inside a snapshot nothing can be known: a later version of the document 
 them, or they were lost.
 """
 
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER, STREAM_END
 from dcpdump.streams.request import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, SUCCESS
 from dcpdump.streams.stream import Stream
@@ -23,7 +23,7 @@ from dcpdump.streams.stream import Stream
 _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
 
 
-def joins(stream: Stream, sight: Sight) -> bool:
+def joins(stream: Stream, sight: FrameEvent) -> bool:
     """Return whether nothing of a stream can have been lost between its last message and this one."""
     if sight.weak or stream.oso or stream.caching or _has_two_markers(stream, sight):
         return False
@@ -40,7 +40,7 @@ def joins(stream: Stream, sight: Sight) -> bool:
     return last is not None and sight.seqno == last + 1 and sight.seqno <= snapshot.end
 
 
-def _has_two_markers(stream: Stream, sight: Sight) -> bool:
+def _has_two_markers(stream: Stream, sight: FrameEvent) -> bool:
     """Return whether there may be another marker with the same range: for a part without history, or with it."""
     if sight.opcode == MARKER:
         flags = sight.get("snapshot_type") or 0

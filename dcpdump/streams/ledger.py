@@ -10,9 +10,9 @@ from dcpdump.spec import find
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.answers import await_answer, learn_answer, take_answer
 from dcpdump.streams.consumer import identify
-from dcpdump.streams.document_run import Burst
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.failover_logs import Logs
-from dcpdump.streams.frame_event import UNKNOWN_LOSS, Sight
+from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.joins import joins
 from dcpdump.streams.messages import KEYED, LEARN, learn_keys
 from dcpdump.streams.opcode_kinds import (
@@ -31,7 +31,7 @@ from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.requests import asked, closing, doubt
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
@@ -40,7 +40,7 @@ _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NO
 _BY_TAKER = WANTED
 
 
-class Watched(NamedTuple):
+class WatchedUntil(NamedTuple):
     """Until when a connection was watched, as far as that is known, and whether it was gone then."""
 
     ts_ns: int | None
@@ -55,11 +55,11 @@ class Ledger:
     """Feed it every frame, in order; then close it. ``closely``: it keeps what only the rules of ``check`` ask for."""
 
     def __init__(self, *, closely: bool = False) -> None:
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, ConnectionState] = {}
         self.streams: list[Stream] = []  #: in the order in which they were first seen
         self.logs = Logs()
         #: by server, bucket and name: the connection that was opened last
-        self.names: dict[tuple[str, str, str], Connection] = {}
+        self.names: dict[tuple[str, str, str], ConnectionState] = {}
         #: by bucket and vbucket: the stream that was granted last
         self.producing: dict[tuple[str, int], Stream] = {}
         self.frames = 0
@@ -74,11 +74,11 @@ class Ledger:
             src, dst = (ends.src, ends.dst) if ends.direction == 0 else (ends.dst, ends.src)
             connection.src, connection.dst, connection.syn = src, dst, ends.syn
 
-    def feed(self, sight: Sight) -> Stream | None:
+    def feed(self, sight: FrameEvent) -> Stream | None:
         """Take the next frame, and return the stream that it is of, if it is of one."""
         return self.learn_placed(self.arrive(sight), sight)
 
-    def learn_placed(self, connection: Connection, sight: Sight) -> Stream | None:
+    def learn_placed(self, connection: ConnectionState, sight: FrameEvent) -> Stream | None:
         """Learn a frame of a connection, wherever it belongs there."""
         if not self.is_message(connection, sight):
             return self.learn(connection, sight)
@@ -88,15 +88,15 @@ class Ledger:
             stream = self.begin(connection, sight) if place.begins else place.stream
         return self.learn_message(connection, sight, stream)
 
-    def _connection(self, number: int) -> Connection:
+    def _connection(self, number: int) -> ConnectionState:
         connection = self.connections.get(number)
         if connection is None:
-            connection = self.connections[number] = Connection(
+            connection = self.connections[number] = ConnectionState(
                 number, closely=self._closely, names=self.names, producing=self.producing
             )
         return connection
 
-    def arrive(self, sight: Sight) -> Connection:
+    def arrive(self, sight: FrameEvent) -> ConnectionState:
         """Count the next frame and what was lost before it, and return its connection."""
         connection = self.connections.get(sight.connection) or self._connection(sight.connection)
         direction, ts_ns, frames = sight.direction, sight.ts_ns, connection.frames
@@ -119,7 +119,7 @@ class Ledger:
             connection.lost_text = f"bytes of frame {sight.number} were lost"
         return connection
 
-    def is_message(self, connection: Connection, sight: Sight) -> bool:
+    def is_message(self, connection: ConnectionState, sight: FrameEvent) -> bool:
         """Return whether a frame is a message of a stream, from the end that has the changes."""
         if sight.response or sight.server or not COUNTED[sight.opcode]:
             return False
@@ -127,7 +127,7 @@ class Ledger:
             connection.feeder = sight.direction
         return connection.feeder == sight.direction
 
-    def begin(self, connection: Connection, sight: Sight) -> Stream:
+    def begin(self, connection: ConnectionState, sight: FrameEvent) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
         place = sight.word << 16 | sight.stream_id
         before = connection.current.get(place)
@@ -146,12 +146,12 @@ class Ledger:
         self.streams.append(begun)
         return begun
 
-    def notice(self, connection: Connection, sight: Sight, stream: Stream) -> None:
+    def notice(self, connection: ConnectionState, sight: FrameEvent, stream: Stream) -> None:
         """Have a stream notice what was lost before a message of it."""
         if stream.losses != connection.losses[sight.direction]:
             stream.lose(sight.direction, joins=joins(stream, sight))
 
-    def learn_message(self, connection: Connection, sight: Sight, stream: Stream | None) -> Stream | None:
+    def learn_message(self, connection: ConnectionState, sight: FrameEvent, stream: Stream | None) -> Stream | None:
         """Learn a message of a stream; None: it is of none, and only counts for flow control."""
         ts_ns, opcode, length = sight.ts_ns, sight.opcode, sight.length
         connection.window.sends(opcode, length, sight.stream_id, ts_ns)
@@ -195,7 +195,7 @@ class Ledger:
             stream.forget()
         return stream
 
-    def feed_burst(self, burst: Burst) -> None:
+    def feed_burst(self, burst: DocumentRun) -> None:
         """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
         connection, direction = self.connections.get(burst.connection), burst.direction
         stream = None if connection is None else connection.current.get(burst.word << 16 | burst.stream_id)
@@ -218,7 +218,7 @@ class Ledger:
         else:
             self.learn_burst(connection, burst, stream)
 
-    def learn_burst(self, connection: Connection, burst: Burst, stream: Stream) -> None:
+    def learn_burst(self, connection: ConnectionState, burst: DocumentRun, stream: Stream) -> None:
         """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
         direction = burst.direction
         self.frames += burst.frames
@@ -265,14 +265,14 @@ class Ledger:
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
                 self.last_ns = ts_ns
 
-    def watched(self, *, alone: bool) -> dict[int, Watched]:
+    def watched(self, *, alone: bool) -> dict[int, WatchedUntil]:
         """Return until when connections were watched, by their numbers.
 
         ``alone``: the input is one capture, so that its end is the end of all that had not ended before. Of several,
         each may be of another place, and tells nothing of what is in the others.
         """
         return {
-            each.number: Watched(
+            each.number: WatchedUntil(
                 self.last_ns if each.ended_by is None and alone else each.ended_ns, each.ended_by is not None
             )
             for each in self.connections.values()
@@ -293,7 +293,7 @@ class Ledger:
         self.logs.close(self.connections.values())
         return self.streams
 
-    def learn(self, connection: Connection, sight: Sight) -> Stream | None:
+    def learn(self, connection: ConnectionState, sight: FrameEvent) -> Stream | None:
         """Learn a frame that is no message of a stream, and return the stream that it is about."""
         if sight.server:  # pushes and their answers: only a server sends the first, only a client the others
             if connection.server is None and not sight.weak:
@@ -303,7 +303,7 @@ class Ledger:
             return take_answer(connection, sight, self.logs, self.streams)
         return self._request(connection, sight)
 
-    def _request(self, connection: Connection, sight: Sight) -> Stream | None:
+    def _request(self, connection: ConnectionState, sight: FrameEvent) -> Stream | None:
         opcode, direction = sight.opcode, sight.direction
         if COUNTED[opcode]:
             return None  # it travels against the roles of the ends

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from dcpdump.streams.facts import Collection, Prepare, Snapshot, State
-from dcpdump.streams.frame_event import Sight, kept
+from dcpdump.streams.facts import Collection, Prepare, Snapshot, TakeoverState
+from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     CACHED,
@@ -20,7 +20,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import ACTIVE, DISK
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import MANY, Stream
 
 _OSO_START = 1
@@ -28,10 +28,10 @@ _BEGIN, _END, _CREATE, _DROP, _MODIFY = 0, 1, 3, 4, 5
 #: Open prepares are remembered up to so many, where no rule asks for them.
 _PREPARES = 65_536
 
-Learn = Callable[[Stream, Sight], None]
+Learn = Callable[[Stream, FrameEvent], None]
 
 
-def snapshot_of(sight: Sight) -> Snapshot | None:
+def snapshot_of(sight: FrameEvent) -> Snapshot | None:
     """Return the snapshot that a marker announces; None where its numbers were lost, or it has none."""
     get = sight.get
     start, end, flags = get("start_seqno"), get("end_seqno"), get("snapshot_type")
@@ -44,12 +44,12 @@ def snapshot_of(sight: Sight) -> Snapshot | None:
     return snapshot
 
 
-def announce(connection: Connection, sight: Sight) -> None:
+def announce(connection: ConnectionState, sight: FrameEvent) -> None:
     """Note what the marker at hand announces, before it is learnt."""
     connection.incoming = snapshot_of(sight)
 
 
-def _marker(stream: Stream, sight: Sight) -> None:
+def _marker(stream: Stream, sight: FrameEvent) -> None:
     snapshot = stream.connection.incoming
     if snapshot is None or snapshot.frame != sight.number:
         snapshot = snapshot_of(sight)
@@ -65,12 +65,12 @@ def _marker(stream: Stream, sight: Sight) -> None:
         stream.complete(snapshot.high_completed)
 
 
-def _end(stream: Stream, sight: Sight) -> None:
+def _end(stream: Stream, sight: FrameEvent) -> None:
     stream.end_status, stream.end_frame, stream.ended_ns = sight.get("status"), sight.number, sight.ts_ns
     stream.in_order = False
 
 
-def _oso(stream: Stream, sight: Sight) -> None:
+def _oso(stream: Stream, sight: FrameEvent) -> None:
     stream.oso = bool((sight.get("flags") or 0) & _OSO_START)
     stream.oso_keys.clear()
     stream.in_order = stream.oso and stream.live
@@ -85,15 +85,15 @@ def _oso(stream: Stream, sight: Sight) -> None:
         stream.last = None
 
 
-def _state(stream: Stream, sight: Sight) -> None:
+def _state(stream: Stream, sight: FrameEvent) -> None:
     state = sight.get("state")
     if state is not None:
-        stream.states.append(State(state, sight.ts_ns, sight.number))
+        stream.states.append(TakeoverState(state, sight.ts_ns, sight.number))
         if state == ACTIVE:
             stream.in_order = False
 
 
-def _prepare(stream: Stream, sight: Sight) -> None:
+def _prepare(stream: Stream, sight: FrameEvent) -> None:
     snapshot = stream.snapshot
     if snapshot is not None and snapshot.flags & DISK and (sight.seqno or 0) <= (snapshot.high_completed or 0):
         return  # the marker says that it is decided
@@ -104,27 +104,27 @@ def _prepare(stream: Stream, sight: Sight) -> None:
             stream.unacked[sight.seqno] = place
 
 
-def _resolve(stream: Stream, sight: Sight) -> None:
+def _resolve(stream: Stream, sight: FrameEvent) -> None:
     stream.prepared.pop(sight.key, None)
 
 
-def _document(stream: Stream, sight: Sight) -> None:
+def _document(stream: Stream, sight: FrameEvent) -> None:
     """Take a document of a disk snapshot for the commit of its key's prepare, which it stands for."""
     if stream.prepared and stream.marker is not None and stream.marker.flags & DISK:
         stream.prepared.pop(sight.key, None)
 
 
-def _transfer(stream: Stream, sight: Sight) -> None:
+def _transfer(stream: Stream, sight: FrameEvent) -> None:
     stream.caching = True
     stream.cached += 1
 
 
-def _transfer_end(stream: Stream, sight: Sight) -> None:
+def _transfer_end(stream: Stream, sight: FrameEvent) -> None:
     stream.caching = False
     stream.cache_ended = True
 
 
-def _event(stream: Stream, sight: Sight) -> None:
+def _event(stream: Stream, sight: FrameEvent) -> None:
     """Take the names of collections and scopes from a system event, and what it takes away."""
     _document(stream, sight)
     record, connection = sight.record, stream.connection
@@ -148,7 +148,7 @@ def _event(stream: Stream, sight: Sight) -> None:
         connection.scopes[scope].dropped_seqno = sight.seqno
 
 
-def learn_keys(stream: Stream, sight: Sight) -> None:
+def learn_keys(stream: Stream, sight: FrameEvent) -> None:
     """Remember the key of a document or a durable write, for the rules that ask whether it came before."""
     key, seqno = sight.key, sight.seqno or 0
     if stream.oso:

@@ -4,24 +4,24 @@ from collections import deque
 from typing import NamedTuple
 
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: Looks that are kept: a pace is that since the oldest of them.
 _LOOKS = 5
 
 
-class Pace(NamedTuple):
+class Rate(NamedTuple):
     """Frames and bytes a second."""
 
     frames: float
     bytes: float
 
 
-_Counts = dict[Stream | Connection, tuple[int, int]]
+_Counts = dict[Stream | ConnectionState, tuple[int, int]]
 
 
-class Paces:
+class RateMeter:
     """It looks at a ledger again and again. The first look takes all since the ledger's first frame."""
 
     def __init__(self) -> None:
@@ -37,14 +37,14 @@ class Paces:
         self._now = now_ns, counts
         self._looks.append(self._now)
 
-    def of(self, thing: Stream | Connection) -> Pace:
+    def of(self, thing: Stream | ConnectionState) -> Rate:
         """It gives the pace as of the last look."""
         if not self._looks:
-            return Pace(0, 0)
+            return Rate(0, 0)
         (then, before), (now, counts) = self._looks[0], self._now
         seconds = (now - then) / 1e9
         if seconds <= 0:
-            return Pace(0, 0)
+            return Rate(0, 0)
         was, had = before.get(thing, (0, 0))
         frames, size = counts.get(thing, (0, 0))
-        return Pace((frames - was) / seconds, (size - had) / seconds)
+        return Rate((frames - was) / seconds, (size - had) / seconds)

@@ -8,10 +8,10 @@ from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Holds
 from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, DCP_SYSTEM_EVENT, HELLO, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.consumer import Identity
-from dcpdump.streams.facts import Waiting
+from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
@@ -31,7 +31,7 @@ def _key(redactor: Redactor, opcode: int, text: str | None) -> str | None:
     return None if text is None else redactor.key(MESSAGES[opcode], text)
 
 
-def _hide(connection: Connection, redactor: Redactor) -> None:
+def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     """Hash the names of a connection, and of what was set and created on it."""
     message = MESSAGES[DCP_CONTROL]
     connection.bucket = _key(redactor, SELECT_BUCKET, connection.bucket)
@@ -64,7 +64,7 @@ def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
     return Identity(hidden(identity.client_id), hidden(identity.family), hidden(identity.agent), counters)
 
 
-def _hide_waiting(waiting: Waiting, redactor: Redactor) -> None:
+def _hide_waiting(waiting: UnansweredRequest, redactor: Redactor) -> None:
     """Hash what a request asks for that was not answered."""
     message = find(waiting.sight.opcode)
     waiting.key, waiting.value = redactor.key(message, waiting.key), redactor.value(message, waiting.value)

@@ -2,17 +2,19 @@
 
 from typing import Any
 
-from dcpdump.streams.facts import Entry, Waiting
+from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.filters import filter_fault
-from dcpdump.streams.frame_event import Sight, failover_log
+from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.request import CACHE_TRANSFER, ROLLBACK, SUCCESS, Request
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import printable, whole_number
 
 
-def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight | None) -> Stream:
+def asked(
+    connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest, early: FrameEvent | None
+) -> Stream:
     """Take a stream request, and return its stream: a new one, or the one whose last request failed.
 
     ``early``: its answer, where that was captured before it, and with it messages of the stream, maybe.
@@ -53,7 +55,7 @@ def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight |
     return stream
 
 
-def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
+def answered(connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> Stream | None:
     """Take the answer to a stream request, and return the stream that it is about."""
     if waiting is None or waiting.stream is None or waiting.request is None:
         stream = connection.by_opaque.get(sight.opaque)
@@ -78,7 +80,7 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
     return stream
 
 
-def doubt(connection: Connection) -> None:
+def doubt(connection: ConnectionState) -> None:
     """Mark the requests whose answers cannot be told from others: several have one opaque, and some are missing."""
     opaques = connection.shared | connection.exchanges.unpaired
     if not opaques or not connection.doubtful:
@@ -88,7 +90,7 @@ def doubt(connection: Connection) -> None:
             request.ambiguous |= request.torn and request.opaque in opaques
 
 
-def set_apart(connection: Connection, waiting: Waiting) -> Stream | None:
+def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream | None:
     """Begin a stream for what was requested in a place after a request that is granted now; None: nothing was.
 
     The requests were captured before the answers to those before them.
@@ -109,11 +111,11 @@ def set_apart(connection: Connection, waiting: Waiting) -> Stream | None:
     return later
 
 
-def _log(sight: Sight) -> tuple[Entry, ...] | None:
+def _log(sight: FrameEvent) -> tuple[Entry, ...] | None:
     return None if sight.record is None else tuple(Entry(*entry) for entry in failover_log(sight.record.frame))
 
 
-def _roll_back(connection: Connection, stream: Stream, request: Request) -> None:
+def _roll_back(connection: ConnectionState, stream: Stream, request: Request) -> None:
     """Count how often the same request got the same answer in a row."""
     place = stream.vbucket << 16 | stream.stream_id
     before, times = connection.rolled_back.get(place, (None, 0))
@@ -125,7 +127,7 @@ def _roll_back(connection: Connection, stream: Stream, request: Request) -> None
     connection.rolled_back[place] = request, times + 1 if same else 1
 
 
-def _grant(connection: Connection, stream: Stream, request: Request, sight: Sight) -> None:
+def _grant(connection: ConnectionState, stream: Stream, request: Request, sight: FrameEvent) -> None:
     before = request.still_open
     if before is not None:
         before.replaced |= before.alive
@@ -158,12 +160,12 @@ def _grant(connection: Connection, stream: Stream, request: Request, sight: Sigh
         )
 
 
-def closing(stream: Stream, sight: Sight) -> None:
+def closing(stream: Stream, sight: FrameEvent) -> None:
     """Take it that the consumer asks to close a stream."""
     stream.close_asked = True
 
 
-def closed(stream: Stream, sight: Sight) -> None:
+def closed(stream: Stream, sight: FrameEvent) -> None:
     """Take the answer to that."""
     stream.close_asked = False
     if sight.word == SUCCESS and not stream.closed:
@@ -171,7 +173,7 @@ def closed(stream: Stream, sight: Sight) -> None:
         stream.closed_ns = stream.last_ns = sight.ts_ns
 
 
-def request_of(sight: Sight) -> Request:
+def request_of(sight: FrameEvent) -> Request:
     """Return the request that a frame holds."""
     document: Any = None if sight.record is None else sight.record.meaning.document
     json = document if isinstance(document, dict) else {}

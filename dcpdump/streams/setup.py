@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from dcpdump.escape import safe
 from dcpdump.spec.names import COLLECTIONS
-from dcpdump.streams.facts import Control, Waiting
-from dcpdump.streams.frame_event import Sight, kept, place_of
+from dcpdump.streams.facts import Control, UnansweredRequest
+from dcpdump.streams.frame_event import FrameEvent, kept, place_of
 from dcpdump.streams.opcode_kinds import (
     ALL_SEQNOS,
     CONTROL,
@@ -18,7 +18,7 @@ from dcpdump.streams.opcode_kinds import (
     SELECT_BUCKET,
 )
 from dcpdump.streams.request import PRODUCER, SUCCESS
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import whole_number
 
 _CONTINUE = 0x21
@@ -33,7 +33,7 @@ _KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
 _FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
 
 
-def begin_direction(connection: Connection, sight: Sight) -> None:
+def begin_direction(connection: ConnectionState, sight: FrameEvent) -> None:
     """Note what the first frame of a direction shows of those before it."""
     first = connection.syn or not connection.frames[1 - sight.direction]
     if first and sight.opcode in _FIRST and not (sight.response or sight.server):
@@ -42,9 +42,9 @@ def begin_direction(connection: Connection, sight: Sight) -> None:
         connection.window.join(sight.ts_ns)
 
 
-def waiting_for(sight: Sight, connection: Connection) -> Waiting:
+def waiting_for(sight: FrameEvent, connection: ConnectionState) -> UnansweredRequest:
     """Return what is to be remembered of a request that has to be answered."""
-    waiting = Waiting(place_of(sight), connection.frames[1 - sight.direction])
+    waiting = UnansweredRequest(place_of(sight), connection.frames[1 - sight.direction])
     if sight.opcode in _KEYED:
         waiting.key = _key(sight) or ""
     if sight.opcode == CONTROL:
@@ -54,7 +54,7 @@ def waiting_for(sight: Sight, connection: Connection) -> Waiting:
     return waiting
 
 
-def keep_alive(connection: Connection, sight: Sight) -> None:
+def keep_alive(connection: ConnectionState, sight: FrameEvent) -> None:
     """Take a DCP_NOOP."""
     noops = connection.noops
     noops.sent += 1
@@ -66,16 +66,16 @@ def keep_alive(connection: Connection, sight: Sight) -> None:
 # -- requests -----------------------------------------------------------------------------------------------
 
 
-def _hello(connection: Connection, sight: Sight) -> None:
+def _hello(connection: ConnectionState, sight: FrameEvent) -> None:
     connection.agent = _key(sight) or None
     connection.asked_features = _features(sight)
 
 
-def _sasl(connection: Connection, sight: Sight) -> None:
+def _sasl(connection: ConnectionState, sight: FrameEvent) -> None:
     connection.mechanism = _key(sight) or None
 
 
-def _open(connection: Connection, sight: Sight) -> None:
+def _open(connection: ConnectionState, sight: FrameEvent) -> None:
     connection.opens += 1
     connection.name = _key(sight)
     connection.open_flags, connection.open_sight = sight.get("flags"), kept(sight)
@@ -84,7 +84,7 @@ def _open(connection: Connection, sight: Sight) -> None:
     connection.window.complete = not connection.lossy
 
 
-def _control(connection: Connection, sight: Sight) -> None:
+def _control(connection: ConnectionState, sight: FrameEvent) -> None:
     key, value = _key(sight), _text(sight.value)
     if key is None:
         return
@@ -94,7 +94,7 @@ def _control(connection: Connection, sight: Sight) -> None:
         connection.window.ask(whole_number(value))
 
 
-REQUESTS: dict[int, Callable[[Connection, Sight], None]] = {
+REQUESTS: dict[int, Callable[[ConnectionState, FrameEvent], None]] = {
     HELLO: _hello,
     SASL_AUTH: _sasl,
     SASL_STEP: _sasl,
@@ -106,7 +106,7 @@ REQUESTS: dict[int, Callable[[Connection, Sight], None]] = {
 # -- answers ------------------------------------------------------------------------------------------------
 
 
-def _helloed(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+def _helloed(connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if sight.word == SUCCESS and sight.whole:
         connection.hellos += 1
         connection.features = _features(sight)
@@ -114,17 +114,17 @@ def _helloed(connection: Connection, sight: Sight, waiting: Waiting | None) -> N
             connection.has_collections = COLLECTIONS in connection.features
 
 
-def _authenticated(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+def _authenticated(connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if sight.word != _CONTINUE:
         connection.authenticated = sight.word == SUCCESS
 
 
-def _selected(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+def _selected(connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if sight.word == SUCCESS and waiting is not None:
         connection.bucket = waiting.key or None
 
 
-def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+def _opened(connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> None:
     connection.open_status = sight.word
     if sight.word == SUCCESS:
         connection.opened, connection.accepted_frame = True, sight.number
@@ -136,7 +136,7 @@ def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> No
             connection.names[place] = connection
 
 
-def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+def _controlled(connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if waiting is None or not waiting.key:
         return
     key, value = waiting.key, waiting.value
@@ -160,7 +160,7 @@ def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -
         connection.window.refuse()
 
 
-def _kept_alive(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+def _kept_alive(connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> None:
     noops = connection.noops
     if waiting is None:
         return
@@ -172,7 +172,7 @@ def _kept_alive(connection: Connection, sight: Sight, waiting: Waiting | None) -
         noops.latencies_ns.append(sight.ts_ns - waiting.sight.ts_ns)
 
 
-ANSWERS: dict[int, Callable[[Connection, Sight, Waiting | None], None]] = {
+ANSWERS: dict[int, Callable[[ConnectionState, FrameEvent, UnansweredRequest | None], None]] = {
     HELLO: _helloed,
     SASL_AUTH: _authenticated,
     SASL_STEP: _authenticated,
@@ -183,14 +183,14 @@ ANSWERS: dict[int, Callable[[Connection, Sight, Waiting | None], None]] = {
 }
 
 
-def _features(sight: Sight) -> frozenset[int] | None:
+def _features(sight: FrameEvent) -> frozenset[int] | None:
     if sight.record is None:
         return None
     fields = sight.record.frame.fields
     return frozenset(f.value for f in fields if f.group == "features" and isinstance(f.value, int))
 
 
-def _key(sight: Sight) -> str | None:
+def _key(sight: FrameEvent) -> str | None:
     """Return the key of a frame as text; None where bytes of the frame were lost, and maybe of the key."""
     return _text(sight.key) if sight.whole else None
 

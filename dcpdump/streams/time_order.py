@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from dcpdump.streams.document_run import Burst, Step
+from dcpdump.streams.document_run import DocumentRun, Step
 
 #: How long a hole is waited for that the receiver has filled long since, and some more.
 _PATIENCE_NS = 2_500_000_000
@@ -61,7 +61,7 @@ class Order:
     def _timed(self, step: Step) -> _Held:
         """It says when frames count."""
         whose = step.connection, step.direction
-        if isinstance(step, Burst):
+        if isinstance(step, DocumentRun):
             frames, first, last = step.frames, step.first_ns, step.last_ns
         else:
             frames, first, last = 1, step.ts_ns or 0, step.ts_ns or 0
@@ -77,7 +77,7 @@ class Order:
         until = max(each.end_ns for each in self._held) - _PATIENCE_NS
         frames = 0
         for each in reversed(self._held):
-            frames += each.step.frames if isinstance(each.step, Burst) else 1
+            frames += each.step.frames if isinstance(each.step, DocumentRun) else 1
             if frames > _MOST:
                 return max(until, each.ts_ns)
         return until
@@ -86,7 +86,7 @@ class Order:
 def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_Held]:
     """It takes bursts apart, frame by frame."""
     for each in held:
-        if isinstance(each.step, Burst) and which(each):
+        if isinstance(each.step, DocumentRun) and which(each):
             for place, sight in enumerate(each.step.each()):
                 ts_ns = max(each.ts_ns, sight.ts_ns or 0)
                 yield _Held(ts_ns, each.number + place, ts_ns, sight)

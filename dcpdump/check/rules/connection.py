@@ -3,7 +3,7 @@
 from dcpdump.check.rule import ASKED, ASTRAY, CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ADVANCED,
     FLUSH,
@@ -18,7 +18,7 @@ from dcpdump.streams.opcode_kinds import (
     WANTED,
 )
 from dcpdump.streams.request import XATTRS
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
@@ -36,7 +36,7 @@ _UNORDERED = 0x0E
     scope=Scope.CONNECTION,
     status="Eaccess",
 )
-def unauthenticated(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def unauthenticated(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a command other than HELLO, SASL and GET_ERROR_MAP is sent after the authentication was refused,
     and while no other is under way.
 
@@ -63,7 +63,7 @@ def unauthenticated(sight: Sight, connection: Connection, stream: Stream) -> str
     scope=Scope.STREAM,
     status="Einval",
 )
-def opened(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def opened(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_OPEN is sent on a connection that is open, and when a DCP command is sent on a connection that
     began with HELLO and was not opened.
 
@@ -95,7 +95,7 @@ def opened(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     scope=Scope.STREAM,
     status="NoBucket",
 )
-def bucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def bucket(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_OPEN comes after an authentication but without SELECT_BUCKET.
 
     Unless the user's name is that of a bucket, the server answers NoBucket.
@@ -118,7 +118,7 @@ def bucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def unordered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def unordered(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_OPEN succeeds although HELLO granted UnorderedExecution.
 
     The order of messages is all that DCP stands on; a server refuses with NotSupported.
@@ -140,7 +140,7 @@ def unordered(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(SASL_AUTH, SASL_STEP),
     scope=Scope.CONNECTION,
 )
-def late_login(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def late_login(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a SASL command is sent on a connection that is open for DCP.
 
     It is refused: what streams were granted rests on who the user was.
@@ -155,12 +155,12 @@ def late_login(sight: Sight, connection: Connection, stream: Stream) -> str | No
 @rule(
     "DCP206",
     "C6",
-    "Connection name in use",
+    "ConnectionState name in use",
     severity=INFO,
     source="dcp/dcpconnmap.cc",
     on=(CLOSING,),
 )
-def same_name(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def same_name(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when DCP_OPEN has the name of another connection to the same bucket of the same server, and that one
     has not ended.
 
@@ -185,7 +185,7 @@ def same_name(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     on=(ASTRAY,),
     scope=Scope.CONNECTION,
 )
-def to_producer(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def to_producer(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a client sends what only the producing side sends: documents, markers, states, ADD_STREAM.
 
     The server closes the connection.
@@ -207,7 +207,7 @@ def to_producer(sight: Sight, connection: Connection, stream: Stream) -> str | N
     on=(ASTRAY, ADVANCED, OSO),
     scope=Scope.CONNECTION,
 )
-def to_consumer(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def to_consumer(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a server's consumer is sent what it does not take: requests that only it may send (it closes the
     connection), SEQNO_ADVANCED and OSO_SNAPSHOT (it answers UnknownCommand).
 
@@ -231,7 +231,7 @@ def to_consumer(sight: Sight, connection: Connection, stream: Stream) -> str | R
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def noop_first(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def noop_first(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream is granted on a connection with xattrs or collections before enable_noop was accepted.
 
     A conforming server refuses the request with NotSupported: such connections have to be kept alive. (Unless
@@ -259,7 +259,7 @@ def noop_first(sight: Sight, connection: Connection, stream: Stream) -> str | No
     scope=Scope.CONNECTION,
     status="DcpStreamIdInvalid",
 )
-def sid_enabled(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def sid_enabled(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream is granted whose request had a sid without enable_stream_id, or none with it.
 
     A conforming server refuses with DcpStreamIdInvalid.
@@ -285,7 +285,7 @@ def sid_enabled(sight: Sight, connection: Connection, stream: Stream) -> str | N
     source="daemon/protocol/mcbp",
     on=(HELLO,),
 )
-def second_hello(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def second_hello(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when HELLO is sent on a connection that is open for DCP.
 
     It replaces the features: from its answer on keys may have collection ids, or lose them, in the middle of

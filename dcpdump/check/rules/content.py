@@ -13,17 +13,17 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.document_run import Burst, Close
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
 from dcpdump.streams.request import ACTIVE, DISK, DUPLICATES
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import MANY, Stream
 
 _SECOND = 1_000_000_000
 
 
-def _all_once(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_once(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     marker, seen, keys = stream.marker, stream.keys, close.keys
     if marker is None or marker.flags & DUPLICATES:
         return True
@@ -41,7 +41,7 @@ def _all_once(burst: Burst, close: Close, connection: Connection, stream: Stream
     scope=Scope.SNAPSHOT,
     spares=_all_once,
 )
-def twice(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def twice(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a key comes for the second time in a snapshot: among documents and commits, or among prepares and
     aborts. Suspicious only: in a disk snapshot of a stream that may come from a replica (its request does not insist
     on an active vbucket), as a replica may send what it has on disk and in memory under one marker.
@@ -72,7 +72,7 @@ def twice(sight: Sight, connection: Connection, stream: Stream) -> str | Remark 
     on=(OSO, MARKER, DISORDERED),
     scope=Scope.SNAPSHOT,
 )
-def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def oso(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when OSO_SNAPSHOT comes without enable_out_of_order_snapshots, on a stream that does not start at 0, or
     on one of the whole bucket (with collections and without a filter); when one starts without the end of another, or
     ends without a start; and when there is a marker, or a key twice, in between.
@@ -113,7 +113,7 @@ def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/active_stream.cc",
     on=(MARKER,),
 )
-def after_oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def after_oso(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the marker after an out-of-order snapshot ends below the highest seqno of that.
 
     Until its end an out-of-order snapshot has no resume point; after it the stream goes on above all of it.
@@ -136,7 +136,7 @@ def after_oso(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(UNACKNOWLEDGED, ACK_UNASKED),
     scope=Scope.CONNECTION,
 )
-def acknowledged(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
+def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the last item of a snapshot with the acknowledge flag came and the consumer did not acknowledge
     it, and (suspicious) when it acknowledges another. An answer with an error is no acknowledgement; where a marker
     was refused, none is due.
@@ -163,7 +163,7 @@ def acknowledged(delayed: Delayed, connection: Connection, stream: Stream) -> st
     off="r",
     on=(COMMIT,),
 )
-def disk_commit(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def disk_commit(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a COMMIT comes in a disk snapshot.
 
     On disk a committed durable write is a mutation or a deletion; only aborts appear as such.

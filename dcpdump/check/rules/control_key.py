@@ -5,9 +5,9 @@ from difflib import get_close_matches
 from dcpdump.check.quote import quoted
 from dcpdump.check.rule import SUSPICIOUS, rule
 from dcpdump.spec.names import CONTROL_KEYS
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CONTROL
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _NEAR = 0.85  #: of 1, which is the same
@@ -22,7 +22,7 @@ _NEAR = 0.85  #: of 1, which is the same
     on=(CONTROL,),
     status="Einval",
 )
-def misspelt(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def misspelt(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the key of a CONTROL is not one that any release knows, and differs little from one that is.
 
     A producer refuses what it does not know. (Keys that resemble none may be those of a later release.)

@@ -4,9 +4,9 @@ from dcpdump.check.quote import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.escape import safe
 from dcpdump.spec.names import REPLICATION
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CONTROL
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: Controls that are read when a stream is created.
@@ -44,7 +44,7 @@ _SNAPPY = 0x0A  #: of the features of HELLO
 _DELETED_XATTRS = 0x100  #: of the open flags
 
 
-def control_asked(sight: Sight, connection: Connection) -> tuple[str, str]:
+def control_asked(sight: FrameEvent, connection: ConnectionState) -> tuple[str, str]:
     """Return the key and the value of the control that an answer is for; empty where it was not captured."""
     waiting = connection.exchanges.asked(sight)
     return ("", "") if waiting is None else (waiting.key, waiting.value)
@@ -60,7 +60,7 @@ def control_asked(sight: Sight, connection: Connection) -> tuple[str, str]:
     on=(CONTROL,),
     scope=Scope.CONNECTION,
 )
-def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def late_control(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a control that is read when a stream is created is sent while streams are open.
 
     It changes later streams only; those that are open stay as they were.
@@ -87,7 +87,7 @@ def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | 
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def exclusive(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def exclusive(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when both enable_stream_id and enable_sync_writes are accepted.
 
     They exclude each other; the second is to be refused with NotSupported.
@@ -109,7 +109,7 @@ def exclusive(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     source="dcp/producer.cc",
     on=(CONTROL | RESPONSE,),
 )
-def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def pretender(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when consumer_name and enable_sync_writes are accepted on a connection whose name is not one of
     replication.
 
@@ -136,7 +136,7 @@ def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(CONTROL | RESPONSE,),
     scope=Scope.CONNECTION,
 )
-def accepted(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def accepted(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a producer accepts a control that it has to refuse: stream_buffer_size, force_value_compression
     where HELLO did not grant Snappy, include_deleted_user_xattrs where DCP_OPEN did not ask for them,
     max_marker_version 2.2 without collections, and values that a control cannot have. Keys that are unknown here may
@@ -153,7 +153,7 @@ def accepted(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
     return Remark(f"{key}={quoted(value)} accepted", status=status) if status else None
 
 
-def _refusal(key: str, value: str, connection: Connection) -> str:
+def _refusal(key: str, value: str, connection: ConnectionState) -> str:
     """Return with which status a producer refuses a control; nothing where it accepts it."""
     if key == "stream_buffer_size":
         return "NotSupported"

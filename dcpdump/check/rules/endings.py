@@ -2,10 +2,10 @@
 
 from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.spec.names import STREAM_END_STATUS
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
 from dcpdump.streams.request import CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
@@ -20,7 +20,7 @@ _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVI
     off="mgf",
     on=(STREAM_END,),
 )
-def early_end(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def early_end(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a stream ends with Ok although the requested end seqno was not reached, and nothing else explains
     it: the flags disk-only, to-latest, takeover, cache-transfer, or a start at or above the end. As information only
     where the connection has no collections: what comes last may be in another collection, or a durable write.
@@ -50,7 +50,7 @@ def early_end(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     off="m",
     on=(STREAM_END,),
 )
-def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def odd_end(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when STREAM_END(Closed) comes unasked, and of reasons 3 and 6, which servers do not send, and 7 and 8
     (collections dropped, access lost) on a connection without collections.
 
@@ -78,7 +78,7 @@ def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/active_stream.cc",
     on=(CLOSING,),
 )
-def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Remark]:
+def abandoned(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
     """Reported when a stream ended because the vbucket changed its state, the consumer was slow or a backfill failed,
     and was not requested again although the connection continued for a minute.
 
@@ -109,7 +109,7 @@ def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Rema
     scope=Scope.CONNECTION,
     status="KeyEnoent",
 )
-def closed_twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def closed_twice(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a producer answers Success to CLOSE_STREAM, and the vbucket has no stream of that stream id on the
     connection, or it has ended.
 

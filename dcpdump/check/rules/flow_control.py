@@ -15,11 +15,11 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.controls import control_asked
-from dcpdump.streams.document_run import Burst, Close
+from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.flow_state import standing, why_blocked
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _SIZE = "connection_buffer_size"
@@ -36,7 +36,7 @@ _SIZE = "connection_buffer_size"
     scope=Scope.CONNECTION,
     status="Einval",
 )
-def window(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def window(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when connection_buffer_size is accepted with a value that is not a decimal number of 32 bits.
 
     Flow control is on from the success of that control with a number above 0; 0 turns it off.
@@ -59,7 +59,7 @@ def window(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(BUFFER_ACK,),
     scope=Scope.CONNECTION,
 )
-def measure(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def measure(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when acknowledgements add up to the bytes on the wire where prepares were sent, which producers count
     as 2 bytes more than they are.
 
@@ -75,7 +75,7 @@ def measure(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     return f"acknowledges wire bytes: {window.sent - window.wire} bytes of {window.prepared} prepares stay"
 
 
-def _all_in_window(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_in_window(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     window = connection.window
     return not window.complete or not (window.is_blocked or window.would_fill(burst.size))
 
@@ -91,7 +91,7 @@ def _all_in_window(burst: Burst, close: Close, connection: Connection, stream: S
     scope=Scope.CONNECTION,
     spares=_all_in_window,
 )
-def overrun(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def overrun(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when messages of streams continue, more of them and for longer than the order of capture explains,
     although as many bytes as the window holds wait for their acknowledgement. (One message may go over it.)
 
@@ -116,7 +116,7 @@ def overrun(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(OVERDRAWN,),
     scope=Scope.CONNECTION,
 )
-def overdrawn(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when acknowledgements add up to more than the bytes that count.
 
     The producer logs it, and takes the window for empty: what is acknowledged from there on counts from there.
@@ -137,7 +137,7 @@ def overdrawn(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     on=(STALLED,),
     scope=Scope.CONNECTION,
 )
-def stall(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark:
+def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
     """Reported when a window has been full for more than a minute without an acknowledgement. Where a capture begins
     late or lost bytes, what is outstanding is relative: then it is reported if the producer is silent at a level at
     which it waited for acknowledgements before.
@@ -162,7 +162,7 @@ def stall(delayed: Delayed, connection: Connection, stream: Stream) -> str | Rem
     source="daemon/protocol/mcbp",
     on=(BUFFER_ACK | RESPONSE,),
 )
-def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def ack_answered(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a success answers BUFFER_ACKNOWLEDGEMENT, which is answered only where it is refused.
 
     Usual causes: a producer written after the specification's page, which describes one ("unused").
@@ -180,7 +180,7 @@ def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | 
     on=(BUFFER_ACK,),
     scope=Scope.CONNECTION,
 )
-def pointless(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def pointless(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a BUFFER_ACKNOWLEDGEMENT comes on a connection on which no connection_buffer_size was accepted, or
     behind one of 0.
 

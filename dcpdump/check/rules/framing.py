@@ -18,7 +18,7 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.spec import find
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -33,7 +33,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_END,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
 
@@ -47,12 +47,12 @@ def name(opcode: int) -> str:
     return find(opcode).name.removeprefix("DCP_")
 
 
-def without_stream(connection: Connection) -> str:
+def without_stream(connection: ConnectionState) -> str:
     """Return what a server's consumer answers to messages of a vbucket of which it has no stream."""
     return "DcpStreamNotFound" if connection.on("v7_dcp_status_codes") else "KeyEnoent"
 
 
-def unmatched(sight: Sight, connection: Connection) -> str:
+def unmatched(sight: FrameEvent, connection: ConnectionState) -> str:
     """Return what a server's consumer answers to messages whose opaque is not that of the vbucket's stream."""
     if sight.opcode == STREAM_END:
         return ""  # that is ignored
@@ -69,7 +69,7 @@ def unmatched(sight: Sight, connection: Connection) -> str:
     on=(PUSH, DECODED, SKIPPED),
     scope=Scope.CONNECTION,
 )
-def magic(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def magic(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a frame begins with a byte that is not a magic, and when a message of magic 0x82 or 0x83 comes
     from the wrong side, or on a connection on which HELLO did not grant Duplex.
 
@@ -100,7 +100,7 @@ def magic(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(DECODED,),
     status="Einval",
 )
-def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def lengths(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the framing extras, extras and key of a header are longer than the body, and when a frame is
     larger than 30 MiB.
 
@@ -126,7 +126,7 @@ def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(UNASKED,),
     scope=Scope.CONNECTION,
 )
-def unasked(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when a response comes without a request of the same opcode and opaque from the other side.
 
     An opaque is bytes: it comes back as it was sent. A client that looks its request up by opaque will not
@@ -148,7 +148,7 @@ def unasked(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     on=(OVERDUE,),
     scope=Scope.CONNECTION,
 )
-def unanswered(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
+def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a request that is always answered was not: a later one of the same kind was answered, or half
     a minute passed. Where the capture or the connection ended sooner than that, it says so as information. An answer
     that comes even later is one all the same.
@@ -171,7 +171,7 @@ def unanswered(delayed: Delayed, connection: Connection, stream: Stream) -> str 
     off="m",
     on=(STRAY,),
 )
-def stream_id(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def stream_id(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the stream id of a message is missing, is another than the stream request's, or is there though
     the request had none. (Deletions whose header counts no framing extras, a bug of servers, are read as meant.)
 
@@ -196,7 +196,7 @@ def stream_id(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     off="m",
     on=(STRAY,),
 )
-def vbucket(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def vbucket(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the opaque of a message belongs to the stream of another vbucket.
 
     A server's consumer goes by the vbucket: where it has a stream of another opaque it answers KeyEexists, where it
@@ -222,7 +222,7 @@ def vbucket(sight: Sight, connection: Connection, stream: Stream) -> Remark | No
     on=(FLUSH, ASTRAY),
     status="NotSupported",
 )
-def flush(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def flush(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_FLUSH is sent, by either side. Servers have never supported it, and answer NotSupported.
 
     Usual causes: a client written after a draft of the protocol.
@@ -238,7 +238,7 @@ def flush(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="daemon/protocol/mcbp",
     on=tuple(opcode | RESPONSE for opcode in _SILENT),
 )
-def silent(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def silent(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a consumer answers a document, an event, a durable write, STREAM_END, SEQNO_ADVANCED,
     OSO_SNAPSHOT or a cache transfer with Success. Only errors are answered.
 

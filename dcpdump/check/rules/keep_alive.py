@@ -13,9 +13,9 @@ from dcpdump.check.rule import (
     Scope,
     rule,
 )
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import NOOP
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
@@ -29,7 +29,7 @@ from dcpdump.streams.stream import Stream
     on=(OVERDUE,),
     scope=Scope.SINCE,
 )
-def unanswered_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str | None:
+def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the opaque of a NOOP does not come back, though the consumer answers later ones, or for half a
     minute.
 
@@ -53,7 +53,7 @@ def unanswered_noop(delayed: Delayed, connection: Connection, stream: Stream) ->
     on=(NOOP,),
     scope=Scope.SINCE,
 )
-def two_noops(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def two_noops(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a NOOP comes while another, sent a second or more before, waits for its answer.
 
     A producer has at most one under way.
@@ -79,7 +79,7 @@ def two_noops(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(NOOPS_MISSING,),
     scope=Scope.CONNECTION,
 )
-def no_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when no NOOP comes for more than two intervals although enable_noop was accepted and the producer sends
     other messages. It need not come while the last one waits for its answer.
 
@@ -101,7 +101,7 @@ def no_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     on=(NOOP,),
     scope=Scope.CONNECTION,
 )
-def unasked_noop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def unasked_noop(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a producer sends a NOOP before enable_noop was accepted.
 
     A client that does not know it leaves it unanswered, and is disconnected.
@@ -121,7 +121,7 @@ def unasked_noop(sight: Sight, connection: Connection, stream: Stream) -> str | 
     source="dcp/producer.cc, dcp/consumer.cc",
     on=(SILENCE,),
 )
-def silence(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def silence(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when one end of a DCP connection sends nothing for more than six minutes, and then continues.
 
     Both ends disconnect after that long without a message, unless the timeout was changed.
@@ -142,7 +142,7 @@ def silence(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/producer.cc",
     on=(ASTRAY,),
 )
-def client_noop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def client_noop(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a client sends DCP_NOOP to a producer, which then closes the connection.
 
     Only producers ask; the NOOP of other connections is opcode 0x0a.

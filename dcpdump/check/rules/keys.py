@@ -3,8 +3,8 @@
 from dcpdump.check.meaning import without_collections
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, rule
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.document_run import Burst, Close
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     COMMIT,
@@ -15,7 +15,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import FROM_LATEST
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import RESERVED_IDS, read_prefix
 
@@ -27,7 +27,7 @@ _NAMED = {_CREATES_COLLECTION: "BeginCollection", _CREATES_SCOPE: "CreateScope",
 _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer does not say that it is reserved
 
 
-def _none_long(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _none_long(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     return close.longest <= _LOGICAL
 
 
@@ -41,7 +41,7 @@ def _none_long(burst: Burst, close: Close, connection: Connection, stream: Strea
     status="Einval",
     spares=_none_long,
 )
-def too_long(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def too_long(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a key has more than 250 bytes, or with collections more than 251 with its collection id, or more
     than 246 behind the id of another collection than the default one. The name of DCP_OPEN and the keys of controls
     and system events are keys, too.
@@ -72,7 +72,7 @@ def too_long(sight: Sight, connection: Connection, stream: Stream) -> str | None
     source="include/memcached/dockey_view.h, systemevent_factory.cc",
     on=(SYSTEM_EVENT,),
 )
-def odd_event(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def odd_event(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a collection or scope is created with an id from 1 to 7, which are reserved, or without a name.
 
     A server's consumer answers Einval to a reserved id.
@@ -101,7 +101,7 @@ def _from_zero(stream: Stream) -> bool:
     return not stream.doubtful and not stream.oso_snapshots
 
 
-def _none_closed(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _none_closed(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     known = stream.collections
     if not connection.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
         return True
@@ -120,7 +120,7 @@ def _none_closed(burst: Burst, close: Close, connection: Connection, stream: Str
     status="UnknownCollection",
     spares=_none_closed,
 )
-def not_there(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def not_there(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a document or prepare comes of a collection that was dropped before in the same stream; and, as
     suspicious, of one that was not created in a stream that was captured from seqno 0 on, and in which others were.
 

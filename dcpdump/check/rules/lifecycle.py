@@ -11,7 +11,7 @@ from dcpdump.check.rule import (
 )
 from dcpdump.check.rules.framing import name, unmatched, without_stream
 from dcpdump.spec.names import REPLICATION
-from dcpdump.streams.frame_event import Sight, failover_log
+from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -26,11 +26,11 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import ACTIVE, CACHE_TRANSFER
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
-def _out_of_range(sight: Sight) -> str:
+def _out_of_range(sight: FrameEvent) -> str:
     """Return what a consumer answers to a change that is in no snapshot: of some it does not compare the range."""
     return "Erange" if sight.opcode in _RANGED else "UnknownCommand" if sight.opcode == ADVANCED else ""
 
@@ -48,7 +48,7 @@ _DATA = frozenset({*DOCUMENTS, 0x5A, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVAN
     off="mg",
     on=(OUTSIDE, STRAY),
 )
-def not_open(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def not_open(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message comes for a vbucket without a granted stream, or after STREAM_END. (After CLOSE_STREAM
     messages that were queued may trail in, but not behind the STREAM_END that may follow.)
 
@@ -76,7 +76,7 @@ def not_open(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
     off="m",
     on=(STRAY, SEQNO_ACK),
 )
-def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def opaque(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message of a stream does not carry the opaque of its stream request.
 
     The opaque tells a stream from the one before it on the same vbucket. A conforming consumer answers
@@ -109,7 +109,7 @@ def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
     off="mg",
     on=(OUTSIDE,),
 )
-def beginning(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def beginning(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the first message of a stream is neither a snapshot marker, OSO start, cache transfer nor
     STREAM_END.
 
@@ -137,7 +137,7 @@ def beginning(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     off="mg",
     on=(OUTSIDE,),
 )
-def outside(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def outside(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a document, an event or a durable write comes in a stream that has had no marker, or after the
     end of an out-of-order snapshot.
 
@@ -165,7 +165,7 @@ def outside(sight: Sight, connection: Connection, stream: Stream) -> Remark | No
     off="mg",
     on=(CACHED, CACHED_END, MARKER),
 )
-def cache(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def cache(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a cache transfer comes on a stream that was not requested with that flag, after the first marker
     or after its own end, when a document of it has a seqno above the stream's start, and when a marker comes before
     its end.
@@ -201,7 +201,7 @@ def cache(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/producer.cc",
     on=(STREAM_REQ | RESPONSE,),
 )
-def two_owners(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def two_owners(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream of a vbucket is granted while another server streams the same vbucket of the same bucket,
     with the same history: the newest entries of their failover logs are of one uuid.
 
@@ -228,7 +228,7 @@ def two_owners(sight: Sight, connection: Connection, stream: Stream) -> str | No
     return f"{there} streams this vbucket too, on connection {theirs.number}"
 
 
-def _replicates(connection: Connection) -> bool:
+def _replicates(connection: ConnectionState) -> bool:
     """Return whether a connection is one between nodes."""
     return connection.produces is False or (connection.name or "").startswith(REPLICATION)
 

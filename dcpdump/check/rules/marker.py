@@ -1,10 +1,10 @@
 """DCP3xx, first part: what a snapshot marker says by itself."""
 
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER
 from dcpdump.streams.request import ACKNOWLEDGE, CHECKPOINT, DISK, DISK_ONLY, DUPLICATES, HISTORY, MEMORY
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _KNOWN_BITS = 0x3F
@@ -21,7 +21,7 @@ _OF_DISK = {"2.1": VIOLATION, "2.2": SUSPICIOUS, "2.2-pre": SUSPICIOUS}
     on=(MARKER,),
     status="Einval",
 )
-def backwards(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def backwards(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a marker's start seqno is above its end seqno.
 
     No seqno lies in such a range; the consumer refuses it with Einval.
@@ -44,7 +44,7 @@ def backwards(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(MARKER,),
     scope=Scope.CONNECTION,
 )
-def flags(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def flags(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a marker is both memory and disk, or neither; when it is memory in version 2.1, which is for disk
     snapshots; or when it is memory on a disk-only stream, which ends where its backfill does. Suspicious: unknown
     bits, history or may-contain-duplicates without change_streams, duplicates in memory, memory in version 2.2,
@@ -62,7 +62,7 @@ def flags(sight: Sight, connection: Connection, stream: Stream) -> Remark | None
     return _alone(sight, bits) or _agreed(bits, connection) or _of_stream(bits, stream)
 
 
-def _alone(sight: Sight, bits: int) -> Remark | None:
+def _alone(sight: FrameEvent, bits: int) -> Remark | None:
     """Return what is wrong with a type by itself."""
     version = sight.shape.version
     if bool(bits & MEMORY) is bool(bits & DISK):
@@ -78,7 +78,7 @@ def _alone(sight: Sight, bits: int) -> Remark | None:
     return None
 
 
-def _agreed(bits: int, connection: Connection) -> Remark | None:
+def _agreed(bits: int, connection: ConnectionState) -> Remark | None:
     """Return what is wrong with a type that was not agreed on."""
     if bits & (HISTORY | DUPLICATES) and connection.controls_known and not connection.on("change_streams"):
         return Remark(f"snapshot type 0x{bits:x}, and change_streams is not on", SUSPICIOUS)
@@ -110,7 +110,7 @@ def _of_stream(bits: int, stream: Stream) -> Remark | None:
     on=(MARKER,),
     scope=Scope.CONNECTION,
 )
-def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def version(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a marker is V2.0 without enable_sync_writes, or V2.2 without max_marker_version. Suspicious: the
     layouts that no released server sends, V2.1 and V2.2 of 44 bytes.
 
@@ -140,7 +140,7 @@ def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
     source="dcp/passive_stream.cc",
     on=(MARKER,),
 )
-def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def beyond(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a marker's max visible, high prepared or purge seqno is above its end. Suspicious: a high
     completed seqno above the end, or above the high prepared seqno.
 
@@ -173,7 +173,7 @@ def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark
     source="dcp/passive_stream.cc, dcp_snapshot_marker_codec.cc",
     on=(MARKER,),
 )
-def completed(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def completed(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a disk marker is in version 1 on a connection that replicates durable writes: it has no high
     completed seqno, and the replica closes the connection. As information: high completed or prepared seqnos on a
     memory snapshot, where they mean nothing.

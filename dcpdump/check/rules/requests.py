@@ -3,17 +3,17 @@
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.facts import Entry
-from dcpdump.streams.frame_event import Sight, failover_log
+from dcpdump.streams.frame_event import FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ADD_STREAM, STREAM_REQ
 from dcpdump.streams.request import FROM_LATEST, Request
 from dcpdump.streams.requests import request_of
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _LOOP = 3
 
 
-def awaited(sight: Sight, connection: Connection) -> Request | None:
+def awaited(sight: FrameEvent, connection: ConnectionState) -> Request | None:
     """Return the stream request that an answer is for; None where it was not captured."""
     waiting = connection.exchanges.asked(sight)
     return None if waiting is None else waiting.request
@@ -28,7 +28,7 @@ def awaited(sight: Sight, connection: Connection) -> Request | None:
     on=(STREAM_REQ,),
     status="Erange",
 )
-def request_range(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def request_range(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a request is without snapshot start <= start <= snapshot end, or with start > end.
 
     The server answers Erange. (With the flag from-latest it sets the numbers itself.)
@@ -55,7 +55,7 @@ def request_range(sight: Sight, connection: Connection, stream: Stream) -> str |
     on=(STREAM_REQ | RESPONSE,),
     status="KeyEexists",
 )
-def second_stream(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def second_stream(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream is granted for a vbucket (and stream id) whose stream is open on the same connection.
 
     A conforming server answers KeyEexists. With two streams every change arrives twice.
@@ -79,7 +79,7 @@ def second_stream(sight: Sight, connection: Connection, stream: Stream) -> str |
     source="failover-table.cc, dcp/consumer.cc",
     on=(STREAM_REQ | RESPONSE, 0x54 | RESPONSE, 0x96 | RESPONSE),
 )
-def history(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def history(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a failover log is without an entry, has entries that are not 16 bytes or of uuid 0, or
     (suspicious) is not newest first with seqnos that never rise.
 
@@ -109,7 +109,7 @@ def history(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
     source="failover-table.cc, dcp/consumer.cc",
     on=(STREAM_REQ | RESPONSE,),
 )
-def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def rollback_value(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a Rollback answer is without a seqno of 8 bytes, or has one above what was requested.
 
     A server's consumer closes the connection. An application that obeys would skip changes.
@@ -138,7 +138,7 @@ def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str 
     on=(STREAM_REQ,),
     scope=Scope.CONNECTION,
 )
-def disobeyed(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def disobeyed(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream request, after Rollback to r, starts above r again with the same vbucket uuid.
 
     The server will say Rollback again. (Servers themselves try an older uuid first.)
@@ -165,7 +165,7 @@ def disobeyed(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     source="",
     on=(STREAM_REQ | RESPONSE,),
 )
-def loop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def loop(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the same Rollback is answered to the same request more than three times in a row.
 
     Client and server repeat this without an end.
@@ -194,7 +194,7 @@ def loop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(ADD_STREAM | RESPONSE,),
     scope=Scope.CONNECTION,
 )
-def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def added(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the opaque of an ADD_STREAM answer (in network order) is that of no stream request on the
     connection, in either byte order.
 
@@ -220,7 +220,7 @@ def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/consumer.cc",
     on=(STREAM_REQ,),
 )
-def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def shared_opaque(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a stream is requested with the opaque of a live stream of another vbucket. As information, and
     once, where all streams of the connection have one opaque: some clients do so on purpose.
 
@@ -246,7 +246,7 @@ def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str |
     off="mg",
     on=(STREAM_REQ | RESPONSE,),
 )
-def unfit(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def unfit(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a stream is granted although the JSON of its request is not an object, names both a scope and
     collections, has no key that is known, a value of the wrong type or the stream id 0; or although it asks for
     collections on a connection with enable_sync_writes.
@@ -276,7 +276,7 @@ def unfit(sight: Sight, connection: Connection, stream: Stream) -> Remark | None
     on=(STREAM_REQ | RESPONSE,),
     status="Rollback",
 )
-def due(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def due(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream is granted although, by the failover log that comes with the grant, the client has what
     the server has not: its vbucket uuid is not in the log, or its snapshot goes beyond the end of that uuid's branch.
 

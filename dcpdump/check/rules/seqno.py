@@ -14,18 +14,18 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.document_run import Burst, Close
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SEQNO_ACK, SEQUENCED
 from dcpdump.streams.request import DISK, FROM_LATEST
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: What a server's consumer refuses where its seqno is not in the snapshot. Others it processes all the same.
 _REFUSED_OUTSIDE = frozenset({*DOCUMENTS, PREPARE})
 
 
-def _all_in_snapshot(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_in_snapshot(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     marker = stream.marker
     return marker is None or (close.rising and marker.start <= burst.first_seqno and burst.last_seqno <= marker.end)
 
@@ -41,7 +41,7 @@ def _all_in_snapshot(burst: Burst, close: Close, connection: Connection, stream:
     scope=Scope.SNAPSHOT,
     spares=_all_in_snapshot,
 )
-def in_snapshot(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def in_snapshot(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the seqno of an item is not in the range of the marker before it.
 
     A server's consumer answers Erange to documents and prepares: it cannot place them in any snapshot. Commits,
@@ -56,7 +56,7 @@ def in_snapshot(sight: Sight, connection: Connection, stream: Stream) -> Remark 
     return Remark(text, status="Erange" if sight.opcode in _REFUSED_OUTSIDE else "")
 
 
-def _all_rising(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_rising(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     return close.rising and not stream.stale and stream.last is not None and burst.first_seqno > stream.last
 
 
@@ -71,7 +71,7 @@ def _all_rising(burst: Burst, close: Close, connection: Connection, stream: Stre
     scope=Scope.SNAPSHOT,
     spares=_all_rising,
 )
-def rising(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def rising(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a seqno is not above the last one of the stream, or not above the requested start.
 
     The order of seqnos is what consumers resume by. They answer Erange, or drop the change as a repeat.
@@ -96,7 +96,7 @@ def rising(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
     return Remark(text, status=status, scope=Scope.STREAM)
 
 
-def _lost_since_last(connection: Connection, stream: Stream) -> bool:
+def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     """Return whether bytes of a stream may have been lost since its last message."""
     return bool(stream.epoch or connection.holes != stream.holes) and connection.lost_frame >= stream.last_frame
 
@@ -110,7 +110,7 @@ def _lost_since_last(connection: Connection, stream: Stream) -> bool:
     off="m",
     on=(ADVANCED,),
 )
-def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def advanced(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when SEQNO_ADVANCED comes without collections, on a connection that gets everything there is anyway,
     with a seqno other than the snapshot's end, or in an out-of-order snapshot without true_with_seqno_advanced.
 
@@ -144,7 +144,7 @@ def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | Rema
     on=(PREPARE, COMMIT, ABORT),
     scope=Scope.CONNECTION,
 )
-def uninvited(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def uninvited(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when PREPARE, COMMIT or ABORT comes on a connection on which enable_sync_writes was not accepted.
 
     A client that does not know them takes a prepare for a document that is there.
@@ -164,7 +164,7 @@ def uninvited(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     source="memcached/protocol_binary.h",
     on=(COMMIT, ABORT),
 )
-def prepared_first(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def prepared_first(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the prepared seqno of a COMMIT or ABORT is not below its own (0: suspicious).
 
     No consumer compares the two: a server looks for the prepare by its key, and fails if its seqno is another.
@@ -188,7 +188,7 @@ def prepared_first(sight: Sight, connection: Connection, stream: Stream) -> str 
     off="mgfr",
     on=(COMMIT, ABORT),
 )
-def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def orphan(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
     prepares are de-duplicated, and a stream that resumed has those before its start.)
 
@@ -220,7 +220,7 @@ def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | Remark
     off="mgf",
     on=(STREAM_DONE,),
 )
-def undecided(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def undecided(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream ends while prepares are neither committed nor aborted.
 
     Their outcome comes with the next stream of the vbucket, or on its new owner.
@@ -243,7 +243,7 @@ def undecided(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     off="h",
     on=(PREPARE,),
 )
-def prepared_twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def prepared_twice(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a PREPARE comes for a key whose last one is not decided. (Disk snapshots may leave out what
     decided it.)
 
@@ -267,7 +267,7 @@ def prepared_twice(sight: Sight, connection: Connection, stream: Stream) -> str 
     on=(SEQNO_ACK, AHEAD),
     scope=Scope.CONNECTION,
 )
-def too_far(event: Sight | Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
+def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a SEQNO_ACKNOWLEDGED comes on a connection without consumer_name and enable_sync_writes, which is
     refused with Einval; and when its seqno is below the one before, or above everything that was sent on the stream:
     on either the producer closes the connection. (The same seqno again is tolerated.)
@@ -294,7 +294,7 @@ def too_far(event: Sight | Delayed, connection: Connection, stream: Stream) -> s
     source="dcp/passive_stream.cc",
     on=(SEQNO_ACK | RESPONSE,),
 )
-def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def ack_answered(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a success answers SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
 
     (A SEQNO_ACKNOWLEDGED right after a stream was granted is normal: it says what the replica has already.)
@@ -312,7 +312,7 @@ def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | 
     source="dcp/passive_stream.cc",
     on=(LAGGING,),
 )
-def lagging(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when the replica has not acknowledged a prepare after ten seconds.
 
     Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;

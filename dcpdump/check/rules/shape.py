@@ -4,8 +4,8 @@ from dcpdump.check.meaning import expiration_not_agreed, form_not_agreed, not_to
 from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, Severity, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
-from dcpdump.streams.document_run import Burst, Close
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADD_STREAM,
@@ -32,7 +32,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import XATTRS
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
@@ -65,12 +65,12 @@ _ELSEWHERE = frozenset(
 )
 
 
-def _was_asked(sight: Sight, stream: Stream) -> bool:
+def _was_asked(sight: FrameEvent, stream: Stream) -> bool:
     """Return whether a rule for decoded frames was asked of one before it was asked of the same in its stream."""
     return sight.record is not None and stream.known
 
 
-def _leaves_out(connection: Connection) -> bool:
+def _leaves_out(connection: ConnectionState) -> bool:
     """Return whether a datatype may describe a body that was left out: it may where DCP_OPEN was not captured."""
     return connection.open_flags is None or bool(connection.open_flags & _UNDERLYING)
 
@@ -83,7 +83,7 @@ def _leaves_out(connection: Connection) -> bool:
     source="daemon/mcbp_validators.cc",
     on=(DECODED, DELETION, EXPIRATION, PREPARE, OSO),
 )
-def sections(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def sections(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message has extras of a length that it cannot have, a key or value that must not be there, or
     lacks one that must; a value of another length than its fields need; a PREPARE without CAS; a datatype on a message
     without a document; flags, states or levels that mean nothing or exclude each other; and when STREAM_REQ, DELETION,
@@ -111,7 +111,7 @@ def sections(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
     return None
 
 
-def _refused(sight: Sight, connection: Connection) -> tuple[str, Severity | None]:
+def _refused(sight: FrameEvent, connection: ConnectionState) -> tuple[str, Severity | None]:
     """Return what a receiver refuses, and how bad that is where it is not a violation."""
     record, opcode = sight.record, sight.opcode
     if record is not None and record.frame.message.dcp:
@@ -146,7 +146,7 @@ def _refused(sight: Sight, connection: Connection) -> tuple[str, Severity | None
     scope=Scope.CONNECTION,
     status="Einval",
 )
-def datatype(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def datatype(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it, or XATTR where DCP_OPEN did not
     ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
 
@@ -170,7 +170,7 @@ def datatype(sight: Sight, connection: Connection, stream: Stream) -> str | Rema
     return None
 
 
-def _all_json(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_json(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     return _leaves_out(connection) or not any(map(json_fault, close.texts))
 
 
@@ -184,7 +184,7 @@ def _all_json(burst: Burst, close: Close, connection: Connection, stream: Stream
     status="Einval",
     spares=_all_json,
 )
-def value(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def value(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a value marked Snappy does not decompress, when the lengths of xattrs do not add up (a server
     answers XattrEinval), when system xattrs are larger than 1 MiB (E2big), and when a body marked JSON is not JSON
     (suspicious).
@@ -232,7 +232,7 @@ _RESERVED: dict[int, dict[str, tuple[tuple[int, str], ...]]] = {
 _WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, CACHED_END)
 
 
-def _all_clear(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_clear(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     return True  # what has something in a reserved field is in no burst that is looked at closely
 
 
@@ -245,7 +245,7 @@ def _all_clear(burst: Burst, close: Close, connection: Connection, stream: Strea
     on=(*_RESERVED, *_WITHOUT_CAS),
     spares=_all_clear,
 )
-def reserved(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def reserved(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a reserved field is not zero: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
     nmeta, the last byte of a deletion's extras, and the CAS of messages that have none.
 
@@ -265,7 +265,7 @@ def reserved(sight: Sight, connection: Connection, stream: Stream) -> str | None
     return None
 
 
-def _all_sound(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_sound(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     return close.sound or not connection.has_collections
 
 
@@ -278,7 +278,7 @@ def _all_sound(burst: Burst, close: Close, connection: Connection, stream: Strea
     on=_KEYED,
     spares=_all_sound,
 )
-def collection_key(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def collection_key(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the LEB128 prefix of a key, on a connection with collections, does not end, is not in its shortest
     form, names one of the reserved ids 1-7, or is followed by nothing.
 
@@ -322,7 +322,7 @@ def _prefix_fault(key: bytes) -> str:
     source="dcp/consumer.cc",
     on=(ZERO,),
 )
-def zero(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def zero(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the by seqno (or commit or abort seqno) of a message is 0.
 
     0 is the state before the first change; no change has it. A consumer that stored it would stream from the

@@ -3,7 +3,7 @@
 from dcpdump.check.rule import OUTSIDE, RESPONSE, SUSPICIOUS, VIOLATION, Remark, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import VBUCKET_STATE
-from dcpdump.streams.frame_event import Sight
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -15,7 +15,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import ACTIVE, PENDING
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, 0x56})
@@ -36,7 +36,7 @@ def _spoken(state: int | None) -> str:
     off="mg",
     on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE),
 )
-def order(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def order(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a takeover comes in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending)
     and its reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok). What comes less than 50 ms before
     the reply that it has to wait for may have been captured out of order, and is spared.
@@ -61,7 +61,7 @@ def order(sight: Sight, connection: Connection, stream: Stream) -> str | Remark 
     return None
 
 
-def _too_soon(reply: Sight, stream: Stream) -> Remark | None:
+def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     """Return what was sent although it has to wait for a reply to SET_VBUCKET_STATE; None where all waited."""
     at = stream.state_acks
     if at + 1 < len(stream.states):
@@ -89,7 +89,7 @@ def _too_soon(reply: Sight, stream: Stream) -> Remark | None:
     off="m",
     on=(SET_STATE,),
 )
-def no_takeover(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def no_takeover(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when SET_VBUCKET_STATE comes on a stream that was requested without the takeover flag.
 
     The consumer would become the owner of a vbucket that has one.
@@ -109,7 +109,7 @@ def no_takeover(sight: Sight, connection: Connection, stream: Stream) -> str | N
     source="dcp/active_stream.cc, daemon/mcbp_validators.cc",
     on=(SET_STATE,),
 )
-def odd_state(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def odd_state(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when SET_VBUCKET_STATE has another state than pending (3) and active (1).
 
     A consumer takes replica (2) and dead (4) over all the same; it refuses states that do not exist with Einval.
@@ -132,7 +132,7 @@ def odd_state(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     off="g",
     on=(OUTSIDE,),
 )
-def after(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def after(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when markers or documents come after SET_VBUCKET_STATE(active).
 
     The consumer owns the vbucket by then and makes seqnos itself: the two histories part.
