@@ -37,7 +37,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.render.line import spoken_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
-from dcpdump.streams.column_events import sights, with_losses
+from dcpdump.streams.column_events import frame_events, with_losses
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.watching import Watching
@@ -278,14 +278,14 @@ def _tcp(way: Flow) -> Callable[..., bytes]:
 
 
 def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
-    """It gives the sights of captured packets, and at the end the losses that no frame followed."""
+    """Return the events of captured packets, and at the end the losses that no frame followed."""
     dissection = Dissection()
     lost: list[Lost] = []
 
     def all_of(parts: list[Part]) -> Iterator[FrameEvent]:
         nonlocal lost
         for part in parts:
-            found = sights(part)
+            found = frame_events(part)
             lost += dissection.gaps
             dissection.gaps = []
             lost = with_losses(part, found, lost)
@@ -303,10 +303,10 @@ def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> li
     feed = Feed(dissection, referee.ledger, closely=TICKS)
     found: list[Finding] = []
     for block in blocks(captured):
-        for sight in feed.sights(dissection.feed_block(block)):
-            found += referee.feed(sight)
-    for sight in feed.sights(dissection.close_blocks()):
-        found += referee.feed(sight)
+        for frame in feed.frame_events(dissection.feed_block(block)):
+            found += referee.feed(frame)
+    for frame in feed.frame_events(dissection.close_blocks()):
+        found += referee.feed(frame)
     for step in feed.rest():
         found += referee.feed_step(step)
     feed.close(None, referee.lose)

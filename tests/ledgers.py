@@ -13,14 +13,14 @@ from dcpdump.streams.watching import Watching
 from tests.conversation import packets, said
 
 
-def ledger_of(captured: Iterable[Packet], *, bursts: bool = False, last_ns: int | None = None) -> Ledger:
-    """Return the ledger of captured packets, closed; fed with bursts, or frame by frame.
+def ledger_of(captured: Iterable[Packet], *, runs: bool = False, last_ns: int | None = None) -> Ledger:
+    """Return the ledger of captured packets, closed; fed with runs, or frame by frame.
 
     ``last_ns``: when the capture ended, if not with its last frame.
     """
     dissection, ledger = Watching(), Ledger()
     feed = Feed(dissection, ledger)
-    tell = feed.steps if bursts else feed.sights
+    tell = feed.steps if runs else feed.frame_events
 
     def take(told: Sequence[Step]) -> None:
         for step in told:

@@ -93,7 +93,7 @@ def cut(packets: Sequence[Packet], cuts: Iterable[int], size: int = BLOCK) -> Ta
     out.works = seams.decoding(end=True)
 
     def decoded(work: Work) -> tuple[Iterable[tuple[str, Any]], Callable[[], Exit]]:
-        decoding = Decoding(work, FrameTable(Masks(FrameFilter()), 64), sights=True)
+        decoding = Decoding(work, FrameTable(Masks(FrameFilter()), 64), frames=True)
         return [*decoding.feed(read(work)), *decoding.close()], lambda: decoding.exit(())
 
     _verified(out, decoded)
@@ -115,7 +115,7 @@ def split(
     out.works = settle(plan, survey)
 
     def decoded(work: Work) -> tuple[Iterable[tuple[str, Any]], Callable[[], Exit]]:
-        found = decode_split(work, FrameTable(Masks(FrameFilter()), 64), opener, sights=True)
+        found = decode_split(work, FrameTable(Masks(FrameFilter()), 64), opener, frames=True)
         return found, lambda: found.exit
 
     _verified(out, decoded)
@@ -134,9 +134,9 @@ def _verified(out: Tables, decoded: Callable[[Work], tuple[Iterable[tuple[str, A
         out.decodes.append(len(works))
         for work in works:
             rows, left = decoded(work)
-            mine: dict[str, list[Any]] = {"frames": [], "gaps": [], "sights": []}
+            mine: dict[str, list[Any]] = {"frames": [], "gaps": [], "events": []}
             for name, batch in rows:
-                mine[name] += batch.column("data").to_pylist() if name == "sights" else batch.to_pylist()
+                mine[name] += batch.column("data").to_pylist() if name == "events" else batch.to_pylist()
             found[work.ordinal] = mine
             yield left()
 
@@ -144,4 +144,4 @@ def _verified(out: Tables, decoded: Callable[[Work], tuple[Iterable[tuple[str, A
     for _, mine in sorted(found.items()):
         out.frames += mine["frames"]
         out.gaps += mine["gaps"]
-        out.testimonies += mine["sights"]
+        out.testimonies += mine["events"]

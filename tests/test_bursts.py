@@ -1,4 +1,4 @@
-"""Bursts: documents told to the ledger many at a time teach it what they teach one by one."""
+"""Runs of documents teach the ledger what the same documents teach it one by one."""
 
 import random
 from collections import deque
@@ -15,7 +15,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.check.engine import TICKS, RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
-from dcpdump.streams.column_events import sights
+from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.event_runs import steps
 from dcpdump.streams.feed import Feed
@@ -60,11 +60,11 @@ def told(captured: list[Packet]) -> list[Step]:
     return [step for block in blocks(captured) for part in dissection.feed_block(block) for step in steps(part)]
 
 
-def judged(captured: list[Packet], *, bursts: bool) -> tuple[list[Finding], int]:
-    """It gives what a referee says that is told as the command ``check`` tells it, and the frames told in bursts."""
+def judged(captured: list[Packet], *, runs: bool) -> tuple[list[Finding], int]:
+    """Return what an engine finds that is fed as the command ``check`` feeds it, and the frames that came in runs."""
     dissection, referee = Watching(), RuleEngine()
     feed = Feed(dissection, referee.ledger, closely=TICKS)
-    tell = feed.steps if bursts else feed.sights
+    tell = feed.steps if runs else feed.frame_events
     found: list[Finding] = []
     at_once = 0
 
@@ -90,29 +90,29 @@ def test_bursts_teach_what_their_frames_teach(name: str) -> None:
     captured = packets(said(HEALTHY[name]))
     for lost in range(0, len(captured), 3):
         rest = captured[:lost] + captured[lost + 1 :]
-        assert books(ledger_of(rest, bursts=True)) == books(ledger_of(rest))
+        assert books(ledger_of(rest, runs=True)) == books(ledger_of(rest))
 
 
 def test_faulty_conversations_are_kept_alike() -> None:
     for name, case in CASES.items():
         for text in (case.trips, case.spares):
             captured = packets(said(text))
-            assert books(ledger_of(captured, bursts=True)) == books(ledger_of(captured)), name
+            assert books(ledger_of(captured, runs=True)) == books(ledger_of(captured)), name
 
 
 def test_documents_that_follow_one_another_are_one_burst() -> None:
     steps_of = told(packets(said(OPENING + DOCUMENTS)))
-    (burst,) = (step for step in steps_of if isinstance(step, DocumentRun))
+    (run,) = (step for step in steps_of if isinstance(step, DocumentRun))
     dissection = Watching()
     seen = [
-        sight
+        frame
         for block in blocks(packets(said(OPENING + DOCUMENTS)))
         for part in dissection.feed_block(block)
-        for sight in sights(part)
+        for frame in frame_events(part)
     ]
-    documents = [sight for sight in seen if sight.opcode == 0x57]
-    assert burst.each() == documents
-    assert tuple(burst)[:-2] == (
+    documents = [frame for frame in seen if frame.opcode == 0x57]
+    assert run.each() == documents
+    assert tuple(run)[:-2] == (
         documents[0].number,
         30,
         documents[0].connection,
@@ -120,19 +120,19 @@ def test_documents_that_follow_one_another_are_one_burst() -> None:
         5,
         documents[0].opaque,
         0,
-        sum(sight.length for sight in documents),
+        sum(frame.length for frame in documents),
         documents[0].ts_ns,
         documents[-1].ts_ns,
         1,
         30,
         30,
-        ((0x57, 30, sum(sight.length for sight in documents)), (0x58, 0, 0), (0x59, 0, 0)),
+        ((0x57, 30, sum(frame.length for frame in documents)), (0x58, 0, 0), (0x59, 0, 0)),
     )
 
 
 def test_a_burst_that_fills_the_window_is_taken_apart() -> None:
     captured = packets(said(OPENING + DOCUMENTS))
-    kept = ledger_of(captured, bursts=True)
+    kept = ledger_of(captured, runs=True)
     assert books(kept) == books(ledger_of(captured))
     (connection,) = kept.connections.values()
     assert connection.window.is_blocked
@@ -143,14 +143,14 @@ def test_a_referee_says_the_same_of_bursts_and_of_their_frames(name: str) -> Non
     captured = packets(said(HEALTHY[name]))
     for lost in range(0, len(captured), 3):
         rest = captured[:lost] + captured[lost + 1 :]
-        assert judged(rest, bursts=True)[0] == judged(rest, bursts=False)[0]
+        assert judged(rest, runs=True)[0] == judged(rest, runs=False)[0]
 
 
 def test_a_referee_says_the_same_of_faulty_conversations() -> None:
     for name, case in CASES.items():
         for text in (case.trips, case.spares):
             captured = packets(said(text))
-            assert judged(captured, bursts=True)[0] == judged(captured, bursts=False)[0], name
+            assert judged(captured, runs=True)[0] == judged(captured, runs=False)[0], name
 
 
 PLAIN = opening(collections=True, controls="connection_buffer_size=4000") + "STREAM vb=5\n"
@@ -194,8 +194,8 @@ def test_a_fault_among_many_documents_is_found_in_bursts_too(
     captured = packets(said(text), segment)
     if lost is not None and lost < len(captured):
         del captured[lost]
-    found, at_once = judged(captured, bursts=True)
-    assert found == judged(captured, bursts=False)[0]
+    found, at_once = judged(captured, runs=True)
+    assert found == judged(captured, runs=False)[0]
     assert at_once or lost is not None
 
 
@@ -208,7 +208,7 @@ def test_traffic_with_holes_and_disorder_is_told_alike(tmp_path: Path, seed: int
         here, there = captured[at : at + 2]
         if chance.random() < 0.01 * (seed % 2):
             captured[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
-    assert books(ledger_of(captured, bursts=True)) == books(ledger_of(captured))
-    found, at_once = judged(captured, bursts=True)
-    assert found == judged(captured, bursts=False)[0]
+    assert books(ledger_of(captured, runs=True)) == books(ledger_of(captured))
+    found, at_once = judged(captured, runs=True)
+    assert found == judged(captured, runs=False)[0]
     assert at_once > 1000

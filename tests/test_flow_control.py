@@ -79,12 +79,12 @@ def test_acknowledged_noops_are_found() -> None:
 
 
 def test_a_full_window_is_blocked_until_it_is_acknowledged() -> None:
-    burst = "".join(MUTATION.replace("SEQNO", str(n)) for n in range(1, 20))
-    found = window(BEGUN + burst + "WAIT 2\n" + acknowledged(1000))
+    run = "".join(MUTATION.replace("SEQNO", str(n)) for n in range(1, 20))
+    found = window(BEGUN + run + "WAIT 2\n" + acknowledged(1000))
     (interval,) = found.blocked
     assert interval == Blocked(interval.start_ns, interval.end_ns, 1146)
     assert (found.blocked_ns(None), found.is_blocked, found.peak) == (2_001_000_000, False, 1146)
-    assert window(BEGUN + burst).is_blocked
+    assert window(BEGUN + run).is_blocked
 
 
 def test_a_size_of_zero_switches_it_off() -> None:
@@ -110,8 +110,8 @@ def test_what_is_acknowledged_behind_a_control_that_is_accepted_later_counts() -
 
 def test_a_window_knows_what_rules_ask_for() -> None:
     prepare = "RX prepare{seqno:1, key=aa, value=#00}\n"
-    burst = "".join(MUTATION.replace("SEQNO", str(n)) for n in range(2, 20))
-    found = window(BEGUN + prepare + acknowledged(30) + burst)
+    run = "".join(MUTATION.replace("SEQNO", str(n)) for n in range(2, 20))
+    found = window(BEGUN + prepare + acknowledged(30) + run)
     wire = MARKER + 58 + 18 * 58
     assert (found.wire, found.sent, found.prepared, found.acked, found.size) == (wire, wire + 2, 1, 30, 1000)
     assert (found.beyond, found.last_sent_ns, found.blocked_since) == (2, found.last_sent_ns, found.last_sent_ns)

@@ -8,9 +8,9 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.check.engine import RuleEngine
 from dcpdump.net.packet import Packet
-from dcpdump.streams.column_events import sights
+from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import sight_of
+from dcpdump.streams.frame_event import event_of
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.watching import Watching
 from tests.columnar_rows import columnar, scalar
@@ -93,14 +93,14 @@ def test_neighbours_teach_the_ledger_and_the_rules_the_same_undecoded() -> None:
         said_of = []
         for block in blocks(captured):
             some = dissection.feed_block(block)
-            feed.sights(some)  # it tells the ledger who the ends are
+            feed.frame_events(some)  # it tells the ledger who the ends are
             for part in some:
-                seen = sights(part)
+                seen = frame_events(part)
                 for row in part.records if looks else ():
-                    seen[row] = sight_of(part.record(row))
-                for sight in seen:
-                    ledger.feed(sight)
-                    said_of += referee.feed(sight)
+                    seen[row] = event_of(part.record(row))
+                for frame in seen:
+                    ledger.feed(frame)
+                    said_of += referee.feed(frame)
         feed.close()
         kept.append(ledger)
         found.append(said_of + referee.close())

@@ -10,7 +10,7 @@ from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.time_order import Order
 from tests.conversation import packets, said, seen
 
-(BLANK,) = (sight for sight in seen(packets(said("TX noop{}"))) if isinstance(sight, FrameEvent))
+(BLANK,) = (frame for frame in seen(packets(said("TX noop{}"))) if isinstance(frame, FrameEvent))
 
 
 def at(second: float, direction: int) -> FrameEvent:
@@ -18,16 +18,16 @@ def at(second: float, direction: int) -> FrameEvent:
     return BLANK._replace(ts_ns=int(second * 1e9), direction=direction)
 
 
-def burst(seconds: list[float], direction: int) -> DocumentRun:
+def run(seconds: list[float], direction: int) -> DocumentRun:
     """Documents of a direction that follow one another."""
-    sights = [at(second, direction) for second in seconds]
-    first, last = sights[0].ts_ns or 0, sights[-1].ts_ns or 0
-    size = len(sights)
-    return DocumentRun(0, size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: sights)
+    frames = [at(second, direction) for second in seconds]
+    first, last = frames[0].ts_ns or 0, frames[-1].ts_ns or 0
+    size = len(frames)
+    return DocumentRun(0, size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: frames)
 
 
 def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float, int]]:
-    """It gives when frames were seen, and of which direction they are; of bursts the first and the last time."""
+    """It gives when frames were seen, and of which direction they are; of runs the first and the last time."""
     return [
         (step.first_ns / 1e9, step.last_ns / 1e9, step.direction)
         if isinstance(step, DocumentRun)
@@ -37,8 +37,8 @@ def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float,
 
 
 def test_what_comes_in_order_goes_on_at_once() -> None:
-    sights = [at(1, 0), at(2, 1)]
-    assert Order().feed(sights, waiting=False, in_order=True) is sights
+    frames = [at(1, 0), at(2, 1)]
+    assert Order().feed(frames, waiting=False, in_order=True) is frames
 
 
 def test_an_answer_waits_for_its_request() -> None:
@@ -61,23 +61,23 @@ def test_within_a_direction_nothing_changes_places() -> None:
 
 def test_a_burst_stays_whole_beside_what_others_said() -> None:
     elsewhere = at(2, 1)._replace(connection=BLANK.connection + 1)
-    mixed: list[Step] = [burst([1, 2, 3], 0), elsewhere, at(4, 1)]
+    mixed: list[Step] = [run([1, 2, 3], 0), elsewhere, at(4, 1)]
     assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 3, 0), (2, 1), (4, 1)]
 
 
 def test_a_burst_is_taken_apart_where_the_other_direction_spoke() -> None:
-    mixed: list[Step] = [burst([1, 2, 3], 0), at(2, 1)]
+    mixed: list[Step] = [run([1, 2, 3], 0), at(2, 1)]
     assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 0), (2, 1), (3, 0)]
 
 
 def test_of_two_bursts_the_one_stays_whole_that_is_within_the_other() -> None:
-    mixed: list[Step] = [burst([1, 6], 0), burst([2, 4], 1), burst([3, 5], 0)]
+    mixed: list[Step] = [run([1, 6], 0), run([2, 4], 1), run([3, 5], 0)]
     assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 4, 1), (6, 0), (3, 5, 0)]
 
 
 def test_of_a_burst_goes_on_what_is_old_enough() -> None:
     order = Order()
-    mixed: list[Step] = [burst([1, 2, 3], 0), at(4.5, 1)]
+    mixed: list[Step] = [run([1, 2, 3], 0), at(4.5, 1)]
     assert times(order.feed(mixed, waiting=True, in_order=True)) == [(1, 0), (2, 0)]
     assert times(order.close()) == [(3, 0), (4.5, 1)]
 
@@ -90,9 +90,9 @@ def test_every_frame_comes_out_once_and_in_its_directions_order(
     order, came = Order(), list[FrameEvent]()
     gone: list[Step] = []
     for batch in batches:
-        sights = [at(second, direction) for second, direction in batch]
-        came += sights
-        gone += order.feed(sights, waiting=wait, in_order=False)
+        frames = [at(second, direction) for second, direction in batch]
+        came += frames
+        gone += order.feed(frames, waiting=wait, in_order=False)
     gone += order.close()
     for direction in (0, 1):
         assert [one for one in gone if one.direction == direction] == [

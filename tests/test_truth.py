@@ -127,7 +127,7 @@ def test_of_a_whole_capture_everything_said_is_true(seed: int, captured: str) ->
     packets = cluster.packets()
     if captured == "twice":
         packets = [each for packet in packets for each in (packet, packet)]
-    kept, lines = ledger_of(packets, bursts=bool(seed % 2)), account(cluster.events)
+    kept, lines = ledger_of(packets, runs=bool(seed % 2)), account(cluster.events)
     assert said_of_connections(kept) == true_of_connections(lines)
     assert said_of_windows(kept) == true_of_windows(lines)
     judge, now_ns = Judge(kept), kept.last_ns or 0
@@ -263,7 +263,7 @@ def test_of_a_damaged_capture_nothing_said_is_wrong(seed: int) -> None:
         now_ns = packets[-1].ts_ns or 0
         events = cluster.events if until is None else [each for each in cluster.events if each.ts_ns <= now_ns]
         lines, last = account(events), {event.wire.number: event.ts_ns for event in events}
-        kept = ledger_of(packets, bursts=bool(seed % 2), last_ns=now_ns)
+        kept = ledger_of(packets, runs=bool(seed % 2), last_ns=now_ns)
         judge = Judge(kept)
         tails = unknowable(cluster, packets) if "los" in damage else set()
         for connection in of(kept):

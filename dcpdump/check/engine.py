@@ -1,4 +1,4 @@
-"""Referee: sights in, findings out. It asks the rules about each frame before the ledger learns it."""
+"""RuleEngine: events in, findings out. The rules judge each frame before the ledger learns it."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -63,7 +63,7 @@ _OF_STREAMS = STREAMED | {SEQNO_ACK}
 
 
 class RuleEngine:
-    """Feed it sights and bursts, in order; it feeds the ledger, and returns the findings that each of them brings."""
+    """Feed it events and runs, in order; it feeds the ledger, and returns the findings that each of them brings."""
 
     def __init__(self, rules: Iterable[Rule] = RULES, ledger: Ledger | None = None) -> None:
         self.ledger = ledger if ledger is not None else Ledger(closely=True)
@@ -74,52 +74,52 @@ class RuleEngine:
         self.streams = 0  #: that were looked at, once the input is over
         self.partly = 0  #: connections and streams that were not captured whole
 
-    def feed(self, sight: FrameEvent) -> list[Finding]:
+    def feed(self, frame: FrameEvent) -> list[Finding]:
         """Take the next frame."""
         panel, ledger = self._panel, self.ledger
-        before = ledger.connections.get(sight.connection)
+        before = ledger.connections.get(frame.connection)
         if before is not None:
-            self._ask_before(sight, before)
-        connection = ledger.arrive(sight)
+            self._ask_before(frame, before)
+        connection = ledger.arrive(frame)
         evidence = self._evidence_of(connection)
         nothing = connection.no_stream
-        if sight.gap_before or not sight.whole:
+        if frame.gap_before or not frame.whole:
             evidence.lose()
-            panel.lose(connection, sight.direction)
-            sight = sight._replace(skipped=False)
-        if not sight.whole:
-            ledger.learn_placed(connection, sight)
+            panel.lose(connection, frame.direction)
+            frame = frame._replace(skipped=False)
+        if not frame.whole:
+            ledger.learn_placed(connection, frame)
             return panel.taken()
-        panel.release(connection.number, sight.direction)
-        if sight.record is not None and panel.on[DECODED]:
-            self._ask(DECODED, sight, connection, nothing)
-        if not sight.number % TICKS:
-            self._look(sight, connection, evidence)
-        if sight.server:
-            self._ask(PUSH, sight, connection, nothing)
-        elif sight.response:
-            self._answer(sight, connection)
-        elif ledger.is_message(connection, sight):
-            self._message(sight, connection)
+        panel.release(connection.number, frame.direction)
+        if frame.record is not None and panel.on[DECODED]:
+            self._ask(DECODED, frame, connection, nothing)
+        if not frame.number % TICKS:
+            self._look(frame, connection, evidence)
+        if frame.server:
+            self._ask(PUSH, frame, connection, nothing)
+        elif frame.response:
+            self._answer(frame, connection)
+        elif ledger.is_message(connection, frame):
+            self._message(frame, connection)
         else:
-            self._request(sight, connection, evidence)
+            self._request(frame, connection, evidence)
         return panel.taken()
 
     def feed_step(self, step: Step) -> list[Finding]:
         """Take the next frame, or documents that follow one another."""
         return self.feed_burst(step) if isinstance(step, DocumentRun) else self.feed(step)
 
-    def feed_burst(self, burst: DocumentRun) -> list[Finding]:
+    def feed_burst(self, run: DocumentRun) -> list[Finding]:
         """Take mutations of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
-        connection, close = self.ledger.connections.get(burst.connection), burst.close
-        stream = None if connection is None else connection.current.get(burst.word << 16 | burst.stream_id)
-        if connection is None or stream is None or close is None or not self._spares(burst, close, connection, stream):
-            return [finding for sight in burst.each() for finding in self.feed(sight)]
-        self._panel.release(connection.number, burst.direction)
-        if stream.losses != connection.losses[burst.direction] or connection.window.would_fill(burst.size):
-            self.ledger.feed_burst(burst)
+        connection, close = self.ledger.connections.get(run.connection), run.close
+        stream = None if connection is None else connection.current.get(run.word << 16 | run.stream_id)
+        if connection is None or stream is None or close is None or not self._spares(run, close, connection, stream):
+            return [finding for frame in run.each() for finding in self.feed(frame)]
+        self._panel.release(connection.number, run.direction)
+        if stream.losses != connection.losses[run.direction] or connection.window.would_fill(run.size):
+            self.ledger.feed_burst(run)
         else:
-            self.ledger.learn_burst(connection, burst, stream)
+            self.ledger.learn_burst(connection, run, stream)
         return self._panel.taken()
 
     def lose(self, connection: int, direction: int, length: int | None, ts_ns: int | None = None) -> None:
@@ -159,131 +159,131 @@ class RuleEngine:
             evidence = self._evidence[connection.number] = PendingEvidence(connection)
         return evidence
 
-    def _ask_before(self, sight: FrameEvent, connection: ConnectionState) -> None:
+    def _ask_before(self, frame: FrameEvent, connection: ConnectionState) -> None:
         """Ask about what lies between a frame and the one before it."""
-        if sight.skipped and connection.frames[sight.direction]:
-            self._ask(SKIPPED, sight, connection, connection.no_stream)
-        heard_ns = connection.heard_ns[sight.direction]
-        if heard_ns is not None and sight.ts_ns is not None and sight.ts_ns - heard_ns > SILENT:
-            self._ask(SILENCE, sight, connection, connection.no_stream)
+        if frame.skipped and connection.frames[frame.direction]:
+            self._ask(SKIPPED, frame, connection, connection.no_stream)
+        heard_ns = connection.heard_ns[frame.direction]
+        if heard_ns is not None and frame.ts_ns is not None and frame.ts_ns - heard_ns > SILENT:
+            self._ask(SILENCE, frame, connection, connection.no_stream)
 
-    def _look(self, sight: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
-        for event, delayed in evidence.look(sight):
-            self._panel.ask_delayed(event, delayed, connection, sight)
+    def _look(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
+        for event, delayed in evidence.look(frame):
+            self._panel.ask_delayed(event, delayed, connection, frame)
 
-    def _spares(self, burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-        """Return whether a burst is just what its stream goes on with, and trips no rule."""
-        before = connection.heard_ns[burst.direction]
-        if before is None or burst.first_ns - before > SILENT or close.pause_ns > SILENT:
+    def _spares(self, run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+        """Return whether a run just continues its stream, and breaks no rule."""
+        before = connection.heard_ns[run.direction]
+        if before is None or run.first_ns - before > SILENT or close.pause_ns > SILENT:
             return False
-        if burst.direction != connection.feeder or not stream.goes_on(burst.opaque):
+        if run.direction != connection.feeder or not stream.goes_on(run.opaque):
             return False
         events = (MUTATION, MARKED) if connection.window.size is None else (MUTATION, MARKED, COUNTED)
         for event in events:
             for spares in self._panel.spares[event]:
-                if spares is None or not spares(burst, close, connection, stream):
+                if spares is None or not spares(run, close, connection, stream):
                     return False
         return True
 
-    def _done(self, sight: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
+    def _done(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask about a stream that is over."""
-        self._ask(STREAM_DONE, sight, connection, stream)
+        self._ask(STREAM_DONE, frame, connection, stream)
         self._evidence_of(connection).finish(stream)
 
     # -- messages of a stream ---------------------------------------------------------------------------
 
-    def _message(self, sight: FrameEvent, connection: ConnectionState) -> None:
+    def _message(self, frame: FrameEvent, connection: ConnectionState) -> None:
         ledger = self.ledger
-        stream = simply(connection, sight)
+        stream = simply(connection, frame)
         if stream is None:
-            place = find_place(connection, sight)
+            place = find_place(connection, frame)
             if place.stray is not None:
-                self._ask(STRAY, sight, connection, place.stray)
-            stream = ledger.begin(connection, sight) if place.begins else place.stream
+                self._ask(STRAY, frame, connection, place.stray)
+            stream = ledger.begin(connection, frame) if place.begins else place.stream
             if stream is not None and place.outside:
-                ledger.notice(connection, sight, stream)
-                self._ask(OUTSIDE, sight, connection, stream)
+                ledger.notice(connection, frame, stream)
+                self._ask(OUTSIDE, frame, connection, stream)
             if stream is None or (stream.end_frame is not None and not stream.stale):
-                ledger.learn_message(connection, sight, stream)
+                ledger.learn_message(connection, frame, stream)
                 return
-            ledger.notice(connection, sight, stream)
-        opcode = sight.opcode
+            ledger.notice(connection, frame, stream)
+        opcode = frame.opcode
         if opcode == MARKER:
-            announce(connection, sight)
-        self._ask_message(sight, connection, stream)
-        ledger.learn_message(connection, sight, stream)
+            announce(connection, frame)
+        self._ask_message(frame, connection, stream)
+        ledger.learn_message(connection, frame, stream)
         if opcode == STREAM_END:
-            self._done(sight, connection, stream)
+            self._done(frame, connection, stream)
 
-    def _ask_message(self, sight: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
+    def _ask_message(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask about a message of a stream, and what is asked only of some of them. Nearly all frames come here."""
-        events = [sight.opcode]
+        events = [frame.opcode]
         if connection.window.size is not None:
             events.append(COUNTED)
-        if sight.seqno is not None:
-            if sight.datatype:
+        if frame.seqno is not None:
+            if frame.datatype:
                 events.append(MARKED)
-                if sight.datatype != JSON:
+                if frame.datatype != JSON:
                     events.append(PACKED)
             if not stream.items_since_marker:
                 events.append(FIRST)
-            if not sight.seqno:
+            if not frame.seqno:
                 events.append(ZERO)
             if stream.oso:
                 events.append(DISORDERED)
         panel = self._panel
         for event in events:
             for rule, judge in panel.on[event]:
-                answer = judge(sight, connection, stream)
+                answer = judge(frame, connection, stream)
                 if answer:
-                    panel.hear(rule, answer, sight, connection, stream, 1 - sight.direction)
+                    panel.hear(rule, answer, frame, connection, stream, 1 - frame.direction)
 
     # -- everything else --------------------------------------------------------------------------------
 
-    def _request(self, sight: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
-        opcode = sight.opcode
+    def _request(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
+        opcode = frame.opcode
         stream = connection.no_stream
-        if opcode in _DCP and _astray(sight, connection):
-            self._ask(ASTRAY, sight, connection, stream)
+        if opcode in _DCP and _astray(frame, connection):
+            self._ask(ASTRAY, frame, connection, stream)
             return
         if opcode == SEQNO_ACK:
-            place = sight.word << 16 | sight.stream_id
-            stream = connection.current.get(place) or connection.by_opaque.get(sight.opaque) or stream
-            evidence.acknowledge_seqno(sight, stream)
+            place = frame.word << 16 | frame.stream_id
+            stream = connection.current.get(place) or connection.by_opaque.get(frame.opaque) or stream
+            evidence.acknowledge_seqno(frame, stream)
         elif opcode == BUFFER_ACK:
-            evidence.acknowledge_bytes(sight)
-        self._ask(opcode, sight, connection, stream)
+            evidence.acknowledge_bytes(frame)
+        self._ask(opcode, frame, connection, stream)
         if opcode in _REPLIES:
-            self._ask(ASKED, sight, connection, connection.no_stream)
-        self.ledger.learn(connection, sight)
-        self._last[connection.number] = kept(sight)
+            self._ask(ASKED, frame, connection, connection.no_stream)
+        self.ledger.learn(connection, frame)
+        self._last[connection.number] = kept(frame)
 
-    def _answer(self, sight: FrameEvent, connection: ConnectionState) -> None:
-        opcode = sight.opcode
-        stream = connection.by_opaque.get(sight.opaque) if opcode in _OF_STREAMS else None
-        if stream is None or sight.opaque in connection.shared:
+    def _answer(self, frame: FrameEvent, connection: ConnectionState) -> None:
+        opcode = frame.opcode
+        stream = connection.by_opaque.get(frame.opaque) if opcode in _OF_STREAMS else None
+        if stream is None or frame.opaque in connection.shared:
             stream = connection.no_stream
-        self._ask(opcode | RESPONSE, sight, connection, stream)
-        if opcode == STREAM_REQ and not sight.word:
-            self._replace(sight, connection)
-        self.ledger.learn(connection, sight)
-        self._last[connection.number] = kept(sight)
+        self._ask(opcode | RESPONSE, frame, connection, stream)
+        if opcode == STREAM_REQ and not frame.word:
+            self._replace(frame, connection)
+        self.ledger.learn(connection, frame)
+        self._last[connection.number] = kept(frame)
 
-    def _replace(self, sight: FrameEvent, connection: ConnectionState) -> None:
+    def _replace(self, frame: FrameEvent, connection: ConnectionState) -> None:
         """Ask about the stream whose place one takes that is granted now."""
-        waiting = connection.exchanges.asked(sight)
+        waiting = connection.exchanges.asked(frame)
         before = None if waiting is None or waiting.request is None else waiting.request.still_open
         if before is not None and before.end_frame is None:
             self._done(before.last_sight, connection, before)
 
 
-def _astray(sight: FrameEvent, connection: ConnectionState) -> bool:
+def _astray(frame: FrameEvent, connection: ConnectionState) -> bool:
     """Return whether a DCP request travels against the roles of the ends, as far as those are known."""
-    opcode = sight.opcode
+    opcode = frame.opcode
     if connection.feeder is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):
         return connection.produces is True and opcode == ADD_STREAM
     if opcode in WANTED:
-        return sight.direction == connection.feeder
+        return frame.direction == connection.feeder
     if opcode in STREAMED or opcode in (NOOP, FLUSH):
-        return sight.direction != connection.feeder
+        return frame.direction != connection.feeder
     return False

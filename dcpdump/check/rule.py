@@ -74,14 +74,14 @@ class Remark(NamedTuple):
     message: str
     severity: Severity | None = None  #: other than the rule's
     status: str = ""  #: other than the rule's
-    sight: FrameEvent | None = None  #: another frame than the one at hand
+    frame: FrameEvent | None = None  #: another frame than the one at hand
     scope: Scope | None = None  #: other than the rule's
 
 
 class Delayed(NamedTuple):
     """What became clear about a frame some time after it."""
 
-    sight: FrameEvent  #: the frame
+    frame: FrameEvent  #: the frame
     stream: Stream  #: that it is about
     waited_ns: int = 0
     amount: int = 0
@@ -92,7 +92,7 @@ class Delayed(NamedTuple):
 Answer = str | Remark | Sequence[Remark] | None
 #: Asked with a frame, or with what became clear about one, its connection and its stream.
 Judge = Callable[..., Answer]
-#: Says that no frame of a burst can trip a rule. It need not find out: when in doubt it says no.
+#: Says that no frame of a run can break a rule. When in doubt it says no.
 Spares = Callable[[DocumentRun, Close, ConnectionState, Stream], bool]
 
 #: What suspends a rule, by the letters of ``Rule.off``.

@@ -45,7 +45,7 @@ class RuleRunner:
                 asked[event].append(rule)
         #: by event, the rules and their functions
         self.on = [tuple((rule, rule.judge) for rule in asked[event]) for event in range(EVENTS)]
-        #: by event, what says of a burst that it need not be asked
+        #: by event, what says of a run that no rule of it can be broken
         self.spares = [tuple(rule.spares for rule in asked[event]) for event in range(EVENTS)]
         self._found: list[Finding] = []
         #: by connection, the direction that they wait for, and rule: bytes may be missing that are not missed yet
@@ -79,22 +79,22 @@ class RuleRunner:
                 self._found += findings
         self._waiting.clear()
 
-    def ask(self, event: int, sight: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
+    def ask(self, event: int, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask the rules of an event about a frame."""
         for rule, judge in self.on[event]:
-            answer = judge(sight, connection, stream)
+            answer = judge(frame, connection, stream)
             if answer:
-                self.hear(rule, answer, sight, connection, stream, 1 - sight.direction)
+                self.hear(rule, answer, frame, connection, stream, 1 - frame.direction)
 
     def ask_delayed(self, event: int, delayed: Delayed, connection: ConnectionState, now: FrameEvent) -> None:
         """Ask the rules of an event about what became clear of a frame. ``now``: the frame at hand."""
         for rule, judge in self.on[event]:
             answer = judge(delayed, connection, delayed.stream)
             if answer:
-                self.hear(rule, answer, delayed.sight, connection, delayed.stream, 1 - now.direction)
+                self.hear(rule, answer, delayed.frame, connection, delayed.stream, 1 - now.direction)
 
     def hear(
-        self, rule: Rule, answer: object, sight: FrameEvent, connection: ConnectionState, stream: Stream, waits_for: int
+        self, rule: Rule, answer: object, frame: FrameEvent, connection: ConnectionState, stream: Stream, waits_for: int
     ) -> None:
         """Make findings of what a rule says, unless that is forbidden here.
 
@@ -111,12 +111,12 @@ class RuleRunner:
         said = None
         for remark in answer:
             scope = remark.scope or rule.scope
-            reason = _reason(scope, sight, connection, stream if stream.known else None)
+            reason = _reason(scope, frame, connection, stream if stream.known else None)
             if reason:
                 said = self._said(rule, stream) if said is None else said
                 if said:
                     continue
-            at = remark.sight or sight
+            at = remark.frame or frame
             finding = Finding(
                 rule,
                 Severity.UNKNOWN if reason else remark.severity or rule.severity,
@@ -174,9 +174,9 @@ def _suspended(stream: Stream) -> str:
     return found
 
 
-def _reason(scope: Scope, sight: FrameEvent, connection: ConnectionState, stream: Stream | None) -> str:
+def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream: Stream | None) -> str:
     """Return why there is no verdict; nothing where there may be one."""
-    if sight.weak:
+    if frame.weak:
         return "the frame was found on weak evidence after a loss"
     if scope is Scope.FRAME:
         return ""
@@ -194,13 +194,13 @@ def _reason(scope: Scope, sight: FrameEvent, connection: ConnectionState, stream
     return stream.unclear or (connection.lost_text if stream.lost else SUSPENSIONS["m"])
 
 
-def _vbucket(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:
+def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:
     """Return the vbucket that a finding is about; None where it is about the connection."""
     if stream.known:
         return stream.vbucket
-    if sight.response:
-        if sight.opcode not in _ABOUT_ONE:
+    if frame.response:
+        if frame.opcode not in _ABOUT_ONE:
             return None
-        waiting = connection.exchanges.asked(sight)
-        return waiting.sight.word if waiting is not None else None if sight.record is None else sight.record.vbucket
-    return sight.word if sight.opcode in STREAMED or sight.opcode in (STREAM_REQ, CLOSE_STREAM, SEQNO_ACK) else None
+        waiting = connection.exchanges.asked(frame)
+        return waiting.frame.word if waiting is not None else None if frame.record is None else frame.record.vbucket
+    return frame.word if frame.opcode in STREAMED or frame.opcode in (STREAM_REQ, CLOSE_STREAM, SEQNO_ACK) else None

@@ -58,7 +58,7 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
 class Tracing(LedgerConsumer):
     """It also keeps what it meets of some keys."""
 
-    bursts = False
+    runs = False
 
     def __init__(self, chosen: Chosen, shown: Display, matches: Clause) -> None:
         super().__init__(chosen, shown, self._meet)
@@ -78,10 +78,10 @@ class Tracing(LedgerConsumer):
                 met[part.first + row] = record
 
     def _learn(self, step: Step) -> None:
-        for sight in one_by_one(step):
-            stream = self.ledger.feed(sight)
-            if stream is not None and sight.number in self._met:
-                self._streams[sight.number] = stream
+        for frame in one_by_one(step):
+            stream = self.ledger.feed(frame)
+            if stream is not None and frame.number in self._met:
+                self._streams[frame.number] = stream
 
     def changes(self) -> list[Change]:
         """Return what was met, of the streams to show, as it may be shown."""

@@ -128,8 +128,8 @@ class LedgerConsumer(Consumer[Part]):
     """
 
     verb = READ
-    #: Whether documents may come in bursts: not where something is to be learnt of each.
-    bursts = True
+    #: Whether documents may come in runs: not where something is to be learnt of each.
+    runs = True
     #: As ``Feed`` has it.
     closely = 0
 
@@ -177,8 +177,8 @@ class LedgerConsumer(Consumer[Part]):
         if self._look is not None:
             for part in parts:
                 self._look(part)
-        whole = self.bursts and until is None
-        self._learn_all(self._feed.steps(parts) if whole else self._feed.sights(parts))
+        whole = self.runs and until is None
+        self._learn_all(self._feed.steps(parts) if whole else self._feed.frame_events(parts))
         return False
 
     def finish(self) -> None:
@@ -196,9 +196,9 @@ class LedgerConsumer(Consumer[Part]):
 
     def _learn_all(self, steps: Sequence[Step]) -> None:
         until, learn = self._until, self._learn
-        if until is not None or not self.bursts:
-            sights = [sight for step in steps for sight in one_by_one(step)]
-            steps = [sight for sight in sights if until is None or sight.ts_ns is None or sight.ts_ns <= until]
+        if until is not None or not self.runs:
+            frames = [frame for step in steps for frame in one_by_one(step)]
+            steps = [frame for frame in frames if until is None or frame.ts_ns is None or frame.ts_ns <= until]
         for step in steps:
             self.frames += step.frames if isinstance(step, DocumentRun) else 1
             learn(step)
@@ -206,7 +206,7 @@ class LedgerConsumer(Consumer[Part]):
     # -- what else a command learns ---------------------------------------------------------------------
 
     def _learn(self, step: Step) -> None:
-        """Learn the next frame, or burst of documents."""
+        """Learn the next frame, or run of documents."""
         if isinstance(step, DocumentRun):
             self.ledger.feed_burst(step)
         else:

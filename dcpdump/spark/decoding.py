@@ -30,10 +30,10 @@ def decode_split(
     salvage: bool = False,
     redactor: Redactor | None = None,
     show_secrets: bool = False,
-    sights: bool = False,
+    frames: bool = False,
 ) -> "Decoded":
     """It decodes a work: iterate over what it gives for rows, then ask for its ``exit``."""
-    decoding = Decoding(work, table, limits, redactor=redactor, show_secrets=show_secrets, sights=sights)
+    decoding = Decoding(work, table, limits, redactor=redactor, show_secrets=show_secrets, frames=frames)
     return Decoded(decoding, [SplitReading(split, open_file, salvage=salvage) for split in work.splits])
 
 
@@ -66,7 +66,7 @@ class Decoding:
         *,
         redactor: Redactor | None = None,
         show_secrets: bool = False,
-        sights: bool = False,
+        frames: bool = False,
     ) -> None:
         self._work = work
         self._table = table
@@ -75,7 +75,7 @@ class Decoding:
         lives = [SavedConnection.unpacked(life) for life in work.entries.values() if life is not None]
         self._entered: dict[Pair, bytes] = {life.pair: life.digest() for life in lives}
         self._dissection.resume(lives)
-        self._witness = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if sights else None
+        self._witness = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if frames else None
 
     def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
         """It takes the blocks, and gives rows: of which table, and a batch of them."""
@@ -92,7 +92,7 @@ class Decoding:
     def _rows(self, parts: list[Part], last_ns: int | None) -> Iterator[Rows]:
         dissection = self._dissection
         if self._witness is not None:
-            yield "sights", self._witness.testify(dissection, parts, last_ns)
+            yield "events", self._witness.testify(dissection, parts, last_ns)
         if parts:
             batch = self._table.feed(joined(parts))
             if batch is not None:

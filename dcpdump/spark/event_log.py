@@ -22,7 +22,7 @@ from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
-from dcpdump.streams.column_events import sights
+from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.watching import Ended, Watching
 from dcpdump.wire.json_text import json_faults
@@ -162,8 +162,8 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
         strict = ConnectionState(
             0, open_flags=0
         )  # flags under which nothing is left out: whatever may be a fault is kept
-        for row, sight in zip(packed.tolist(), sights(part, rows=packed), strict=True):
-            if soundness.judge(sight, strict, strict.no_stream) is not None:
+        for row, frame in zip(packed.tolist(), frame_events(part, rows=packed), strict=True):
+            if soundness.judge(frame, strict, strict.no_stream) is not None:
                 odd.append(row)
     return np.array(odd, np.int64)
 

@@ -68,10 +68,10 @@ class TaskOptions(NamedTuple):
             salvage=choice.salvage,
             redactor=choice.redactor,
             show_secrets=choice.show_secrets,
-            sights=self.judges,
+            frames=self.judges,
         )
         for name, batch in decoding:
-            if name == "sights" or name in self.tables:
+            if name == "events" or name in self.tables:
                 parts.feed(name, batch)
         return TaskResult(parts.close(), decoding.exit)
 
@@ -132,8 +132,8 @@ def run(
     parts.feed("files", table_of(outcome.files, "files"))
     outcome.written += parts.close()
     if job.judges:
-        sights = [each.path for each in outcome.written if each.table == "sights"]
-        (written,) = rounds.run("judged", job.judge, [sights])
+        frames = [each.path for each in outcome.written if each.table == "events"]
+        (written,) = rounds.run("judged", job.judge, [frames])
         outcome.written += written
     outcome.moved = rounds.moved
     return outcome

@@ -76,7 +76,7 @@ class Parts:
         """It takes rows of a table, as ``export`` has them."""
         if not batch.num_rows:
             return
-        if table == "sights":
+        if table == "events":
             self._see(batch)
             return
         if self._names:
@@ -106,10 +106,10 @@ class Parts:
     def _see(self, batch: pa.RecordBatch) -> None:
         """It keeps what a later task is to look at, as it comes."""
         if self._sights is None:
-            path = f"sights/part-{self._tag}.arrow"
+            path = f"events/part-{self._tag}.arrow"
             stream = self._opened(path)
             self._sights = pa.ipc.new_stream(stream, batch.schema), stream
-            self.written.append(Written("sights", path, 0))
+            self.written.append(Written("events", path, 0))
         self._sights[0].write_batch(batch)
 
     def _flush(self) -> None:

@@ -18,37 +18,37 @@ class StreamAddress(NamedTuple):
     outside: bool = False  #: it is in no snapshot of its stream, or past the stream's end
 
 
-def simply(connection: ConnectionState, sight: FrameEvent) -> Stream | None:
+def simply(connection: ConnectionState, frame: FrameEvent) -> Stream | None:
     """Return the stream that a message simply goes on with; None where that takes a closer look."""
-    stream = connection.current.get(sight.word << 16 | sight.stream_id)
+    stream = connection.current.get(frame.word << 16 | frame.stream_id)
     if (
         stream is None
         or not stream.in_order
-        or stream.opaque != sight.opaque
-        or stream.losses != connection.losses[sight.direction]
+        or stream.opaque != frame.opaque
+        or stream.losses != connection.losses[frame.direction]
     ):
         return None
     return stream
 
 
-def find_place(connection: ConnectionState, sight: FrameEvent) -> StreamAddress:
+def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     """Find the stream of a message that is not simply the next of one."""
-    opaque, losses = sight.opaque, connection.losses[sight.direction]
-    known = connection.current.get(sight.word << 16 | sight.stream_id)
+    opaque, losses = frame.opaque, connection.losses[frame.direction]
+    known = connection.current.get(frame.word << 16 | frame.stream_id)
     other = connection.by_opaque.get(opaque)
-    if other is not None and (other.vbucket, other.stream_id) == (sight.word, sight.stream_id):
+    if other is not None and (other.vbucket, other.stream_id) == (frame.word, frame.stream_id):
         if known is None or known.opaque != opaque or (known.waits and other.closed and other.end_frame is None):
             known = other  # of a stream that was closed and asked for again, messages may trail in
-    elif other is not None and other.vbucket == sight.word and known is None and _may_have(other, sight):
+    elif other is not None and other.vbucket == frame.word and known is None and _may_have(other, frame):
         known = other
     if known is not None and known.is_sending and known.opaque in (None, opaque):
-        if known.ended and (known.losses != losses or known.asked_again) and not _answers_close(known, sight):
+        if known.ended and (known.losses != losses or known.asked_again) and not _answers_close(known, frame):
             return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
-        if known.closing and _granted_early(connection, sight):
+        if known.closing and _granted_early(connection, frame):
             return StreamAddress(None, True)  # it was requested again, which is captured a little later
-        outside = not known.in_order and (sight.opcode not in (MARKER, OSO) or not known.live)
+        outside = not known.in_order and (frame.opcode not in (MARKER, OSO) or not known.live)
         return StreamAddress(known, outside=outside)
-    if connection.exchanges.early(1 - sight.direction, STREAM_REQ, opaque) is not None:
+    if connection.exchanges.early(1 - frame.direction, STREAM_REQ, opaque) is not None:
         return StreamAddress(None, True)  # it was granted, and its request is captured a little later
     stray = other or connection.no_stream
     if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
@@ -62,26 +62,26 @@ def find_place(connection: ConnectionState, sight: FrameEvent) -> StreamAddress:
     if waits:
         return StreamAddress(known, stray=stray)
     return StreamAddress(
-        next((each for each in (known, other) if each is not None and each.fits(sight)), None), stray=stray
+        next((each for each in (known, other) if each is not None and each.fits(frame)), None), stray=stray
     )
 
 
-def _answers_close(stream: Stream, sight: FrameEvent) -> bool:
+def _answers_close(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether a message is the STREAM_END that a closed stream still owes to its consumer."""
-    return sight.opcode == STREAM_END and stream.end_frame is None and sight.get("status") == CLOSED
+    return frame.opcode == STREAM_END and stream.end_frame is None and frame.get("status") == CLOSED
 
 
-def _granted_early(connection: ConnectionState, sight: FrameEvent) -> bool:
+def _granted_early(connection: ConnectionState, frame: FrameEvent) -> bool:
     """Return whether the grant of a stream with the opaque of a message waits for its request."""
-    waiting = connection.exchanges.all_early(1 - sight.direction, STREAM_REQ, sight.opaque)
+    waiting = connection.exchanges.all_early(1 - frame.direction, STREAM_REQ, frame.opaque)
     return any(early.answer.word == SUCCESS for early in waiting)
 
 
-def _may_have(stream: Stream, sight: FrameEvent) -> bool:
+def _may_have(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether a stream may have the stream id of a message: its request's could not be read."""
     request = stream.request
     if stream.items or request is None or request.readable:
         return stream.doubtful
-    stream.stream_id = sight.stream_id
-    stream.connection.current[sight.word << 16 | sight.stream_id] = stream
+    stream.stream_id = frame.stream_id
+    stream.connection.current[frame.word << 16 | frame.stream_id] = stream
     return True

@@ -1,4 +1,4 @@
-"""Sights of many frames, from their columns: the ledger's door to parts."""
+"""Events of many frames, from their columns: what the ledger learns of parts."""
 
 from collections.abc import Iterator
 from itertools import repeat
@@ -13,7 +13,7 @@ from dcpdump.batch.layouts import Array, Group
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
-from dcpdump.streams.frame_event import OWN_SEQNO, UNKNOWN_LOSS, FrameEvent, Shape, shape_of, sight_of
+from dcpdump.streams.frame_event import OWN_SEQNO, UNKNOWN_LOSS, FrameEvent, Shape, event_of, shape_of
 
 _NOTHING = Shape("", (), {}, -1)
 #: Messages that are nearly all of a capture: their fields are given only to who asks for them.
@@ -21,8 +21,8 @@ DOCUMENTS = frozenset({0x57, 0x58, 0x59})
 NO_ROWS = np.zeros(0, np.int64)
 
 
-def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> list[FrameEvent]:
-    """Return the sights of a part, or of some of its rows, which rise.
+def frame_events(part: Part, *, documents: bool = True, rows: Array | None = None) -> list[FrameEvent]:
+    """Return the events of a part, or of some of its rows, which rise.
 
     ``documents``: mutations, deletions and expirations have their fields too (their seqno is there in any case).
     """
@@ -90,7 +90,7 @@ def sights(part: Part, *, documents: bool = True, rows: Array | None = None) -> 
     for place, row in enumerate(rows.tolist() if part.records else ()):
         record = part.records.get(row)
         if record is not None and not isinstance(record, Later):
-            out[place] = sight_of(record)
+            out[place] = event_of(record)
     return out
 
 

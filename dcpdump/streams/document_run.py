@@ -1,4 +1,4 @@
-"""Burst: documents of one stream that follow one another, told at once. They may be told one by one as well."""
+"""DocumentRun: documents of one stream that follow one another, as one event. One event each means the same."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from dcpdump.streams.frame_event import FrameEvent
 
 
 class Close(NamedTuple):
-    """A closer look at a burst of mutations: none is compressed, has xattrs, or anything in a reserved field."""
+    """What inspecting a run of mutations found: none is compressed, has xattrs, or anything in a reserved field."""
 
     pause_ns: int  #: the longest time between two of them
     rising: bool  #: each seqno is above the one before
@@ -35,7 +35,7 @@ class DocumentRun(NamedTuple):
     last_seqno: int
     high_seqno: int  #: the largest
     kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
-    each: Callable[[], list[FrameEvent]]  #: makes the sights of all frames
+    each: Callable[[], list[FrameEvent]]  #: makes the events of all frames
     close: Close | None = None  #: where it was asked for
 
 
@@ -43,5 +43,5 @@ Step = FrameEvent | DocumentRun
 
 
 def one_by_one(step: Step) -> list[FrameEvent]:
-    """It gives the sights of a step."""
+    """Return the events of a frame or a run."""
     return step.each() if isinstance(step, DocumentRun) else [step]

@@ -1,4 +1,4 @@
-"""Steps: what the ledger is fed with, sights and bursts of documents that follow one another in a stream."""
+"""Runs: what the ledger is fed with, events and runs of documents that follow one another in a stream."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -12,7 +12,7 @@ from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
-from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, Before, sights, stream_ids
+from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, Before, frame_events, stream_ids
 from dcpdump.streams.document_run import Close, DocumentRun, Step
 from dcpdump.streams.frame_event import FrameEvent
 
@@ -22,7 +22,7 @@ _NO_LOSSES: Mapping[int, Before] = MappingProxyType({})
 
 
 def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LOSSES) -> list[Step]:
-    """It gives the sights of a part, documents of one stream that follow one another as bursts.
+    """Return the events of a part, documents of one stream that follow one another as runs.
 
     ``closely``: only plain mutations, with a closer look at them; each frame whose number is a multiple of this
     stands alone, as does the first of a snapshot. ``losses``: rows, and what was lost before them.
@@ -45,12 +45,12 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LO
         goes_on &= column[1:] == column[:-1]
     begins = np.flatnonzero(np.concatenate(([True], ~goes_on))) if count else NO_ROWS
     ends = np.append(begins[1:], count)
-    burst = ends - begins > 1
-    single = sights(part, documents=bool(closely), rows=begins[~burst])
+    run = ends - begins > 1
+    single = frame_events(part, documents=bool(closely), rows=begins[~run])
     for row, before in losses.items():
-        at = int(np.searchsorted(begins[~burst], row))
+        at = int(np.searchsorted(begins[~run], row))
         single[at] = single[at]._replace(gap_before=before.length, skipped=before.skipped)
-    if not burst.any():
+    if not run.any():
         return list(single)
     alone = iter(single)
     kinds: list[Array] = []
@@ -58,7 +58,7 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LO
         mine = header.opcode == opcode
         kinds += [np.add.reduceat(mine, begins, dtype=np.int64), np.add.reduceat(part.length * mine, begins)]
     columns = (
-        burst,
+        run,
         begins,
         ends,
         np.array([each.connection for each in part.places])[part.place[begins]],
@@ -100,7 +100,7 @@ def _plain(group: Group) -> Array:
 
 
 def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Array) -> Iterator[Close]:
-    """It looks closely at bursts, those between ``begins`` and ``ends`` of more than one ``document``."""
+    """Inspect runs closely, those between ``begins`` and ``ends`` of more than one ``document``."""
     header = part.header
     key_at = part.start + HEADER_LENGTH + header.framing + header.extras
     value_at = key_at + header.key
@@ -127,4 +127,4 @@ def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Arr
 
 
 def _each(part: Part, begin: int, end: int) -> list[FrameEvent]:
-    return sights(part, rows=np.arange(begin, end))
+    return frame_events(part, rows=np.arange(begin, end))

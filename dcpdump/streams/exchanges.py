@@ -67,12 +67,12 @@ class Exchanges:
         ``frames``: how many of the connection were captured before; ``late``: its beginning is missing, so an
         answer may be that of a request which is not in the capture.
         """
-        request = waiting.sight
+        request = waiting.frame
         kind = request.direction, request.opcode
         place = request.direction, request.opcode, request.opaque
         before = self.by_place.get(place)
         if before and (late or before[0].doubtful):
-            same = all((each.sight.word, each.key) == (request.word, waiting.key) for each in before)
+            same = all((each.frame.word, each.key) == (request.word, waiting.key) for each in before)
             self._forget_all(list(before))
             before = None
             if not same:
@@ -127,8 +127,8 @@ class Exchanges:
         waiting = queue.popleft()
         if not queue:
             del self.by_place[place]
-        del self.by_kind[kind][waiting.sight.number]
-        self.answered[kind] = max(self.answered.get(kind, 0), waiting.sight.number)
+        del self.by_kind[kind][waiting.frame.number]
+        self.answered[kind] = max(self.answered.get(kind, 0), waiting.frame.number)
         self.count -= 1
         return waiting
 
@@ -196,13 +196,13 @@ class Exchanges:
         self._forget(oldest)
 
     def _forget(self, waiting: UnansweredRequest) -> None:
-        sight = waiting.sight
-        kind = sight.direction, sight.opcode
-        queue = self.by_place[sight.direction, sight.opcode, sight.opaque]
+        frame = waiting.frame
+        kind = frame.direction, frame.opcode
+        queue = self.by_place[frame.direction, frame.opcode, frame.opaque]
         queue.popleft()  # those of one opaque are forgotten from the oldest on
         if not queue:
-            del self.by_place[sight.direction, sight.opcode, sight.opaque]
-        del self.by_kind[kind][sight.number]
+            del self.by_place[frame.direction, frame.opcode, frame.opaque]
+        del self.by_kind[kind][frame.number]
         self.count -= 1
 
 
@@ -213,7 +213,7 @@ def _forgo(waiting: UnansweredRequest) -> None:
 
 
 def _number(waiting: UnansweredRequest) -> int:
-    return waiting.sight.number
+    return waiting.frame.number
 
 
 def _belongs(early: Early, request: FrameEvent, *, late: bool) -> bool:

@@ -89,7 +89,7 @@ class Collection:
 class UnansweredRequest:
     """A request without an answer, so far."""
 
-    sight: FrameEvent  #: the request, without its bytes
+    frame: FrameEvent  #: the request, without its bytes
     frames: int  #: how many the other end had sent before
     key: str = ""  #: of a control its key, of SELECT_BUCKET the bucket
     value: str = ""
@@ -103,4 +103,4 @@ class Prepare(NamedTuple):
     """A durable write that is neither committed nor aborted."""
 
     seqno: int
-    sight: FrameEvent  #: without its bytes
+    frame: FrameEvent  #: without its bytes

@@ -102,40 +102,40 @@ class Logs:
 
     # -- learning ----------------------------------------------------------------------------------------
 
-    def learn_log(self, connection: ConnectionState, vbucket: int, sight: FrameEvent) -> None:
+    def learn_log(self, connection: ConnectionState, vbucket: int, frame: FrameEvent) -> None:
         """Keep the failover log of an answer, if it has one."""
-        entries = () if sight.record is None else tuple(Entry(*each) for each in failover_log(sight.record.frame))
+        entries = () if frame.record is None else tuple(Entry(*each) for each in failover_log(frame.record.frame))
         if entries:
             kept = self._facts(connection).logs.setdefault(vbucket, [])
-            _keep(kept, Log(sight.number, entries, sight.ts_ns))
+            _keep(kept, Log(frame.number, entries, frame.ts_ns))
 
-    def learn_highs(self, connection: ConnectionState, sight: FrameEvent, waiting: UnansweredRequest | None) -> None:
+    def learn_highs(self, connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
         """Keep the high seqnos of an answer to GET_ALL_VB_SEQNOS or OBSERVE_SEQNO; only a server answers these."""
-        record = sight.record
-        if record is None or sight.word or (waiting is None and sight.opcode == _GET_ALL_VB_SEQNOS):
+        record = frame.record
+        if record is None or frame.word or (waiting is None and frame.opcode == _GET_ALL_VB_SEQNOS):
             return
         if waiting is not None and waiting.value:  # of one collection only
             return
         highs = self._facts(connection).highs
         vbucket, current = record.frame.get("observed_vbucket"), record.frame.get("current_seqno")
         if vbucket is not None and current is not None:
-            _keep(highs.setdefault(vbucket, []), High(sight.number, current, sight.ts_ns))
+            _keep(highs.setdefault(vbucket, []), High(frame.number, current, frame.ts_ns))
         for each in record.frame.fields:
             if each.group != "seqnos" or not isinstance(each.value, int):
                 continue
             if each.field.name == "vbucket":
                 vbucket = each.value
             elif vbucket is not None:
-                _keep(highs.setdefault(vbucket, []), High(sight.number, each.value, sight.ts_ns))
+                _keep(highs.setdefault(vbucket, []), High(frame.number, each.value, frame.ts_ns))
 
-    def learn_purge(self, stream: Stream, sight: FrameEvent) -> None:
+    def learn_purge(self, stream: Stream, frame: FrameEvent) -> None:
         """Keep the purge seqno of a snapshot marker. A 0 may mean that none was sent."""
-        seqno = sight.get("purge_seqno")
+        seqno = frame.get("purge_seqno")
         if seqno:
             granted = stream.granted_frame
             when = None if granted is None else moment(stream.granted_ns, granted)
             kept = self._facts(stream.connection).purges.setdefault(stream.vbucket, [])
-            _keep(kept, Purge(sight.number, seqno, sight.ts_ns, when))
+            _keep(kept, Purge(frame.number, seqno, frame.ts_ns, when))
 
     def close(self, connections: Iterable[ConnectionState]) -> None:
         """Resolve which connections lead to one bucket of one server, as far as that is known by now.

@@ -1,4 +1,4 @@
-"""Sight: one frame as the ledger is told of it. Cheap to make, and all that the ledger ever sees of a frame."""
+"""FrameEvent: what the ledger learns of one frame. Cheap to make, and all that it ever gets of a frame."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -16,7 +16,7 @@ OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 
 
 class Shape(NamedTuple):
-    """A layout as sights have it: which field stands where in ``FrameEvent.fields``."""
+    """A layout as events have it: which field stands where in ``FrameEvent.fields``."""
 
     version: str  #: of the layout: "1", "2.0", "2.2", "?" where none fits
     names: tuple[str, ...]
@@ -89,22 +89,22 @@ NO_FRAME = FrameEvent(
 )  # fmt: skip
 
 
-def kept(sight: FrameEvent) -> FrameEvent:
-    """Return a sight that may be remembered: it does not hold the bytes of the capture around it."""
-    return sight._replace(data=b"", key_at=0, value_at=0, record=None)
+def kept(frame: FrameEvent) -> FrameEvent:
+    """Return an event that may be remembered: it does not hold the bytes of the capture around it."""
+    return frame._replace(data=b"", key_at=0, value_at=0, record=None)
 
 
-def place_of(sight: FrameEvent) -> FrameEvent:
+def place_of(frame: FrameEvent) -> FrameEvent:
     """Return what tells a frame from others, and nothing of what is in it."""
-    number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque = sight[:10]
+    number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque = frame[:10]
     return _row(FrameEvent, (
-        number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque, 0, 0, sight.length,
-        sight.stream_id, sight.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, sight.weak, None, False,
+        number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque, 0, 0, frame.length,
+        frame.stream_id, frame.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, frame.weak, None, False,
     ))  # fmt: skip
 
 
-def sight_of(record: Record, gap_before: int | None = None) -> FrameEvent:
-    """It makes the sight of a frame that was decoded by itself."""
+def event_of(record: Record, gap_before: int | None = None) -> FrameEvent:
+    """Return the event of a frame that was decoded by itself."""
     frame, header = record.frame, record.frame.header
     shape = shape_of(frame.layout)
     fields = tuple(frame.lookup.get(name) for name in shape.names)

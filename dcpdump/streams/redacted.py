@@ -66,7 +66,7 @@ def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
 
 def _hide_waiting(waiting: UnansweredRequest, redactor: Redactor) -> None:
     """Hash what a request asks for that was not answered."""
-    message = find(waiting.sight.opcode)
+    message = find(waiting.frame.opcode)
     waiting.key, waiting.value = redactor.key(message, waiting.key), redactor.value(message, waiting.value)
 
 

@@ -55,7 +55,7 @@ class ConnectionState:
     name: str | None = None  #: of DCP_OPEN
     open_flags: int | None = None
     opened: bool = False  #: DCP_OPEN was answered with Success
-    open_sight: FrameEvent | None = None  #: the latest request
+    opened_by: FrameEvent | None = None  #: the latest request
     accepted_frame: int | None = None  #: the number of its success
     opens: int = 0
     open_status: int | None = None
@@ -131,7 +131,7 @@ class ConnectionState:
     @property
     def late(self) -> bool:
         """Whether its beginning is missing: neither DCP_OPEN nor what a client says first was captured."""
-        return self.open_sight is None and self.began is None
+        return self.opened_by is None and self.began is None
 
     @property
     def starts_late(self) -> bool:
@@ -198,12 +198,12 @@ class ConnectionState:
     @property
     def is_open(self) -> bool:
         """Whether DCP_OPEN was sent and succeeded."""
-        return self.open_sight is not None and self.opened
+        return self.opened_by is not None and self.opened
 
     @property
     def open_frame(self) -> int | None:
         """The number of the latest DCP_OPEN."""
-        return None if self.open_sight is None else self.open_sight.number
+        return None if self.opened_by is None else self.opened_by.number
 
     @property
     def now_ns(self) -> int | None:
@@ -217,7 +217,7 @@ class ConnectionState:
     @property
     def controls_known(self) -> bool:
         """Whether every control and its answer was captured: where that to DCP_OPEN was not, nor may others be."""
-        client = 0 if self.open_sight is None else self.open_sight.direction
+        client = 0 if self.opened_by is None else self.opened_by.direction
         return self.is_open and not self.doubtful and not self.exchanges.unclaimed.get((client, CONTROL))
 
     def asked_for(self, opcode: int) -> Iterator[UnansweredRequest]:
@@ -252,4 +252,4 @@ class ConnectionState:
 
         Not after lost bytes: what was lost may have been one.
         """
-        return self.open_sight is not None and not self.lossy
+        return self.opened_by is not None and not self.lossy

@@ -282,7 +282,7 @@ class Stream:
         self.items_since_marker = 0
         self.in_order = self.live and self.state != ACTIVE
 
-    def item(self, sight: FrameEvent, seqno: int) -> None:
+    def item(self, frame: FrameEvent, seqno: int) -> None:
         """Take a message with a seqno."""
         self.last = seqno
         self.items += 1
@@ -294,9 +294,9 @@ class Stream:
             if self.acks_early:
                 self.acks_early.pop()
             else:
-                self.acks_due.append(place_of(sight))
+                self.acks_due.append(place_of(frame))
 
-    def acknowledge_marker(self, sight: FrameEvent) -> None:
+    def acknowledge_marker(self, frame: FrameEvent) -> None:
         """Take the consumer's answer to a marker: a producer takes any for the acknowledgement that it waits for.
 
         A refusal of a marker that asked for none acknowledges nothing.
@@ -305,8 +305,8 @@ class Stream:
             self.snapshot.acked = True
         if self.acks_due:
             self.acks_due.popleft()
-        elif not sight.word and len(self.acks_early) < MANY:
-            self.acks_early.append(kept(sight))
+        elif not frame.word and len(self.acks_early) < MANY:
+            self.acks_early.append(kept(frame))
 
     def acknowledge(self, seqno: int) -> None:
         """Take a SEQNO_ACKNOWLEDGED."""
@@ -336,9 +336,9 @@ class Stream:
             and not marker.flags & ACKNOWLEDGE
         )
 
-    def fits(self, sight: FrameEvent) -> bool:
+    def fits(self, frame: FrameEvent) -> bool:
         """Return whether a message may be the next of it."""
-        seqno, marker = sight.seqno, self.marker
+        seqno, marker = frame.seqno, self.marker
         if seqno is None or not self.live:
             return self.live
         inside = self.oso or (marker is not None and marker.start <= seqno <= marker.end)

@@ -30,7 +30,7 @@ class _Held(NamedTuple):
 
 
 class Order:
-    """Feed it sights and bursts as they come; it gives them when nothing earlier is to be expected."""
+    """Feed it events and runs as they come; it returns them when nothing earlier is to be expected."""
 
     def __init__(self) -> None:
         self._held: list[_Held] = []
@@ -84,18 +84,18 @@ class Order:
 
 
 def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_Held]:
-    """It takes bursts apart, frame by frame."""
+    """Take runs apart, frame by frame."""
     for each in held:
         if isinstance(each.step, DocumentRun) and which(each):
-            for place, sight in enumerate(each.step.each()):
-                ts_ns = max(each.ts_ns, sight.ts_ns or 0)
-                yield _Held(ts_ns, each.number + place, ts_ns, sight)
+            for place, frame in enumerate(each.step.each()):
+                ts_ns = max(each.ts_ns, frame.ts_ns or 0)
+                yield _Held(ts_ns, each.number + place, ts_ns, frame)
         else:
             yield each
 
 
 def _told(held: list[_Held]) -> list[Step]:
-    """It gives frames in their order; a burst in whose midst the other direction spoke is taken apart."""
+    """Return frames in their order; a run in whose midst the other direction sent is taken apart."""
     spoken: dict[tuple[int, int], list[int]] = defaultdict(list)
     for each in held:
         spoken[each.step.connection, each.step.direction].append(each.ts_ns)
@@ -103,7 +103,7 @@ def _told(held: list[_Held]) -> list[Step]:
     return [each.step for each in held] if len(apart) == len(held) else _told(apart)
 
 
-def _is_interrupted(burst: _Held, spoken: dict[tuple[int, int], list[int]]) -> bool:
-    others = spoken.get((burst.step.connection, 1 - burst.step.direction), [])
-    first = bisect_left(others, burst.ts_ns)
-    return first < len(others) and others[first] <= burst.end_ns
+def _is_interrupted(run: _Held, spoken: dict[tuple[int, int], list[int]]) -> bool:
+    others = spoken.get((run.step.connection, 1 - run.step.direction), [])
+    first = bisect_left(others, run.ts_ns)
+    return first < len(others) and others[first] <= run.end_ns

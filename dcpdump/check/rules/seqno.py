@@ -25,9 +25,9 @@ from dcpdump.streams.stream import Stream
 _REFUSED_OUTSIDE = frozenset({*DOCUMENTS, PREPARE})
 
 
-def _all_in_snapshot(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+def _all_in_snapshot(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     marker = stream.marker
-    return marker is None or (close.rising and marker.start <= burst.first_seqno and burst.last_seqno <= marker.end)
+    return marker is None or (close.rising and marker.start <= run.first_seqno and run.last_seqno <= marker.end)
 
 
 @rule(
@@ -41,7 +41,7 @@ def _all_in_snapshot(burst: DocumentRun, close: Close, connection: ConnectionSta
     scope=Scope.SNAPSHOT,
     spares=_all_in_snapshot,
 )
-def in_snapshot(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the seqno of an item is not in the range of the marker before it.
 
     A server's consumer answers Erange to documents and prepares: it cannot place them in any snapshot. Commits,
@@ -49,15 +49,15 @@ def in_snapshot(sight: FrameEvent, connection: ConnectionState, stream: Stream) 
 
     Usual causes: a marker with a wrong end; an item of the next snapshot sent too early.
     """
-    marker, seqno = stream.marker, sight.seqno
+    marker, seqno = stream.marker, frame.seqno
     if marker is None or seqno is None or marker.start <= seqno <= marker.end or marker.end < marker.start:
         return None  # S1 reports a marker that runs backwards
-    text = f"{name(sight.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
-    return Remark(text, status="Erange" if sight.opcode in _REFUSED_OUTSIDE else "")
+    text = f"{name(frame.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
+    return Remark(text, status="Erange" if frame.opcode in _REFUSED_OUTSIDE else "")
 
 
-def _all_rising(burst: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return close.rising and not stream.stale and stream.last is not None and burst.first_seqno > stream.last
+def _all_rising(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    return close.rising and not stream.stale and stream.last is not None and run.first_seqno > stream.last
 
 
 @rule(
@@ -71,28 +71,28 @@ def _all_rising(burst: DocumentRun, close: Close, connection: ConnectionState, s
     scope=Scope.SNAPSHOT,
     spares=_all_rising,
 )
-def rising(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a seqno is not above the last one of the stream, or not above the requested start.
 
     The order of seqnos is what consumers resume by. They answer Erange, or drop the change as a repeat.
 
     Usual causes: an item sent twice; SEQNO_ADVANCED to a seqno that an item then has; two streams mixed.
     """
-    seqno, last, request = sight.seqno, stream.last, stream.grant
+    seqno, last, request = frame.seqno, stream.last, stream.grant
     if seqno is None:
         return None
     if last is not None and seqno > last:
         # What lies between was lost: the panel makes "unknown" of it, as the stream is stale.
         unseen = stream.stale and seqno > last + 1 and _lost_since_last(connection, stream)
         return Remark(f"the order between seqno {last} and {seqno} was not seen") if unseen else None
-    status = "" if sight.opcode == ADVANCED else "Erange"
+    status = "" if frame.opcode == ADVANCED else "Erange"
     if last is not None:
-        return Remark(f"{name(sight.opcode)} seqno {seqno} after {last}", status=status)
+        return Remark(f"{name(frame.opcode)} seqno {seqno} after {last}", status=status)
     if request is None or (connection.doubtful and len(stream.requests) > 1):  # its answer may be that of another
         return None
     if seqno > request.start or stream.items or request.bits & FROM_LATEST:
         return None
-    text = f"{name(sight.opcode)} seqno {seqno}, requested were those above {request.start}"
+    text = f"{name(frame.opcode)} seqno {seqno}, requested were those above {request.start}"
     return Remark(text, status=status, scope=Scope.STREAM)
 
 
@@ -110,7 +110,7 @@ def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     off="m",
     on=(ADVANCED,),
 )
-def advanced(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when SEQNO_ADVANCED comes without collections, on a connection that gets everything there is anyway,
     with a seqno other than the snapshot's end, or in an out-of-order snapshot without true_with_seqno_advanced.
 
@@ -125,9 +125,9 @@ def advanced(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> 
             return "SEQNO_ADVANCED in an out-of-order snapshot, which was not asked for"
         return None
     marker = stream.marker
-    if marker is None or stream.stale or sight.seqno == marker.end or marker.flags & DISK:
+    if marker is None or stream.stale or frame.seqno == marker.end or marker.flags & DISK:
         return None
-    text = f"SEQNO_ADVANCED to {sight.seqno} in snapshot {marker.start}..{marker.end}"
+    text = f"SEQNO_ADVANCED to {frame.seqno} in snapshot {marker.start}..{marker.end}"
     return Remark(text, scope=Scope.SNAPSHOT)
 
 
@@ -144,7 +144,7 @@ def advanced(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     on=(PREPARE, COMMIT, ABORT),
     scope=Scope.CONNECTION,
 )
-def uninvited(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when PREPARE, COMMIT or ABORT comes on a connection on which enable_sync_writes was not accepted.
 
     A client that does not know them takes a prepare for a document that is there.
@@ -153,7 +153,7 @@ def uninvited(sight: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     if not connection.controls_known or connection.on("enable_sync_writes") or connection.produces is False:
         return None
-    return f"{name(sight.opcode)}, and enable_sync_writes is not on"
+    return f"{name(frame.opcode)}, and enable_sync_writes is not on"
 
 
 @rule(
@@ -164,19 +164,19 @@ def uninvited(sight: FrameEvent, connection: ConnectionState, stream: Stream) ->
     source="memcached/protocol_binary.h",
     on=(COMMIT, ABORT),
 )
-def prepared_first(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the prepared seqno of a COMMIT or ABORT is not below its own (0: suspicious).
 
     No consumer compares the two: a server looks for the prepare by its key, and fails if its seqno is another.
 
     Usual causes: the two fields swapped.
     """
-    prepared, seqno = sight.get("prepared_seqno"), sight.seqno
+    prepared, seqno = frame.get("prepared_seqno"), frame.seqno
     if prepared is None or seqno is None or 0 < prepared < seqno:
         return None
-    if not prepared and sight.opcode == ABORT:
+    if not prepared and frame.opcode == ABORT:
         return None
-    return Remark(f"{name(sight.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
+    return Remark(f"{name(frame.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
 
 
 @rule(
@@ -188,7 +188,7 @@ def prepared_first(sight: FrameEvent, connection: ConnectionState, stream: Strea
     off="mgfr",
     on=(COMMIT, ABORT),
 )
-def orphan(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
     prepares are de-duplicated, and a stream that resumed has those before its start.)
 
@@ -197,18 +197,18 @@ def orphan(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> st
 
     Usual causes: a prepare that was lost; a decision sent twice.
     """
-    prepared = sight.get("prepared_seqno")
+    prepared = frame.get("prepared_seqno")
     if prepared is None or stream.request is None or prepared <= stream.request.start:
         return None
     if stream.marker is not None and stream.marker.flags & DISK:
         return None
-    there = stream.prepared.get(sight.key)
+    there = stream.prepared.get(frame.key)
     if there is not None and there.seqno == prepared:
         return None
-    text = f"{name(sight.opcode)} of prepared seqno {prepared}"
+    text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
         return f"{text}: open is that of seqno {there.seqno} for this key"
-    return Remark(f"{text}: none is open for this key", status="KeyEnoent" if sight.opcode == COMMIT else "Einval")
+    return Remark(f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == COMMIT else "Einval")
 
 
 @rule(
@@ -220,7 +220,7 @@ def orphan(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     off="mgf",
     on=(STREAM_DONE,),
 )
-def undecided(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream ends while prepares are neither committed nor aborted.
 
     Their outcome comes with the next stream of the vbucket, or on its new owner.
@@ -243,7 +243,7 @@ def undecided(sight: FrameEvent, connection: ConnectionState, stream: Stream) ->
     off="h",
     on=(PREPARE,),
 )
-def prepared_twice(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a PREPARE comes for a key whose last one is not decided. (Disk snapshots may leave out what
     decided it.)
 
@@ -251,10 +251,10 @@ def prepared_twice(sight: FrameEvent, connection: ConnectionState, stream: Strea
 
     Usual causes: a commit that was lost.
     """
-    there = stream.prepared.get(sight.key)
+    there = stream.prepared.get(frame.key)
     if there is None or (stream.marker is not None and stream.marker.flags & DISK):
         return None
-    return f"PREPARE seqno {sight.seqno}, though that of seqno {there.seqno} is not decided"
+    return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
 
 
 @rule(
@@ -294,14 +294,14 @@ def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: St
     source="dcp/passive_stream.cc",
     on=(SEQNO_ACK | RESPONSE,),
 )
-def ack_answered(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a success answers SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
 
     (A SEQNO_ACKNOWLEDGED right after a stream was granted is normal: it says what the replica has already.)
 
     Usual causes: a producer of another make.
     """
-    return None if sight.word else "success in answer to SEQNO_ACKNOWLEDGED"
+    return None if frame.word else "success in answer to SEQNO_ACKNOWLEDGED"
 
 
 @rule(

@@ -36,7 +36,7 @@ def _spoken(state: int | None) -> str:
     off="mg",
     on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE),
 )
-def order(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a takeover comes in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending)
     and its reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok). What comes less than 50 ms before
     the reply that it has to wait for may have been captured out of order, and is spared.
@@ -47,13 +47,13 @@ def order(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     """
     if not stream.asked_takeover:
         return None
-    if sight.response:
-        return _too_soon(sight, stream)
-    if sight.opcode == STREAM_END:
-        if sight.get("status") == 0 and stream.state != ACTIVE:
+    if frame.response:
+        return _too_soon(frame, stream)
+    if frame.opcode == STREAM_END:
+        if frame.get("status") == 0 and stream.state != ACTIVE:
             return f"the takeover ended Ok in state {_spoken(stream.state)}"
         return None
-    state = sight.get("state")
+    state = frame.get("state")
     if state == ACTIVE and stream.state != PENDING:
         return "SET_VBUCKET_STATE(active) before pending"
     if state == PENDING and stream.state is not None:
@@ -77,7 +77,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     if ts_ns is None or reply.ts_ns is None or reply.ts_ns - ts_ns < _OUT_OF_ORDER_NS:
         return None
     text = f"{what} before the reply to SET_VBUCKET_STATE({VBUCKET_STATE.names.get(stream.states[at].state)})"
-    return Remark(text, sight=reply._replace(number=frame, ts_ns=ts_ns))
+    return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns))
 
 
 @rule(
@@ -89,7 +89,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     off="m",
     on=(SET_STATE,),
 )
-def no_takeover(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when SET_VBUCKET_STATE comes on a stream that was requested without the takeover flag.
 
     The consumer would become the owner of a vbucket that has one.
@@ -109,14 +109,14 @@ def no_takeover(sight: FrameEvent, connection: ConnectionState, stream: Stream) 
     source="dcp/active_stream.cc, daemon/mcbp_validators.cc",
     on=(SET_STATE,),
 )
-def odd_state(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
+def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when SET_VBUCKET_STATE has another state than pending (3) and active (1).
 
     A consumer takes replica (2) and dead (4) over all the same; it refuses states that do not exist with Einval.
 
     Usual causes: the numbers of an old prototype, where replica and pending were swapped.
     """
-    state = sight.get("state")
+    state = frame.get("state")
     if state is None or state in (ACTIVE, PENDING):
         return None
     status = "" if state in VBUCKET_STATE.names else "Einval"
@@ -132,16 +132,16 @@ def odd_state(sight: FrameEvent, connection: ConnectionState, stream: Stream) ->
     off="g",
     on=(OUTSIDE,),
 )
-def after(sight: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when markers or documents come after SET_VBUCKET_STATE(active).
 
     The consumer owns the vbucket by then and makes seqnos itself: the two histories part.
 
     Usual causes: a source that continues to take writes.
     """
-    if stream.state != ACTIVE or sight.opcode not in _DATA or stream.end_frame is not None:
+    if stream.state != ACTIVE or frame.opcode not in _DATA or stream.end_frame is not None:
         return None
-    return f"{name(sight.opcode)} after SET_VBUCKET_STATE(active)"
+    return f"{name(frame.opcode)} after SET_VBUCKET_STATE(active)"
 
 
 RULES = (order, no_takeover, odd_state, after)
