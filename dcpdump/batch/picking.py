@@ -75,6 +75,7 @@ class Picking:
     """
 
     __slots__ = (
+        "_base",
         "_body",
         "_data",
         "_first",
@@ -96,8 +97,9 @@ class Picking:
         self._frames = frames
         self._talkers = talkers
         self._wanted = wanted
-        self._data = frames.pieces[0] if len(frames.pieces) == 1 else b"".join(frames.pieces)
         self._run = -1
+        self._data = b""  # of the run
+        self._base: i64 = 0  # where that begins in the bytes of all frames
         self._treatments: list[int] = []  # of each frame, once ``count`` has looked at them
         # Of the connection that the run is of, to be had without asking for it:
         self._session = Session()
@@ -112,10 +114,23 @@ class Picking:
 
         More than ``most`` are not counted: then nothing is to be picked.
         """
-        found, treatments, data = 0, self._treatments, self._data
+        frames, found, treatments = self._frames, 0, self._treatments
         opcodes, vbuckets = self._wanted.opcodes, self._wanted.vbuckets
-        for start in self._frames.starts:
-            treatment = _treatment(data, start, opcodes, vbuckets)
+        run, turn, count = -1, 0, len(frames.starts)
+        at: i64 = 0
+        base: i64 = 0
+        data = b""
+        for start in frames.starts:
+            if at == turn:
+                run += 1
+                turn = frames.firsts[run + 1] if run + 1 < len(frames.firsts) else count
+                base, data = start, frames.pieces[run]
+                if turn == at + 1 and (at in frames.odd or _is_damaged(data)):
+                    treatments.append(DECODED)
+                    at += 1
+                    continue
+            at += 1
+            treatment = _treatment(data, start - base, opcodes, vbuckets)
             treatments.append(treatment)
             if treatment == WANTED:
                 found += 1
@@ -133,20 +148,20 @@ class Picking:
 
     def _pass(self, at: "i64") -> "i64":
         frames = self._frames
-        starts, firsts, odd, treatments = frames.starts, frames.firsts, frames.odd, self._treatments
+        starts, firsts, treatments = frames.starts, frames.firsts, self._treatments
         count: i64 = len(starts)
         runs, run = len(firsts), self._run
         turn: i64 = firsts[run + 1] if run + 1 < runs else count
-        weak, odd_ones = run >= 0 and frames.weak[run], bool(odd)
+        weak = run >= 0 and frames.weak[run]
         while at < count:
             if at >= turn:
                 run += 1
                 self._run = run
                 weak, turn = frames.weak[run], firsts[run + 1] if run + 1 < runs else count
+                self._turn_to(run)
                 if frames.gaps[run]:
                     return at
-                self._turn_to(run)
-            if weak or (odd_ones and at in odd):
+            if weak:
                 return at
             treatment: i64 = treatments[at]
             if treatment in (DECODED, WANTED):
@@ -156,10 +171,10 @@ class Picking:
             elif treatment in (REQUEST, RESPONSE):
                 self._overhear(at)
                 if treatment == REQUEST:
-                    self._ask(starts[at])
+                    self._ask(starts[at] - self._base)
                 self.dcp += 1
             else:
-                if not self._note(starts[at], treatment):
+                if not self._note(starts[at] - self._base, treatment):
                     return at
                 self.dcp += 1
             at += 1
@@ -168,7 +183,9 @@ class Picking:
     def _turn_to(self, run: int) -> None:
         """Have at hand what is asked for every frame of a run."""
         self._settle()
-        self._session = session = self._talkers[self._frames.places[run] >> 1].session
+        frames = self._frames
+        self._data, self._base = frames.pieces[run], frames.starts[frames.firsts[run]]
+        self._session = session = self._talkers[frames.places[run] >> 1].session
         self._inferring = session.features is None and not session.certain
 
     def raw(self, at: int) -> RawFrame:
@@ -176,13 +193,15 @@ class Picking:
         frames, run = self._frames, self._run
         if at in frames.odd:
             return frames.odd[at]
-        start, stop, first = frames.starts[at], self._stop(at), frames.firsts[run]
+        stop = self._stop(at)
+        start: int = frames.starts[at] - self._base
+        data = self._data[start : stop - self._base]
         return RawFrame(
-            self._data[start:stop],
-            unpack_header(self._data, start),
-            frames.offsets[run] + start - frames.starts[first],
+            data,
+            unpack_header(data),
+            frames.offsets[run] + start,
             self._where(stop),
-            frames.gaps[run] if at == first else 0,
+            0 if start else frames.gaps[run],
             (),
             "low" if frames.weak[run] else "",
         )
@@ -257,12 +276,18 @@ class Picking:
             self._inferring = False
 
     def _overhear(self, at: int) -> None:
-        data, start = self._data, self._frames.starts[at]
+        data, start = self._data, self._frames.starts[at] - self._base
         opcode, word, opaque = data[start + 1], be16(data, start + 6), be32(data, start + 12)
         asked: Asked | None = None
         if data[start] == _CLASSIC:
             asked = Asked(self._first + at, self._where(self._stop(at)).ts_ns, word)
         self._session.overhear(self.place() & 1, opcode, opaque, asked)
+
+
+def _is_damaged(data: bytes) -> bool:
+    """Return whether the sections of the one frame that stands there are longer than its body."""
+    key_length: i64 = be16(data, 2) if data[0] in (_CLASSIC, _RESPONSE) else data[2] + data[3]
+    return data[4] + key_length > be32(data, 8)
 
 
 def _treatment(data: bytes, start: "i64", opcodes: bytes, vbuckets: bytes) -> "i64":

@@ -1,9 +1,12 @@
 """Records of a plain pcap, many at once: what every well-made file has, and nothing else."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be32
 from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, PcapHeader
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 SIZE: Final = 16  #: bytes of a record's header
 
@@ -31,10 +34,12 @@ class Records:
 
     def _read(self, data: bytes, big: bool, fractions: int) -> None:
         starts, ends, times, wires = self.starts, self.ends, self.times, self.wire
-        step = 1_000_000_000 // fractions
+        most: i64 = fractions
+        step: i64 = 1_000_000_000 // fractions
         known = self.seconds is not None
-        before = self.seconds or 0
-        at, size = 0, len(data)
+        before: i64 = self.seconds or 0
+        at: i64 = 0
+        size: i64 = len(data)
         while at + SIZE <= size:
             length = number(data, at + 8, big)
             start = at + SIZE
@@ -43,7 +48,7 @@ class Records:
                 break
             seconds, fraction, wire = number(data, at, big), number(data, at + 4, big), number(data, at + 12, big)
             gone = seconds - before if known else 0
-            if gone < -DAY or gone > YEAR or fraction >= fractions or length > wire or wire > PACKET_USUAL:
+            if gone < -DAY or gone > YEAR or fraction >= most or length > wire or wire > PACKET_USUAL:
                 self.sound = False
                 break
             starts.append(start)
@@ -56,7 +61,7 @@ class Records:
             self.seconds = before
 
 
-def number(data: bytes, at: int, big: bool) -> int:
+def number(data: bytes, at: "i64", big: bool) -> "i64":
     """Return the four bytes at a place as a number."""
     if big:
         return be32(data, at)

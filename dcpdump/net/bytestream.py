@@ -4,7 +4,7 @@ It turns sequence numbers into offsets: finds where the stream begins, learns fr
 acknowledgements, and keeps segments from far outside of it apart. Order itself is made by Reassembly.
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
@@ -15,6 +15,9 @@ from dcpdump.net.retransmit_window import Difference
 from dcpdump.net.seqnum import MASK, advance, distance
 from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import FIN, RST, SYN, Segment
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 _CONTROL: Final = FIN | SYN | RST
 _NEVER: Final = -1  # equals no sequence number
@@ -46,9 +49,9 @@ class ByteStream(Reassembly):
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Counters())
         self.answers = False  #: whether the other side's SYN was seen, so that its first ACK tells where this one began
-        self.last_ack = _NEVER  #: the last acknowledgement number seen from the other side
+        self.last_ack: i64 = _NEVER  #: the last acknowledgement number seen from the other side
         self._base: int | None = None  # the sequence number of offset 0
-        self.ready = _NEVER  #: the sequence number that may be delivered without further thought; -1: none
+        self.ready: i64 = _NEVER  #: the sequence number that may be delivered without further thought; -1: none
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: Stray | None = None

@@ -4,11 +4,14 @@ It knows where each frame begins, which packet completed it, and for each run of
 in one direction) where they stand in it. What their bytes mean is for others.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be16, be32
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.wire.frame import RawFrame
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 _MOST: Final = MAX_FRAME - HEADER_LENGTH
 #: By first byte: 0 is not a magic, 1 is a classic header's, 2 a flexible one's.
@@ -37,9 +40,8 @@ class Frames:
     )
 
     def __init__(self) -> None:
-        self.pieces: list[bytes] = []  #: the bytes of all frames
-        self.size = 0  #: how many bytes they are
-        self.starts: list[int] = []  #: in these bytes, of each frame
+        self.size = 0  #: how many bytes the frames are
+        self.starts: list[int] = []  #: of each frame in these bytes
         self.odd: dict[int, RawFrame] = {}  #: by number: frames that are not whole
 
         self.bounds: list[int] = []  #: of each packet: it completed the frames that end up to here, and not before
@@ -47,7 +49,8 @@ class Frames:
         self.times: list[int | None] = []  #: its capture time in ns
         self.files: list[str] = []  #: and its file
 
-        self.firsts: list[int] = []  #: of each run: the number of its first frame
+        self.pieces: list[bytes] = []  #: of each run: the bytes that its frames begin; there may be others behind them
+        self.firsts: list[int] = []  #: the number of its first frame
         self.offsets: list[int] = []  #: where that frame begins in its direction
         self.gaps: list[int] = []  #: bytes that were lost or skipped before it
         self.places: list[int] = []  #: the direction, by the number that whoever fills this gives it
@@ -59,13 +62,23 @@ class Frames:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def data(self) -> bytes:
+        """Return the bytes of all frames, one behind the other."""
+        pieces: list[bytes] = []
+        begin = 0
+        for run, piece in enumerate(self.pieces):
+            end = self.starts[self.firsts[run + 1]] if run + 1 < len(self.firsts) else self.size
+            pieces.append(piece if len(piece) == end - begin else piece[: end - begin])
+            begin = end
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
     def add(self, raw: RawFrame, place: int) -> None:
         """Add one frame, which need not be whole."""
         if raw.holes or len(raw.data) < raw.length:
             self.odd[len(self.starts)] = raw
-        self._run(len(self.starts), raw.offset, raw.gap_before, place, raw.confidence == "low")
+        self._run(raw.data, len(self.starts), raw.offset, raw.gap_before, place)
+        self.weak[-1] = raw.confidence == "low"
         self.starts.append(self.size)
-        self.pieces.append(raw.data)
         self.size += len(raw.data)
         self.bound(self.size, raw.where.packet, raw.where.ts_ns, raw.where.file)
 
@@ -81,15 +94,17 @@ class Frames:
 
         Return how many bytes they are; -1 where anything is no header of a frame: then nothing is added.
         """
-        starts, base, kinds = self.starts, self.size, _KIND
-        at, end, first = 0, len(data), len(starts)
-        self.need = HEADER_LENGTH
+        starts, kinds, first = self.starts, _KIND, len(self.starts)
+        at: i64 = 0
+        base: i64 = self.size
+        end: i64 = len(data)
         last = end - HEADER_LENGTH
+        self.need = HEADER_LENGTH
         sound = True
         while at <= last:
-            kind = kinds[data[at]]
+            kind: i64 = kinds[data[at]]
+            sections: i64 = data[at + 4]
             body = be32(data, at + 8)
-            sections = data[at + 4]
             if kind == 1:
                 sections += be16(data, at + 2)
             else:
@@ -110,14 +125,14 @@ class Frames:
             del starts[first:]
             return -1
         if at:
-            self._run(first, offset, gap, place, False)
-            self.pieces.append(data if at == end else data[:at])
+            self._run(data, first, offset, gap, place)
             self.size += at
         return at
 
-    def _run(self, first: int, offset: int, gap: int, place: int, weak: bool) -> None:
+    def _run(self, piece: bytes, first: int, offset: int, gap: int, place: int) -> None:
+        self.pieces.append(piece)
         self.firsts.append(first)
         self.offsets.append(offset)
         self.gaps.append(gap)
         self.places.append(place)
-        self.weak.append(weak)
+        self.weak.append(False)
