@@ -23,7 +23,7 @@ def part_of(frames: Frames, first: int, ends_of: Callable[[int], Ends]) -> Part:
     count = len(frames)
     data = frames.data()
     view = np.frombuffer(data, np.uint8)
-    start = np.array(frames.starts, np.int64)
+    start = np.array(frames.starts(), np.int64)
     header = Headers.of(overlapping(view, HEADER)[start])
     firsts = np.array(frames.firsts, np.int64)
     sizes = np.diff(firsts, append=count)

@@ -77,7 +77,7 @@ class Cutting:
     def _cut(self, segments: Segments, at: int, stop: int, conversation: Conversation, splitter: FrameSplitter) -> int:
         """Cut segments ``at`` … ``stop``-1, all of one direction, or those before the first that is not ordinary."""
         frames, tally, pieces, place = self.frames, self._tally, segments.pieces, segments.places[at]
-        offset, have, before, size = splitter.offset, splitter.held, len(frames.starts), frames.size
+        offset, have, before, size = splitter.offset, splitter.held, len(frames), frames.size
         while (used := splitter.take(pieces[at:stop], frames, place)) < 0:
             self._reach = _LEAST
             reach, stop = have, at
@@ -90,7 +90,7 @@ class Cutting:
         if used:
             self.talkers[place >> 1] = conversation
             conversation.framed[place & 1] = True
-            tally.frames += len(frames.starts) - before
+            tally.frames += len(frames) - before
             tally.frame_bytes += used
         rows, numbers, times = segments.rows, segments.numbers, segments.times
         file, files = segments.file, segments.files

@@ -84,6 +84,8 @@ class Picking:
         "_opaque",
         "_run",
         "_session",
+        "_start",
+        "_stop",
         "_talkers",
         "_treatments",
         "_vbucket",
@@ -99,7 +101,9 @@ class Picking:
         self._wanted = wanted
         self._run = -1
         self._data = b""  # of the run
-        self._base: i64 = 0  # where that begins in the bytes of all frames
+        self._base = 0  # where that begins in the bytes of all frames
+        self._start: i64 = 0  # of the frame that ``next`` gave, in the run
+        self._stop: i64 = 0
         self._treatments: list[int] = []  # of each frame, once ``count`` has looked at them
         # Of the connection that the run is of, to be had without asking for it:
         self._session = Session()
@@ -116,26 +120,23 @@ class Picking:
         """
         frames, found, treatments = self._frames, 0, self._treatments
         opcodes, vbuckets = self._wanted.opcodes, self._wanted.vbuckets
-        run, turn, count = -1, 0, len(frames.starts)
         at: i64 = 0
-        base: i64 = 0
-        data = b""
-        for start in frames.starts:
-            if at == turn:
-                run += 1
-                turn = frames.firsts[run + 1] if run + 1 < len(frames.firsts) else count
-                base, data = start, frames.pieces[run]
-                if turn == at + 1 and (at in frames.odd or _is_damaged(data)):
-                    treatments.append(DECODED)
-                    at += 1
-                    continue
-            at += 1
-            treatment = _treatment(data, start - base, opcodes, vbuckets)
-            treatments.append(treatment)
-            if treatment == WANTED:
-                found += 1
-                if found > most:
-                    break
+        count: i64 = len(frames)
+        for run, data in enumerate(frames.pieces):
+            turn: i64 = frames.firsts[run + 1] if run + 1 < len(frames.firsts) else count
+            start: i64 = 0
+            if turn == at + 1 and (at in frames.odd or _is_damaged(data)):
+                treatments.append(DECODED)
+                at = turn
+            while at < turn:
+                treatment = _treatment(data, start, opcodes, vbuckets)
+                treatments.append(treatment)
+                if treatment == WANTED:
+                    found += 1
+                    if found > most:
+                        return found
+                start += HEADER_LENGTH + be32(data, start + 8)
+                at += 1
         return found
 
     def next(self, at: int) -> int:
@@ -147,44 +148,41 @@ class Picking:
         return found
 
     def _pass(self, at: "i64") -> "i64":
-        frames = self._frames
-        starts, firsts, treatments = frames.starts, frames.firsts, self._treatments
-        count: i64 = len(starts)
-        runs, run = len(firsts), self._run
+        frames, treatments = self._frames, self._treatments
+        firsts, runs, run, data = frames.firsts, len(frames.firsts), self._run, self._data
+        count: i64 = len(frames)
         turn: i64 = firsts[run + 1] if run + 1 < runs else count
+        start = stop = self._stop
         weak = run >= 0 and frames.weak[run]
         while at < count:
-            if at >= turn:
+            if torn := at >= turn:
                 run += 1
                 self._run = run
-                weak, turn = frames.weak[run], firsts[run + 1] if run + 1 < runs else count
                 self._turn_to(run)
-                if frames.gaps[run]:
-                    return at
-            if weak:
-                return at
+                turn = firsts[run + 1] if run + 1 < runs else count
+                start, data, weak, torn = 0, self._data, frames.weak[run], frames.gaps[run] > 0
+            stop = start + HEADER_LENGTH + be32(data, start + 8)
             treatment: i64 = treatments[at]
-            if treatment in (DECODED, WANTED):
-                return at
-            if treatment == NEIGHBOUR:
-                self._overhear(at)
-            elif treatment in (REQUEST, RESPONSE):
-                self._overhear(at)
+            if torn or weak or treatment in (DECODED, WANTED):
+                break
+            if treatment in (NEIGHBOUR, REQUEST, RESPONSE):
+                self._overhear(at, start, stop)
                 if treatment == REQUEST:
-                    self._ask(starts[at] - self._base)
-                self.dcp += 1
-            else:
-                if not self._note(starts[at] - self._base, treatment):
-                    return at
+                    self._ask(start)
+            elif not self._note(start, treatment):
+                break
+            if treatment != NEIGHBOUR:
                 self.dcp += 1
             at += 1
+            start = stop
+        self._start, self._stop = start, stop
         return at
 
     def _turn_to(self, run: int) -> None:
         """Have at hand what is asked for every frame of a run."""
         self._settle()
         frames = self._frames
-        self._data, self._base = frames.pieces[run], frames.starts[frames.firsts[run]]
+        self._data, self._base = frames.pieces[run], frames.begins[run]
         self._session = session = self._talkers[frames.places[run] >> 1].session
         self._inferring = session.features is None and not session.certain
 
@@ -193,14 +191,13 @@ class Picking:
         frames, run = self._frames, self._run
         if at in frames.odd:
             return frames.odd[at]
-        stop = self._stop(at)
-        start: int = frames.starts[at] - self._base
-        data = self._data[start : stop - self._base]
+        start: int = self._start
+        data = self._data[start : self._stop]
         return RawFrame(
             data,
             unpack_header(data),
             frames.offsets[run] + start,
-            self._where(stop),
+            self._where(self._stop),
             0 if start else frames.gaps[run],
             (),
             "low" if frames.weak[run] else "",
@@ -210,13 +207,10 @@ class Picking:
         """Return the direction of the frame that ``next`` gave: twice its connection's number, plus 0 or 1."""
         return self._frames.places[self._run]
 
-    def _stop(self, at: int) -> int:
-        starts = self._frames.starts
-        return starts[at + 1] if at + 1 < len(starts) else self._frames.size
-
     def _where(self, stop: int) -> Where:
+        """Return the packet that brought the byte before ``stop`` of the run."""
         frames = self._frames
-        by = bisect_left(frames.bounds, stop)
+        by = bisect_left(frames.bounds, self._base + stop)
         return Where(frames.packets[by], frames.times[by], frames.files[by])
 
     def _note(self, start: "i64", treatment: "i64") -> bool:
@@ -275,12 +269,12 @@ class Picking:
             session.certain = True
             self._inferring = False
 
-    def _overhear(self, at: int) -> None:
-        data, start = self._data, self._frames.starts[at] - self._base
+    def _overhear(self, at: int, start: "i64", stop: int) -> None:
+        data = self._data
         opcode, word, opaque = data[start + 1], be16(data, start + 6), be32(data, start + 12)
         asked: Asked | None = None
         if data[start] == _CLASSIC:
-            asked = Asked(self._first + at, self._where(self._stop(at)).ts_ns, word)
+            asked = Asked(self._first + at, self._where(stop).ts_ns, word)
         self._session.overhear(self.place() & 1, opcode, opaque, asked)
 
 

@@ -1,7 +1,7 @@
 """Frames: whole frames of any directions, one behind the other in the order in which they completed.
 
-It knows where each frame begins, which packet completed it, and for each run of frames (those that follow one another
-in one direction) where they stand in it. What their bytes mean is for others.
+It knows which packet completed each frame, and for each run of frames (those that follow one another in one direction)
+its bytes, and where they stand in that direction. What they mean is for others.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -22,7 +22,9 @@ class Frames:
     """Frames since it was made: their bytes, one behind the other, and what is known of them, frame, packet and run."""
 
     __slots__ = (
+        "begins",
         "bounds",
+        "count",
         "fault",
         "files",
         "firsts",
@@ -34,14 +36,13 @@ class Frames:
         "pieces",
         "places",
         "size",
-        "starts",
         "times",
         "weak",
     )
 
     def __init__(self) -> None:
-        self.size = 0  #: how many bytes the frames are
-        self.starts: list[int] = []  #: of each frame in these bytes
+        self.count = 0  #: how many frames there are
+        self.size = 0  #: how many bytes they are
         self.odd: dict[int, RawFrame] = {}  #: by number: frames that are not whole
 
         self.bounds: list[int] = []  #: of each packet: it completed the frames that end up to here, and not before
@@ -50,6 +51,7 @@ class Frames:
         self.files: list[str] = []  #: and its file
 
         self.pieces: list[bytes] = []  #: of each run: the bytes that its frames begin; there may be others behind them
+        self.begins: list[int] = []  #: where it begins in the bytes of all frames
         self.firsts: list[int] = []  #: the number of its first frame
         self.offsets: list[int] = []  #: where that frame begins in its direction
         self.gaps: list[int] = []  #: bytes that were lost or skipped before it
@@ -60,26 +62,36 @@ class Frames:
         self.fault = 0  #: after ``cut`` gave -1: where what is not ordinary begins
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return self.count
 
     def data(self) -> bytes:
         """Return the bytes of all frames, one behind the other."""
         pieces: list[bytes] = []
-        begin = 0
-        for run, piece in enumerate(self.pieces):
-            end = self.starts[self.firsts[run + 1]] if run + 1 < len(self.firsts) else self.size
+        for begin, end, piece in zip(self.begins, [*self.begins[1:], self.size], self.pieces, strict=True):
             pieces.append(piece if len(piece) == end - begin else piece[: end - begin])
-            begin = end
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def starts(self) -> list[int]:
+        """Return where each frame begins in these bytes."""
+        places: list[int] = []
+        for run, data in enumerate(self.pieces):
+            begin: i64 = self.begins[run]
+            left: i64 = (self.firsts[run + 1] if run + 1 < len(self.firsts) else self.count) - self.firsts[run]
+            at: i64 = 0
+            while left > 0:
+                places.append(begin + at)
+                at += HEADER_LENGTH + be32(data, at + 8)
+                left -= 1
+        return places
 
     def add(self, raw: RawFrame, place: int) -> None:
         """Add one frame, which need not be whole."""
         if raw.holes or len(raw.data) < raw.length:
-            self.odd[len(self.starts)] = raw
-        self._run(raw.data, len(self.starts), raw.offset, raw.gap_before, place)
-        self.weak[-1] = raw.confidence == "low"
-        self.starts.append(self.size)
-        self.size += len(raw.data)
+            self.odd[self.count] = raw
+        self._run(raw.data, 1, len(raw.data), place)
+        self.offsets.append(raw.offset)
+        self.gaps.append(raw.gap_before)
+        self.weak.append(raw.confidence == "low")
         self.bound(self.size, raw.where.packet, raw.where.ts_ns, raw.where.file)
 
     def bound(self, end: int, packet: int, ts_ns: int | None, file: str) -> None:
@@ -94,9 +106,9 @@ class Frames:
 
         Return how many bytes they are; -1 where anything is no header of a frame: then nothing is added.
         """
-        starts, kinds, first = self.starts, _KIND, len(self.starts)
+        kinds = _KIND
+        count: i64 = 0
         at: i64 = 0
-        base: i64 = self.size
         end: i64 = len(data)
         last = end - HEADER_LENGTH
         self.need = HEADER_LENGTH
@@ -116,23 +128,24 @@ class Frames:
             if stop > end:
                 self.need = stop - at
                 break
-            starts.append(base + at)
+            count += 1
             at = stop
         else:
             sound = at == end or kinds[data[at]] != 0
         if not sound:
             self.fault = at
-            del starts[first:]
             return -1
         if at:
-            self._run(data, first, offset, gap, place)
-            self.size += at
+            self._run(data, count, at, place)
+            self.offsets.append(offset)
+            self.gaps.append(gap)
+            self.weak.append(False)
         return at
 
-    def _run(self, piece: bytes, first: int, offset: int, gap: int, place: int) -> None:
+    def _run(self, piece: bytes, count: int, size: int, place: int) -> None:
         self.pieces.append(piece)
-        self.firsts.append(first)
-        self.offsets.append(offset)
-        self.gaps.append(gap)
+        self.begins.append(self.size)
+        self.firsts.append(self.count)
         self.places.append(place)
-        self.weak.append(False)
+        self.count += count
+        self.size += size
