@@ -3,6 +3,7 @@
 COMMANDS is the one place where laziness lives: ``--help`` prints from it without importing a command.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -157,6 +158,8 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     sys.excepthook = trace
     raise_at_signals()
     _keep_numpy_to_one_thread()
+    # What is imported stays: looking for cycles in it, again and again and once more at the end, would find none.
+    gc.set_threshold(100_000, 50, 100)
     try:
         status = outcome(words)
     except BrokenPipeError:  # of standard error, while an error was told
@@ -166,6 +169,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     end_at_signals()
     for stream in streams:
         status = _finished(stream, status)
+    gc.freeze()
     sys.exit(status)
 
 
