@@ -19,21 +19,25 @@ def is_plain(header: PcapHeader) -> bool:
 class Records:
     """The whole records at the beginning of ``data``, up to the first that is not plain; lists have one entry each."""
 
-    __slots__ = ("ends", "seconds", "sound", "starts", "times", "used", "wire")
+    __slots__ = ("_big", "_data", "ends", "seconds", "sound", "starts", "times", "used")
 
     def __init__(self, data: bytes, big: bool, fractions: int, seconds: int | None) -> None:
         """Read them. ``big``: numbers have their first byte first; ``seconds``: those of the record before."""
         self.starts: list[int] = []  #: where the bytes of packets begin in ``data``
         self.ends: list[int] = []
         self.times: list[int] = []  #: ns since 1970
-        self.wire: list[int] = []  #: how long packets were on the wire
         self.sound = True  #: what follows is the beginning of a record, or may be one
         self.used = 0  #: bytes of these records
         self.seconds = seconds  #: of the last of them
-        self._read(data, big, fractions)
+        self._data, self._big = data, big
+        self._read(fractions)
 
-    def _read(self, data: bytes, big: bool, fractions: int) -> None:
-        starts, ends, times, wires = self.starts, self.ends, self.times, self.wire
+    def wire(self, index: int) -> int:
+        """Return how long a packet was on the wire."""
+        return number(self._data, self.starts[index] - 4, self._big)
+
+    def _read(self, fractions: int) -> None:
+        starts, ends, times, data, big = self.starts, self.ends, self.times, self._data, self._big
         most: i64 = fractions
         step: i64 = 1_000_000_000 // fractions
         known = self.seconds is not None
@@ -54,7 +58,6 @@ class Records:
             starts.append(start)
             ends.append(end)
             times.append(seconds * 1_000_000_000 + fraction * step)
-            wires.append(wire)
             before, known, at = seconds, True, end
         self.used = at
         if known:
