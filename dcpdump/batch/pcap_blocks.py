@@ -14,10 +14,10 @@ from dcpdump.net.batch import Batch
 
 
 class PlainPcap:
-    """A pcap file, as far as it is plain."""
+    """A pcap file, as far as it is plain. ``first``: the size of the first block, if it is another."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, first: int = 0) -> None:
+        self._path, self._first = path, first
         self.packets = 0  #: given so far
         self.ended = False  #: the file was plain to its end
 
@@ -30,7 +30,7 @@ class PlainPcap:
             header = PcapHeader.read(head)
             if not is_plain(header):
                 return
-            at, want, before = HEADER_SIZE, size, None
+            at, want, before = HEADER_SIZE, self._first or size, None
             while True:
                 file.seek(at)
                 data = file.read(want)
