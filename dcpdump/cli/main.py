@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
     "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
+    "help": ("dcpdump.cli.help:help_command", "Print pages that answer one question each; man pages."),
 }
 
 #: How many threads the library behind NumPy may have, by the name that each such library knows it by.
