@@ -14,6 +14,7 @@ from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options, moment
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
@@ -41,6 +42,7 @@ _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSP
 )
 @click.option("--all", "everything", is_flag=True, help=f"All repeats, not {SHOWN} for each rule and stream.")
 @choosing_options(streams=True)
+@input_options()
 @display_options(formats=("text", "ndjson", "sarif"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def check(
@@ -60,14 +62,14 @@ def check(
     verdict. Filters choose findings; every frame is looked at, whatever they say.
     """
     rules = _chosen(select, ignore)
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     if explain is not None or listed:
         return _tell(rules if explain is None else _named(explain, "--explain"), explain is not None, shown)
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        checking = Checking(chosen, shown, rules, everything=everything, alone=len(paths) == 1)
+        checking = Checking(chosen, shown, given, rules, everything=everything, alone=len(paths) == 1)
         reading = checking.read(paths, sink)
         if reading.status != code.UNUSABLE:  # else there was nothing to look at, which the summary tells
             checking.write(sink, paths)
@@ -80,8 +82,17 @@ class Checking(LedgerConsumer):
 
     closely = TICKS
 
-    def __init__(self, chosen: Chosen, shown: Display, rules: Sequence[Rule], *, everything: bool, alone: bool) -> None:
-        super().__init__(chosen, shown)
+    def __init__(
+        self,
+        chosen: Chosen,
+        shown: Display,
+        given: InputOptions,
+        rules: Sequence[Rule],
+        *,
+        everything: bool,
+        alone: bool,
+    ) -> None:
+        super().__init__(chosen, shown, given)
         self._rules = rules
         self._alone = alone
         self._referee = RuleEngine(rules, self.ledger)
