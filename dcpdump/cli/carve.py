@@ -12,6 +12,7 @@ from dcpdump.capture.comments import Remarks
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import selection, selection_options
 from dcpdump.cli.sink import Sink
@@ -21,7 +22,7 @@ from dcpdump.errors import CaptureError
 from dcpdump.rewrite.carving import Carving
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The pcapng to write; - is standard output.")

@@ -14,6 +14,7 @@ from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options, moment
 from dcpdump.cli.listing import report
@@ -27,7 +28,7 @@ from dcpdump.streams.document_run import Step
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option("--explain", metavar="RULE", help="Print a rule's page: DCP301 or S1.")
 @click.option("--list", "listed", is_flag=True, help="List the rules.")

@@ -7,6 +7,7 @@ import click
 
 from dcpdump.capture import Capture, expand
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
@@ -14,7 +15,7 @@ from dcpdump.cli.tables import TableNames, need_pyarrow
 from dcpdump.net.limits import Limits
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @selection_options(captures=True)
 @display_options(("parquet", "arrow", "csv"))

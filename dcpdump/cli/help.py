@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.man import man_of_command, man_of_page
 from dcpdump.cli.sink import Sink
 from dcpdump.errors import OutputError
@@ -22,7 +23,7 @@ def question(page: str) -> str:
     return page.partition("\n")[0].removeprefix("# ")
 
 
-@click.command("help")
+@click.command("help", cls=GroupedCommand)
 @click.argument("name", required=False)
 @click.option("--man", "folder", type=click.Path(path_type=Path), help="Write all of it as man pages to a folder.")
 @click.pass_context

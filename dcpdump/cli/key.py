@@ -8,6 +8,7 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
@@ -28,7 +29,7 @@ _CACHE_TRANSFER = 0x66
 _DOCUMENT = [find(opcode).collection_key or opcode == _CACHE_TRANSFER for opcode in range(256)]
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("pattern")
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.reading import CaptureSource, Reading
@@ -15,7 +16,7 @@ from dcpdump.filter.header_clauses import wanted_of
 from dcpdump.net.limits import Limits
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
 @display_options()

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand, open_capture
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
@@ -22,7 +23,7 @@ from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="IN…")
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The file to write; of several, the folder.")
 @click.option(

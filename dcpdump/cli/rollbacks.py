@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
@@ -13,7 +14,7 @@ from dcpdump.render import rollbacks as rows
 from dcpdump.streams.rollback import rollbacks as found_in
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @input_options()

@@ -8,6 +8,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import display, display_options, selection, selection_options
@@ -17,7 +18,7 @@ from dcpdump.cli.summary import COUNTED
 from dcpdump.render import statistics
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
 @input_options()

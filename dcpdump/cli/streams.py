@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
@@ -23,7 +24,7 @@ _STUCK = frozenset(
 )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @click.option("--stuck", is_flag=True, help="Only streams that got no further: stuck, blocked, refused, abandoned.")

@@ -10,6 +10,7 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand
 from dcpdump.capture.live_queue import LiveQueue
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.listing import report
@@ -37,7 +38,7 @@ _ONCE_S = 2.0
 _FORGET_NS = 60 * 1_000_000_000
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @choosing_options(streams=True)
 @interface_options
