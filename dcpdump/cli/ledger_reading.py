@@ -82,12 +82,7 @@ class Chosen:
     def _lasts(self, last_ns: int | None, start_ns: int | None) -> bool:
         if self.since is None:
             return True
-        return last_ns is not None and last_ns >= moment(self.since, start_ns)
-
-
-def moment(instant: Instant, start_ns: int | None) -> int:
-    """Return when an instant is, where the capture begins at ``start_ns``."""
-    return instant.ns + (start_ns or 0) * instant.relative
+        return last_ns is not None and last_ns >= self.since.at(start_ns)
 
 
 def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
@@ -95,7 +90,7 @@ def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
-        text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, or +30s from the start."
+        text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
         command = click.option("--since", metavar="TIME", help=text)(command)
         for name, _, metavar, about in reversed(_PLACES):
             command = clause_option(name, metavar, about)(command)
@@ -194,7 +189,7 @@ class LedgerConsumer(Consumer[Part]):
 
     @property
     def _until(self) -> int | None:
-        return None if self._wanted.until is None else moment(self._wanted.until, self._begins_ns)
+        return None if self._wanted.until is None else self._wanted.until.end(self._begins_ns)
 
     def _learn_all(self, steps: Sequence[Step]) -> None:
         until, learn = self._until, self._learn
