@@ -62,7 +62,7 @@ def whole_number(text: str) -> int | None:
 
 def times(count: int) -> str:
     """It writes how often something happened."""
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def counted(count: int, noun: str) -> str:
