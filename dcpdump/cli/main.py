@@ -4,6 +4,7 @@ COMMANDS is the one place where laziness lives: ``--help`` prints from it withou
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -43,10 +44,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
     "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
+    "help": ("dcpdump.cli.help:help_command", "Print pages that answer one question each; man pages."),
 }
 
 #: How many threads the library behind NumPy may have, by the name that each such library knows it by.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+_BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
 class LazyGroup(click.Group):
@@ -64,7 +69,11 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """It runs a command."""
         with _as_pipe_closed():
-            return super().invoke(ctx)
+            status = super().invoke(ctx)
+        bare = ctx.meta.get(_BARE)
+        if bare is not None and status in (code.DONE, code.DAMAGED) and sys.stdout.isatty() and sys.stderr.isatty():
+            note(f"hint: what is wrong in it, worst first: dcpdump diagnose {bare}")
+        return status
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """It names all commands, in the order of the table."""
@@ -85,6 +94,8 @@ class LazyGroup(click.Group):
         word = args[0]
         if word not in COMMANDS:
             if word == "-" or os.sep in word or Path(word).exists():
+                if word != "-" and len(args) == 1:
+                    ctx.meta[_BARE] = shlex.quote(word)
                 return "read", self.get_command(ctx, "read"), args
             near = get_close_matches(word, COMMANDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"

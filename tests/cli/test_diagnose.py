@@ -1,7 +1,10 @@
 """``diagnose``: one screen, worst first, with commands that show exactly what a trouble is about."""
 
+import os
+import pty
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from dcpdump.streams.wording import counted
 from tests.support.console import run
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written
+from tests.support.live import PATIENCE, shown_on
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
 
@@ -222,3 +226,36 @@ def test_more_than_fits_a_screen_is_counted_and_shown_with_all(tmp_path: Path) -
     everything = run(f"dcpdump diagnose {path} -q --all").out
     assert "more trouble" not in everything
     assert sum("  dcpdump " in line for line in everything.splitlines()) >= count
+
+
+def on_a_terminal(words: list[str], columns: int = 80) -> str:
+    """Return what a command shows on a terminal of so many columns, without colours."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": str(columns)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "dcpdump", *words], stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        shown = shown_on(ours)
+        process.wait(PATIENCE)
+    return shown.replace("\r\n", "\n")
+
+
+HINT = "hint: what is wrong in it, worst first: dcpdump diagnose "
+
+
+def test_a_capture_without_a_command_is_read_and_diagnose_is_named() -> None:
+    shown = on_a_terminal(["samples/takeover.pcap"])
+    assert shown.splitlines()[-1] == f"{HINT}samples/takeover.pcap"
+    assert HINT not in on_a_terminal(["read", "samples/takeover.pcap"])
+    assert HINT not in run("dcpdump samples/takeover.pcap").err
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_on_a_terminal_no_line_but_a_command_is_wider_than_that(columns: int) -> None:
+    shown = on_a_terminal(["diagnose", "-q", "samples/damage.pcap", "samples/refused.pcap"], columns)
+    sentences = [line for line in shown.splitlines() if not line.strip().startswith("dcpdump ")]
+    assert max(map(len, sentences)) <= columns
+    assert " ".join(shown.split()) == " ".join(
+        run("dcpdump diagnose -q samples/damage.pcap samples/refused.pcap").out.split()
+    )
