@@ -126,9 +126,14 @@ class Checking(LedgerConsumer):
             return False
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
 
+    @property
+    def findings(self) -> list[tuple[Finding, int]]:
+        """What was found, and how many more there are of each."""
+        return self._fold.findings()
+
     def write(self, sink: Sink, files: Sequence[str]) -> None:
         """Write what was found."""
-        found, referee = self._fold.findings(), self._referee
+        found, referee = self.findings, self._referee
         if self._shown.format == "sarif":
             sink.write(ndjson.dump(findings.sarif(found, self._rules, files, __version__)) + "\n")
             return

@@ -12,6 +12,7 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
+from dcpdump.capture import Capture
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, clause_option
@@ -134,13 +135,15 @@ class LedgerConsumer(Consumer[Part]):
         self.dissection = Watching(given.limits, show_secrets=shown.show_secrets)
         self.ledger = Ledger(closely=bool(self.closely))
         self._wanted, self._shown, self._input, self._look = chosen, shown, given, look
+        self.captures: list[Capture] = []  #: that are read
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
 
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
-        reading = Reading(CaptureSource(self._input.open(paths)), self.dissection, self, sink)
+        self.captures = self._input.open(paths)
+        reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
         return reading
 
@@ -148,6 +151,11 @@ class LedgerConsumer(Consumer[Part]):
         """Write what was found; nothing where there was no frame, of which the summary tells."""
         if self.ledger.frames:
             report(sink, self._shown, lines, objects)
+
+    @property
+    def begins_ns(self) -> int | None:
+        """The time of the first packet."""
+        return self._begins_ns
 
     @property
     def streams(self) -> list[Stream]:

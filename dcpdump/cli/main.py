@@ -4,6 +4,7 @@ COMMANDS is the one place where laziness lives: ``--help`` prints from it withou
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("dcpdump.cli.key:key", "Show what was sent of a document, and whether that is all."),
     "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
     "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
+    "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong in a capture, worst first."),
     "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames to a smaller capture."),
     "export": ("dcpdump.cli.export:export", "Write frames, streams and gaps as Parquet, Arrow or csv."),
@@ -51,7 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
     "Look at frames": ("read", "sniff", "explain", "spec", "stats"),
-    "Find what is wrong": ("streams", "rollbacks", "flow", "conns", "key", "check", "top"),
+    "Find what is wrong": ("diagnose", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
     "Share captures": ("carve", "redact"),
     "Make tables": ("export", "pipeline"),
     "Learn more": ("help",),
@@ -59,6 +61,9 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
 
 #: How many threads the library behind NumPy may have, by the name that each such library knows it by.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+_BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
 class LazyGroup(click.Group):
@@ -76,7 +81,11 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """It runs a command."""
         with _as_pipe_closed():
-            return super().invoke(ctx)
+            status = super().invoke(ctx)
+        bare = ctx.meta.get(_BARE)
+        if bare is not None and status in (code.DONE, code.DAMAGED) and sys.stdout.isatty() and sys.stderr.isatty():
+            note(f"hint: what is wrong in it, worst first: dcpdump diagnose {bare}")
+        return status
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """It names all commands, in the order of the table."""
@@ -97,6 +106,8 @@ class LazyGroup(click.Group):
         word = args[0]
         if word not in COMMANDS:
             if word == "-" or os.sep in word or Path(word).exists():
+                if word != "-" and len(args) == 1:
+                    ctx.meta[_BARE] = shlex.quote(word)
                 return "read", self.get_command(ctx, "read"), args
             near = get_close_matches(word, COMMANDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"

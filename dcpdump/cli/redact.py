@@ -18,9 +18,9 @@ from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.render.text_columns import counted
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
+from dcpdump.streams.wording import counted
 
 
 @click.command(cls=GroupedCommand)

@@ -44,7 +44,7 @@ def lines(connections: Sequence[ConnectionState]) -> list[Line]:
         rows.append(
             (
                 str(each.number),
-                _ends(each),
+                ends(each),
                 each.role or "?",
                 each.name or "?",
                 agent(each.agent) or "?",
@@ -115,7 +115,8 @@ def agent(text: str | None) -> str:
     return printable(name) if isinstance(name, str) else text or ""
 
 
-def _ends(each: ConnectionState) -> str:
+def ends(each: ConnectionState) -> str:
+    """Return both ends of a connection: client and server, or a question mark between them."""
     if each.client_address is None:
         return f"{each.src} ? {each.dst}"
     return f"{each.client_address} → {each.server_address}{' (inferred)' * each.roles.inferred}"

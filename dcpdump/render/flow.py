@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.streams import client
-from dcpdump.render.text_columns import aligned, counted, number, spark
+from dcpdump.render.text_columns import aligned, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import COUNTED, FIRST, LAST, Excess, Window, between
-from dcpdump.streams.wording import clock, span
+from dcpdump.streams.wording import client, clock, counted, span
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
 _RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")

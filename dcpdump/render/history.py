@@ -6,11 +6,10 @@ from dcpdump.escape import safe
 from dcpdump.record import Json, as_json, iso_time
 from dcpdump.render.line import spoken_name
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.streams import client
 from dcpdump.render.text_columns import aligned, number
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
-from dcpdump.streams.wording import seqno
+from dcpdump.streams.wording import client, seqno
 
 _HEADS = (
     "key",

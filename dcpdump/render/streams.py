@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import aligned, counted, number
+from dcpdump.render.text_columns import aligned, number
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, seqno
+from dcpdump.streams.wording import client, clock, counted, seqno
 
 Judged = tuple[Stream, Verdict]
 
@@ -128,11 +128,6 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     out["last_at"] = _time(stream.last_ns)
     out |= {"bytes": stream.size, "lost_bytes": stream.lost_bytes}
     return {name: value for name, value in out.items() if value is not None}
-
-
-def client(connection: ConnectionState) -> str:
-    """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
-    return connection.name or connection.client_address or f"{connection.src} ? {connection.dst}"
 
 
 def _request(request: Request) -> Json:

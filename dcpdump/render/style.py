@@ -12,6 +12,7 @@ _STYLES = {
     LineKind.COLUMNS: "dim",
     LineKind.PROBLEM: "bold red",
     LineKind.HINT: "yellow",
+    LineKind.GOOD: "green",
 }
 
 

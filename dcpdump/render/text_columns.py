@@ -25,11 +25,6 @@ def spark(counts: Sequence[int]) -> str:
     return "".join(" " if not count else BARS[(count * len(BARS) - 1) // most] for count in counts)
 
 
-def counted(count: int, noun: str) -> str:
-    """It writes how many there are of something: 1 frame, 1,200 frames."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def number(value: int | None) -> str:
     """It writes a number; nothing where there is none."""
     return "" if value is None else f"{value:,}"

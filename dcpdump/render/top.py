@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import aligned, counted, number
+from dcpdump.render.text_columns import aligned, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rate_meter import Rate
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
-from dcpdump.streams.wording import clock
+from dcpdump.streams.wording import clock, counted
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
