@@ -69,7 +69,7 @@ def check(
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         checking = Checking(chosen, shown, given, rules, everything=everything, alone=len(paths) == 1)
         reading = checking.read(paths, sink)
         if reading.status != code.UNUSABLE:  # else there was nothing to look at, which the summary tells

@@ -26,8 +26,8 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         keeper = LedgerConsumer(chosen, shown, given)
         reading = keeper.read(paths, sink)
-        keeper.report(sink, lambda: rows.lines(keeper.connections), lambda: rows.objects(keeper.connections))
+        keeper.report(sink, lambda: [rows.Connections(keeper.connections)], lambda: rows.objects(keeper.connections))
         return reading.conclude("none" if quiet else "text")

@@ -59,7 +59,7 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     def line(command: Command) -> str:
         return command_line(command, captures, carried)
 
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         keeper = Checking(chosen, shown, given, RULES, everything=False, alone=len(paths) == 1)
         reading = keeper.read(paths, sink)
         found = diagnosed(evidence_of(keeper))

@@ -29,7 +29,7 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         keeper = LedgerConsumer(chosen, shown, given)
         reading = keeper.read(paths, sink)
         now = keeper.ledger.last_ns

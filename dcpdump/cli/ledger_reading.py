@@ -24,6 +24,7 @@ from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line
+from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
@@ -147,7 +148,9 @@ class LedgerConsumer(Consumer[Part]):
         reading.analyse()
         return reading
 
-    def report(self, sink: Sink, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
+    def report(
+        self, sink: Sink, lines: Callable[[], Iterable[Line | Fitting]], objects: Callable[[], Iterable[Json]]
+    ) -> None:
         """Write what was found; nothing where there was no frame, of which the summary tells."""
         if self.ledger.frames:
             report(sink, self._shown, lines, objects)

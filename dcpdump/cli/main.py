@@ -19,6 +19,7 @@ import click
 from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import note, trace
@@ -164,13 +165,16 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
+@click.option("--no-pager", is_flag=True, help="Print long output of a terminal without a pager.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def main(debug: bool) -> None:
+@click.pass_context
+def main(ctx: click.Context, debug: bool, no_pager: bool) -> None:
     """A packet inspector for Couchbase's Database Change Protocol (DCP).
 
     Reads captures (pcap, pcapng), finds the DCP conversations in them on any port, and prints every frame
     as the specification draws it. 'dcpdump FILE' is short for 'dcpdump read FILE'.
     """
+    ctx.meta[NO_PAGER] = no_pager
 
 
 def run(arguments: list[str] | None = None) -> NoReturn:

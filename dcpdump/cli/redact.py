@@ -12,6 +12,7 @@ import click
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.progress import progress
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
@@ -68,7 +69,7 @@ def redact(
         raise OutputError("there is no such folder", folder)
     with Spill(folder) as spool:
         redaction = Redaction(inputs, words, spool, full=level == "full", limits=given.limits)
-        with ExitStack() as stack:
+        with ExitStack() as stack, progress(() if quiet else paths):
             sinks = _sinks(stack, paths, out, force)
             redaction.survey()
             if redaction.dissector.tally.frames == 0:

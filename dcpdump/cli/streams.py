@@ -65,7 +65,7 @@ def streams(
     causes = None if cause is None else _causes(cause)
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         rates = Rates() if shown.format == "text" and sink.is_terminal else None
         keeper = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
         reading = keeper.read(paths, sink)
@@ -79,7 +79,7 @@ def streams(
         drawn = {} if rates is None else _drawn(keeper, rates, [stream for stream, _ in wanted])
         keeper.report(
             sink,
-            lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
+            lambda: [rows.table(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
             lambda: rows.objects(wanted),
         )
         return reading.conclude("none" if quiet else "text")

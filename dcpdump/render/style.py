@@ -53,6 +53,11 @@ class Screen:
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
 
     @property
+    def width(self) -> int:
+        """The characters that a line has room for."""
+        return self._console.width
+
+    @property
     def height(self) -> int:
         """The lines that there is room for."""
         return self._console.height - 1
