@@ -163,19 +163,19 @@ def run(job: Job, engine: str) -> int:
         engine = "spark" if size >= SMALL_BYTES or job.master is not None or submitted else "local"
         if engine == "local" and not job.quiet:
             note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which takes longer to start")
-    with CaptureOutput(job.output, job.capture_id) as shelf:
+    with CaptureOutput(job.output, job.capture_id) as output:
         if engine == "local":
             from dcpdump.spark import local
 
-            outcome = local.run([each.path for each in found], job.choice, shelf.folder, job.tables)
+            outcome = local.run([each.path for each in found], job.choice, output.folder, job.tables)
         else:
-            outcome = _on_spark(job, found, shelf.folder)
+            outcome = _on_spark(job, found, output.folder)
         if not job.quiet:
             _complain(outcome)
         if not outcome.frames:
-            shelf.withdraw()  # old rows may not pass for new
+            output.withdraw()  # old rows may not pass for new
             raise CaptureError(_nothing(outcome), hint="dcpdump read FILE tells more about one of them")
-        shelf.publish(outcome.written, job.tables)
+        output.publish(outcome.written, job.tables)
     if not job.quiet:
         note(_summary(job, outcome))
     return code.DONE if outcome.whole else code.DAMAGED
@@ -227,7 +227,7 @@ def follow(job: Job) -> int:
             tables,
             idle=job.idle,
             split_bytes=job.split_bytes,
-            told=tell,
+            report=tell,
         )
         watch.run(job.duration)
         if not job.quiet:

@@ -192,9 +192,9 @@ def test_a_response_knows_its_request_of_an_earlier_split() -> None:
 
 
 def test_ports_that_are_used_again_are_connections_of_their_own() -> None:
-    lives = [documents([b"{}"] * 5), documents([b"[]"] * 5)]
+    connections = [documents([b"{}"] * 5), documents([b"[]"] * 5)]
     second = TcpTalk(isn=(90_000, 70_000)).packets
-    later = renumbered([*lives[0].fin().packets, *second, *lives[1].fin().packets])
+    later = renumbered([*connections[0].fin().packets, *second, *connections[1].fin().packets])
     for number in (1, 4, 11):
         cuts = range(number, len(later), 6)
         assert cut(later, cuts).rows == whole(later).rows

@@ -217,10 +217,10 @@ def test_a_plan_packs_small_captures_and_cuts_large_ones() -> None:
 
 
 def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    hearing = EventReplay()
+    replay = EventReplay()
     for each in testimonies:
-        hearing.hear(each)
-    judging = hearing.close(alone=True)
+        replay.feed(each)
+    judging = replay.close(alone=True)
     streams: list[tuple[Any, ...]] = [
         (s.connection.number, s.vbucket, s.opaque, s.size, s.high_seqno, s.counts) for s in judging.ledger.streams
     ]

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[BatchOutcome]:
     """It watches until so many captures came."""
-    told: list[BatchOutcome] = []
+    report: list[BatchOutcome] = []
     watching = FolderWatch(
-        spark, [str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000, told=told.append
+        spark, [str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000, report=report.append
     )
     watching.run(seconds=240, captures=captures)
-    return told
+    return report
 
 
 def watch_for(spark: "SparkSession", folder: Path, out: Path, names: set[str]) -> list[BatchOutcome]:
     """Watch until all these captures have their rows, however often: a batch is done again that was not committed."""
-    told: list[BatchOutcome] = []
+    report: list[BatchOutcome] = []
     while missing := names - read_files(out):
-        told += watch(spark, folder, out, len(missing))
-    return told
+        report += watch(spark, folder, out, len(missing))
+    return report
 
 
 def read_files(out: Path) -> set[str]:
