@@ -252,5 +252,5 @@ def test_spans_meet_where_a_byte_is_in_both(added: list[tuple[int, int]], start:
     covered = {place for first, size_ in added for place in range(first, first + size_)}
     places = np.array([start, 0, 70])
     wanted = [bool(covered & set(range(place, place + length))) for place in places.tolist()]
-    assert spans.meet(places, places + length).tolist() == wanted
+    assert spans.overlaps(places, places + length).tolist() == wanted
     assert spans.end == max((first + size_ for first, size_ in added if size_), default=0)

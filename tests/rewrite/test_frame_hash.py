@@ -13,7 +13,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
-from dcpdump.rewrite.frame_hash import likenesses
+from dcpdump.rewrite.frame_hash import frame_hashes
 from dcpdump.wire.encode import encode
 from tests.rewrite.test_carving import NUMBERS
 from tests.support.batch_rows import files
@@ -57,7 +57,7 @@ def test_frames_are_alike_where_what_is_shown_of_them_is(packets: list[Packet]) 
     texts: defaultdict[int, set[str]] = defaultdict(set)
     for reading in readings(packets):
         for part in parts(reading):
-            for row, number in enumerate(likenesses(part, np.arange(len(part)))):
+            for row, number in enumerate(frame_hashes(part, np.arange(len(part)))):
                 numbers[shown(part, row)].add(number)
                 texts[number].add(shown(part, row))
     assert {len(each) for each in numbers.values()} == {len(each) for each in texts.values()} == {1}

@@ -15,7 +15,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.concealed_frame import Concealed, Concealer
 from dcpdump.rewrite.plain_frames import plain_frames
-from dcpdump.rewrite.proof_hash import fingerprint, fingerprint_of_plain, places_of
+from dcpdump.rewrite.proof_hash import places_of, plain_proof_hash, proof_hash
 from tests.batch.test_twins import talk
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
@@ -80,7 +80,7 @@ def numbers(packets: Sequence[Packet]) -> list[tuple[int, int]]:
         for row, (place, frame) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
             if frame is not None:
                 record = record_of(part, row)
-                found.append((fingerprint_of_plain(place, frame, frame.data), fingerprint(place, record, frame.data)))
+                found.append((plain_proof_hash(place, frame, frame.data), proof_hash(place, record, frame.data)))
     return found
 
 

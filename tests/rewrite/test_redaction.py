@@ -492,8 +492,8 @@ def test_packets_without_times_stay_without(tmp_path: Path) -> None:
 def proof_of(path: Path, changed: Callable[[bytes], bytes]) -> Flaw | None:
     """It redacts a capture, changes what was written, and has that proved."""
     inputs = [open_capture(str(path))]
-    with Spill(str(path.parent)) as spool:
-        redaction = Redaction(inputs, Pseudonyms(b"pepper"), spool, full=False)
+    with Spill(str(path.parent)) as spill:
+        redaction = Redaction(inputs, Pseudonyms(b"pepper"), spill, full=False)
         redaction.survey()
         out = path.with_suffix(".changed")
         out.write_bytes(changed(b"".join(redaction.write(str(path)))))
