@@ -1,4 +1,4 @@
-"""What is seen to be JSON without a parser is what the parser takes."""
+"""JSON that is recognised without a parser is what the parser accepts."""
 
 import json
 
