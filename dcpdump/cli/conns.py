@@ -1,4 +1,4 @@
-"""dcpdump conns: client and server of each connection, and what they agreed on."""
+"""Provide ``dcpdump conns``: list client and server of each connection, and what they negotiated."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ from dcpdump.render import conns as rows
 def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """List connections: client and server, features, flags, controls, keep-alive, how they ended.
 
-    A question mark stands where the capture does not tell.
+    A question mark stands where the capture does not say.
     """
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = LedgerConsumer(chosen, shown)
-        reading = keeper.read(paths, sink)
-        keeper.report(sink, lambda: rows.lines(keeper.connections), lambda: rows.objects(keeper.connections))
+        consumer = LedgerConsumer(chosen, shown)
+        reading = consumer.read(paths, sink)
+        consumer.report(sink, lambda: rows.lines(consumer.connections), lambda: rows.objects(consumer.connections))
         return reading.conclude("none" if quiet else "text")

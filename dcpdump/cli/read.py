@@ -1,4 +1,4 @@
-"""dcpdump read: captures → frames, chosen and shown."""
+"""Provide ``dcpdump read``: print chosen frames of captures."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
 @display_options()
-@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
+@click.option("--salvage", is_flag=True, help="After garbage in a capture, continue at the next plausible record.")
 @click.option("-F", "--follow", is_flag=True, help="Wait for more at the end of a capture that is still being written.")
 @click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
 @click.option(
@@ -41,8 +41,8 @@ def read(
 ) -> int:
     """Print the DCP frames of captures: pcap and pcapng, plain or compressed.
 
-    CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP
-    connection goes on from one file into the next. DCP is found by its content, on any port.
+    CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP connection
+    continues from one file into the next. DCP is found by its content, on any port.
     """
     chosen, shown = selection(options), display(options)
     paths = expand(captures)
@@ -60,7 +60,7 @@ def read(
 def _reading(
     source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, limits: Limits, **options: Any
 ) -> Reading[Any]:
-    """Return the reading that suits what is chosen; each way loads only what it needs."""
+    """Return the reading that suits what is chosen; each kind imports only what it needs."""
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
         from dcpdump.batch.picker import Picker

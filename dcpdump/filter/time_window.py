@@ -1,4 +1,4 @@
-"""Points in time and the window between two: ``--since``, ``--until``."""
+"""Parse points in time, and hold the window between two: ``--since``, ``--until``."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Instant:
 
 
 def parse_instant(option: str, text: str) -> Instant:
-    """It reads ``2026-11-20T10:00:00Z`` or ``+30s`` (ms, s, m, h; from the capture's start)."""
+    """Parse ``2026-11-20T10:00:00Z`` or ``+30s`` (ms, s, m, h; from the capture's start). Raise FilterError."""
     relative = re.fullmatch(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
     if relative:
         unit = {"ms": 10**6, "s": 10**9, None: 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}[relative[2]]
@@ -33,18 +33,18 @@ def parse_instant(option: str, text: str) -> Instant:
             moment = datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
     except ValueError as error:
         raise FilterError(
-            f"{option}: {text!r} is no time", hint=f"{option} 2026-11-20T10:00:00Z, or {option} +30s"
+            f"{option}: {text!r} is not a time", hint=f"{option} 2026-11-20T10:00:00Z, or {option} +30s"
         ) from error
     fraction = (absolute[2] or "") if absolute else ""
     return Instant(round(moment.timestamp()) * 10**9 + int(fraction.ljust(9, "0") or 0))
 
 
 class TimeWindow:
-    """``--since`` and ``--until``: the packet that completed the frame; relative to the first packet's time."""
+    """A clause for ``--since`` and ``--until``: the time of the packet that completed the frame."""
 
     def __init__(self, since: Instant | None, until: Instant | None) -> None:
         self._since, self._until = since, until
-        self.start_ns: int | None = None  #: to be told, when the first packet is read
+        self.start_ns: int | None = None  #: to be set when the first packet is read
 
     def __call__(self, record: Record) -> bool:
         ts = record.frame.raw.where.ts_ns

@@ -1,4 +1,4 @@
-"""Connections as rows for people, and as objects: who, what was negotiated, how it went."""
+"""Write connections as rows for people, and as objects: names, negotiated settings, traffic, ends."""
 
 from collections.abc import Iterator, Sequence
 

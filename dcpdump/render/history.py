@@ -1,10 +1,10 @@
-"""Histories of documents as text for people, and as objects; and how far they are complete."""
+"""Write histories of documents as text for people, and as objects; and how far they are complete."""
 
 from collections.abc import Iterator, Sequence
 
 from dcpdump.escape import safe
 from dcpdump.record import Json, as_json, iso_time
-from dcpdump.render.line import spoken_name
+from dcpdump.render.line import dialogue_name
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.streams import client
 from dcpdump.render.text_columns import aligned, number
@@ -35,7 +35,7 @@ _RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
 def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None = None) -> list[Line]:
     """Return a table of changes, and below it what the capture has of their vbuckets.
 
-    ``vbucket``: where such a key belongs, if there is but one.
+    ``vbucket``: the one that the key hashes to, if it is only one key.
     """
     rows = []
     for each in changes:
@@ -50,7 +50,7 @@ def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int
                 str(record.vbucket),
                 number(each.seqno),
                 number(each.rev_seqno),
-                spoken_name(record.frame.message.name),
+                dialogue_name(record.frame.message.name),
                 f"0x{each.cas:016x}",
                 "" if raw.where.ts_ns is None else iso_time(raw.where.ts_ns),
                 str(record.connection),

@@ -1,4 +1,4 @@
-"""Streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
+"""Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ _RIGHT = ("vb", "sid", "last seqno", "snapshots", *(name.replace("_", " ") for n
 
 
 def lines(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> list[Line]:
-    """It writes a table of streams."""
+    """Return a table of streams."""
     rows = []
     for stream, verdict in judged:
         request = stream.request
@@ -71,7 +71,7 @@ def lines(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
 
 
 def total(judged: Sequence[Judged], streams: int, connections: Sequence[ConnectionState]) -> Line:
-    """It counts verdicts, and what was lost."""
+    """Return the number of streams by verdict, and what was lost, as one line."""
     kinds = Counter(verdict.kind.value for _, verdict in judged)
     lost = sum(sum(connection.lost_bytes) for connection in connections)
     words = [counted(streams, "stream"), counted(len(connections), "connection")]
@@ -164,6 +164,6 @@ def _time(ts_ns: int | None) -> str | None:
 
 
 def objects(judged: Sequence[Judged]) -> Iterator[Json]:
-    """It gives all streams as objects."""
+    """Yield all streams as objects."""
     for stream, verdict in judged:
         yield as_object(stream, verdict)

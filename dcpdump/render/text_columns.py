@@ -1,4 +1,4 @@
-"""Tables for people: columns as wide as their widest cell, never cut."""
+"""Align tables for people: columns as wide as their widest cell, never cut."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> list[Line]:
-    """It lays out a table; ``right``: the heads of the columns of numbers. Columns without any cell are left out."""
+    """Return a table; ``right``: the heads of the columns of numbers. Columns without any cell are left out."""
     keep = [at for at in range(len(heads)) if any(row[at] for row in rows)]
     widths = {at: max(len(heads[at]), *(len(row[at]) for row in rows)) for at in keep}
 
@@ -20,7 +20,7 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence
 
 
 def spark(counts: Sequence[int]) -> str:
-    """It draws counts as a line of bars; nothing for 0."""
+    """Return counts as a line of bars; a blank for 0."""
     most = max(counts, default=0)
     return "".join(" " if not count else BARS[(count * len(BARS) - 1) // most] for count in counts)
 
@@ -31,5 +31,5 @@ def counted(count: int, noun: str) -> str:
 
 
 def number(value: int | None) -> str:
-    """It writes a number; nothing where there is none."""
+    """Return a number as text; empty for None."""
     return "" if value is None else f"{value:,}"

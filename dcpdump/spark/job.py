@@ -122,7 +122,7 @@ def run(
             done[work.ordinal] = result
         return [done[work.ordinal].exit for work in works]
 
-    works = settle(plan, lambda works: rounds.run("looked at", job.survey, works), choice.limits, begin=begin, end=end)
+    works = settle(plan, lambda works: rounds.run("surveyed", job.survey, works), choice.limits, begin=begin, end=end)
     after = verify(works, decode, begin=begin)
     outcome = _outcome([done[ordinal] for ordinal in sorted(done)])
     outcome.after = after
