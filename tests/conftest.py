@@ -58,7 +58,7 @@ settings.load_profile("steady")
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """One session of Spark, with two cores, for all tests that want one."""
+    """Yield one session of Spark, with two cores, for all tests that want one."""
     pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
     from dcpdump.spark.launch import session
 

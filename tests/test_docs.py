@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language: str) -> list[str]:
-    """It gives the README's code blocks of one language."""
+    """Return the README's code blocks of one language."""
     return [text for found, text in BLOCK.findall(README.read_text("utf-8")) if found == language]
 
 

@@ -1,4 +1,6 @@
-"""Frames are alike when all that is shown of them is the same, but for the numbers that a smaller capture changes."""
+"""Frame hashes are equal when all that is shown of frames is the same, but for the numbers that a smaller capture
+changes.
+"""
 
 import random
 from collections import defaultdict
@@ -22,7 +24,7 @@ from tests.support.secret_talk import disturbed, talk
 
 
 def gets() -> list[Packet]:
-    """It gives a client's requests on the same port, which are no concern of DCP."""
+    """Return a client's requests on the same port, which are not DCP."""
     out = TcpTalk(segment=60)
     for number in range(12):
         out.send(0, encode("GET", key=b"\x08customer::%d" % number, opaque=number))
@@ -43,7 +45,7 @@ def shown(part: Part, row: int) -> str:
 
 
 def readings(packets: list[Packet]) -> Iterator[Sequence[Packet]]:
-    """It gives a capture, and what others might have of the same conversation: less, and not in order."""
+    """Yield a capture, and what others might have of the same conversation: less, and not in order."""
     yield packets
     for lost in range(3, 24, 2):  # without the answer to HELLO, to OPEN …
         yield packets[:lost] + packets[lost + 2 :]

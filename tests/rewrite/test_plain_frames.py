@@ -1,4 +1,4 @@
-"""Plain frames are concealed without being decoded, and come out as those that are."""
+"""Plain frames are concealed without being decoded, with the same result as decoded ones."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def parts(packets: Sequence[Packet]) -> Iterator[Part]:
 
 
 def both(packets: Sequence[Packet], *, full: bool) -> tuple[list[Concealed], list[Concealed]]:
-    """It gives what becomes of plain frames, as they are and as records."""
+    """Return plain frames concealed as they are, and concealed as records."""
     concealer = Concealer(Pseudonyms(b"salt"), full=full)
     plain: list[Concealed] = []
     decoded: list[Concealed] = []
@@ -74,7 +74,7 @@ def test_nearly_all_of_replica_traffic_is_plain(tmp_path_factory: pytest.TempPat
 
 
 def numbers(packets: Sequence[Packet]) -> list[tuple[int, int]]:
-    """It gives the fingerprints of plain frames, as such and as records."""
+    """Return the proof hashes of plain frames, as they are and as records."""
     found = []
     for part in parts(packets):
         for row, (place, frame) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):

@@ -1,4 +1,4 @@
-"""Concealed packets: which headers stay, which addresses stand for others, and what a spool gives back."""
+"""Concealed packets: which headers stay, which addresses are replaced, and what a spill returns."""
 
 import struct
 import tempfile

@@ -1,4 +1,4 @@
-"""Any partition of the packets into splits, stitched, gives exactly the rows of the whole."""
+"""Any partition of the packets into splits, stitched, has exactly the rows of the whole."""
 
 import random
 from collections.abc import Iterable
@@ -25,12 +25,12 @@ COLLECTIONS = 0x12
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
-    """Four connections of replica traffic, in segments of 1,448 bytes."""
+    """Return four connections of replica traffic, in segments of 1,448 bytes."""
     return files(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 1000, 64)))
 
 
 def disturbed(packets: list[Packet], seed: int, loss: float = 0.01) -> list[Packet]:
-    """The same packets, some of them lost, in another order, twice, or cut."""
+    """Return the same packets, some of them lost, in another order, twice, or cut."""
     chance = random.Random(seed)
     out = [packet for packet in packets if chance.random() > loss]
     for at in range(len(out) - 1):
@@ -96,7 +96,7 @@ def test_tls_and_other_traffic_between_changes_nothing(traffic: list[Packet]) ->
 
 
 def documents(values: Iterable[bytes], *, segment: int = 1448, hello: bool = True, syn: bool = True) -> TcpTalk:
-    """A connection that brings documents."""
+    """Return a connection that carries documents."""
     talk = TcpTalk(segment=segment, syn=syn, step_ns=10_000)
     if hello:
         features = {"features": [COLLECTIONS, 6]}
@@ -111,7 +111,7 @@ def documents(values: Iterable[bytes], *, segment: int = 1448, hello: bool = Tru
 
 
 def frames(count: int, chance: random.Random) -> bytes:
-    """Frames as another connection has them."""
+    """Return frames as another connection has them."""
     return b"".join(
         encode(
             "DCP_MUTATION",

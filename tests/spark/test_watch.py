@@ -1,4 +1,4 @@
-"""Watching a folder: closed captures are decoded as they come; a crash and a restart lose and repeat nothing."""
+"""Watching a folder: closed captures are decoded as they arrive; a crash and a restart lose and repeat nothing."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[BatchOutcome]:
-    """It watches until so many captures came."""
+    """Watch until so many captures were decoded."""
     report: list[BatchOutcome] = []
     watching = FolderWatch(
         spark, [str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000, report=report.append
@@ -44,7 +44,7 @@ def read_files(out: Path) -> set[str]:
 
 
 def come(source: Path, folder: Path, name: str, age: float = 60) -> None:
-    """A capture is moved into the folder; it has not grown for so long."""
+    """Move a capture into the folder; it has not grown for ``age`` seconds."""
     folder.mkdir(exist_ok=True)
     shutil.copy(source / name, folder / name)
     os.utime(folder / name, (time.time() - age,) * 2)

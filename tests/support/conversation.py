@@ -34,7 +34,7 @@ from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
 from dcpdump.net.flow import Flow
 from dcpdump.net.packet import Packet
-from dcpdump.render.line import spoken_name
+from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 from dcpdump.streams.column_events import frame_events, with_losses
@@ -46,7 +46,7 @@ from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, ethernet, flow,
 
 MAX = (1 << 64) - 1
 _NAMES = {
-    spoken_name(message.name): message
+    dialogue_name(message.name): message
     for message in sorted((*PUSHES.values(), *MESSAGES.values()), key=lambda message: message.dcp)
 }
 _STATUS = {name.lower(): value for value, name in STATUS.names.items()}
