@@ -14,6 +14,8 @@ from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options, moment
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
@@ -26,7 +28,7 @@ from dcpdump.streams.document_run import Step
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option("--explain", metavar="RULE", help="Print a rule's page: DCP301 or S1.")
 @click.option("--list", "listed", is_flag=True, help="List the rules.")
@@ -41,6 +43,7 @@ _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSP
 )
 @click.option("--all", "everything", is_flag=True, help=f"All repeats, not {SHOWN} for each rule and stream.")
 @choosing_options(streams=True)
+@input_options()
 @display_options(formats=("text", "ndjson", "sarif"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def check(
@@ -60,16 +63,16 @@ def check(
     verdict. Filters choose findings; every frame is judged, whatever they say.
     """
     rules = _chosen(select, ignore)
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     if explain is not None or listed:
         return _tell(rules if explain is None else _named(explain, "--explain"), explain is not None, shown)
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        checking = Checking(chosen, shown, rules, everything=everything, alone=len(paths) == 1)
+        checking = Checking(chosen, shown, given, rules, everything=everything, alone=len(paths) == 1)
         reading = checking.read(paths, sink)
-        if reading.status != code.UNUSABLE:  # else there was nothing to look at, which the summary tells
+        if reading.status != code.UNUSABLE:  # else there was nothing to judge, which the summary reports
             checking.write(sink, paths)
         status = reading.conclude("none" if quiet else "text")
     return code.FINDINGS if status in (code.DONE, code.DAMAGED) and checking.fails(fail_on) else status
@@ -80,8 +83,17 @@ class Checking(LedgerConsumer):
 
     closely = TICKS
 
-    def __init__(self, chosen: Chosen, shown: Display, rules: Sequence[Rule], *, everything: bool, alone: bool) -> None:
-        super().__init__(chosen, shown)
+    def __init__(
+        self,
+        chosen: Chosen,
+        shown: Display,
+        given: InputOptions,
+        rules: Sequence[Rule],
+        *,
+        everything: bool,
+        alone: bool,
+    ) -> None:
+        super().__init__(chosen, shown, given)
         self._rules = rules
         self._alone = alone
         self._referee = RuleEngine(rules, self.ledger)

@@ -12,7 +12,7 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
-from dcpdump.capture import open_capture
+from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, clause_option
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
@@ -133,17 +133,19 @@ class LedgerConsumer(Consumer[Part]):
     #: As ``Feed`` has it.
     closely = 0
 
-    def __init__(self, chosen: Chosen, shown: Display, look: Callable[[Part], None] | None = None) -> None:
-        self.dissection = Watching(show_secrets=shown.show_secrets)
+    def __init__(
+        self, chosen: Chosen, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
+    ) -> None:
+        self.dissection = Watching(given.limits, show_secrets=shown.show_secrets)
         self.ledger = Ledger(closely=bool(self.closely))
-        self._wanted, self._shown, self._look = chosen, shown, look
+        self._wanted, self._shown, self._input, self._look = chosen, shown, given, look
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
 
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
-        reading = Reading(CaptureSource([open_capture(path) for path in paths]), self.dissection, self, sink)
+        reading = Reading(CaptureSource(self._input.open(paths)), self.dissection, self, sink)
         reading.analyse()
         return reading
 

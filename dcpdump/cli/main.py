@@ -29,19 +29,32 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
     "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
-    "stats": ("dcpdump.cli.stats:stats", "Count frames: messages, vbuckets, sizes, latencies, rates."),
-    "spec": ("dcpdump.cli.spec:spec", "Print the layouts of messages, as the decoder has them."),
-    "streams": ("dcpdump.cli.streams:streams", "List DCP streams, each with what became of it and a verdict."),
+    "stats": ("dcpdump.cli.stats:stats", "Count frames by message, vbucket, size and latency."),
+    "spec": ("dcpdump.cli.spec:spec", "Print the layout, the rules and the errors of a message."),
+    "streams": ("dcpdump.cli.streams:streams", "Say what became of each DCP stream, and why."),
     "conns": ("dcpdump.cli.conns:conns", "List connections: client, features, controls, how they ended."),
-    "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
+    "rollbacks": (
+        "dcpdump.cli.rollbacks:rollbacks",
+        "Explain rollbacks: the request, the failover log, the clause.",
+    ),
     "flow": ("dcpdump.cli.flow:flow", "Show flow control: who blocked whom, and when."),
-    "key": ("dcpdump.cli.key:key", "Show the history of documents, and whether it is complete."),
-    "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
-    "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
-    "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
-    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
-    "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
-    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
+    "key": ("dcpdump.cli.key:key", "Show what was sent of a document, and whether that is all."),
+    "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
+    "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
+    "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
+    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames to a smaller capture."),
+    "export": ("dcpdump.cli.export:export", "Write frames, streams and gaps as Parquet, Arrow or csv."),
+    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write the tables of archives of captures, on Spark if large."),
+    "help": ("dcpdump.cli.help:help_command", "Print a page of help, or of a command; write man pages."),
+}
+
+#: What --help lists: the commands by what somebody wants.
+QUESTIONS: dict[str, tuple[str, ...]] = {
+    "Look at frames": ("read", "sniff", "explain", "spec", "stats"),
+    "Find what is wrong": ("streams", "rollbacks", "flow", "conns", "key", "check", "top"),
+    "Share captures": ("carve", "redact"),
+    "Make tables": ("export", "pipeline"),
+    "Learn more": ("help",),
 }
 
 #: Environment variables for the number of threads of the libraries behind NumPy.
@@ -91,9 +104,10 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """List the commands by what they are used for, without importing them."""
+        for question, names in QUESTIONS.items():
+            with formatter.section(question):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
 @contextmanager

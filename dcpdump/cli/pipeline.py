@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.stderr import note, progress
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
@@ -70,7 +72,7 @@ class Job:
     duration: float | None
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option(
     "--engine",
@@ -94,8 +96,7 @@ class Job:
     help="With --watch: a capture that did not grow for so long is closed.",
 )
 @click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
-@click.option("--salvage", is_flag=True, help="After garbage in a capture, continue at the next plausible record.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options(follow=False)
 @selection_options(captures=True)
 @display_options(("parquet",))
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
@@ -107,8 +108,6 @@ def pipeline(
     tables: tuple[str, ...],
     capture_id: str | None,
     split: int,
-    salvage: bool,
-    memory: int,
     quiet: bool,
     watch: bool,
     idle: float,
@@ -132,7 +131,7 @@ def pipeline(
         shown.path,
         capture_id or _named(captures),
         tables,
-        _choice(chosen, shown, salvage, memory),
+        _choice(chosen, shown, input_of(options)),
         master,
         dict(conf),
         split,
@@ -239,7 +238,7 @@ def follow(job: Job) -> int:
     return code.DAMAGED if hurt else code.DONE
 
 
-def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Options":
+def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":
     from dcpdump.batch.filter import masks
     from dcpdump.spark.options import Options
 
@@ -248,8 +247,8 @@ def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "O
         shown.value_bytes,
         shown.show_secrets,
         shown.redactor,
-        salvage,
-        memory,
+        given.salvage,
+        given.memory,
     )
 
 

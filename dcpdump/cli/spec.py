@@ -2,13 +2,14 @@
 
 import click
 
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.sink import Sink
 from dcpdump.filter import FilterError, Opcode, find_opcodes
 from dcpdump.render import spec as pages
 from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("opcode", required=False)
 @click.option("--all", "everything", is_flag=True, help="List the other opcodes of the connection too.")
 def spec(opcode: str | None, everything: bool) -> None:

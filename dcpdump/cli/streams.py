@@ -6,6 +6,8 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
@@ -22,7 +24,7 @@ _STUCK = frozenset(
 )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @click.option("--stuck", is_flag=True, help="Only streams that got no further: stuck, blocked, refused, abandoned.")
@@ -36,6 +38,7 @@ _STUCK = frozenset(
     metavar="SECONDS",
     help="A stream without messages for so long is quiet, or stuck.",
 )
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def streams(
@@ -46,11 +49,11 @@ def streams(
     Filters choose streams; every frame is looked at, whatever they say. --stuck, --rolled-back and --ended are
     alternatives.
     """
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         rates = Rates() if shown.format == "text" and sink.is_terminal else None
-        keeper = LedgerConsumer(chosen, shown, None if rates is None else rates.feed)
+        keeper = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
         reading = keeper.read(paths, sink)
         judge = Judge(keeper.ledger, round(idle * 1e9))
         judged = [(stream, judge.verdict(stream)) for stream in keeper.streams]

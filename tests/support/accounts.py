@@ -131,7 +131,7 @@ def _learn(line: Talked, event: Event) -> None:
 
 
 def _stream(line: Talked, event: Event) -> None:
-    """Learn what is of a stream. A request after one that was not granted goes on with the same stream."""
+    """Take what an event says of a stream. A request after one that was not granted continues the same stream."""
     place = event.vb, event.sid
     stream = line.current.get(place)
     if event.kind == "request":
