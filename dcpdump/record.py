@@ -124,7 +124,7 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     out |= _word(record)
     out |= {"opaque": header.opaque, "cas": f"0x{header.cas:016x}", "datatype": header.datatype}
     if header.datatype:
-        out["datatype_names"] = list(DATATYPE.speak(header.datatype))
+        out["datatype_names"] = list(DATATYPE.describe(header.datatype))
     framing = _framing(frame)
     if framing:
         out["framing"] = framing
@@ -218,7 +218,7 @@ def _fields(frame: Frame) -> Json:
     if isinstance(features, list):
         names = next(f.field.names for f in frame.fields if f.group == "features" and isinstance(f.field, Field))
         if names:
-            out["features_names"] = ["".join(names.speak(value)) or f"0x{value:04x}" for value in features]
+            out["features_names"] = ["".join(names.describe(value)) or f"0x{value:04x}" for value in features]
     return out
 
 
@@ -239,7 +239,7 @@ def _value_names(field: Field, value: int | bytes) -> Json:
     if not isinstance(value, int):
         return {}
     if isinstance(field.names, Bits):
-        return {f"{field.name}_names": list(field.names.speak(value))}
+        return {f"{field.name}_names": list(field.names.describe(value))}
     if isinstance(field.names, EnumValue) and value in field.names.names:
         return {f"{field.name}_name": field.names.names[value]}
     return {}

@@ -28,7 +28,7 @@ ROLLED_BACK = """
     ORDER BY name, vbucket
 """
 
-#: The books of flow control: what was sent and counts, less what was acknowledged, frame by frame.
+#: The counters of flow control: what was sent and counts, less what was acknowledged, frame by frame.
 BOOKS = """
     WITH sizes AS (
         SELECT capture_id, connection, max(cast(cast(value AS string) AS bigint)) AS size

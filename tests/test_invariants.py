@@ -263,7 +263,7 @@ def test_ndjson_holds_all_that_is_needed_to_write_the_frame_again(path: Path) ->
     for record, line in zip(records, printed.out.splitlines(), strict=True):
         row = json.loads(line)
         if row.get("problems") or row["datatype"] & 6 or "secret" in row.get("value", ""):
-            continue  # what was decompressed, split or masked is told as such, and not as its bytes
+            continue  # what was decompressed, split or masked is shown as such, and not as its bytes
         assert reencoded(row) == record.frame.raw.data, line
         checked += 1
     assert checked > len(records) // 2

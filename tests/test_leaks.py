@@ -61,7 +61,7 @@ def found(text: str, stems: Iterable[bytes]) -> list[str]:
 
 
 def talk() -> TcpTalk:
-    """Return all of it on two connections, with bytes that are no frame, and a frame that is cut."""
+    """Return all of it on two connections, with bytes that are not a frame, and a frame that is cut."""
     plain = TcpTalk(segment=1400, acks=False)
     for each in conversation():
         plain.send(*each)

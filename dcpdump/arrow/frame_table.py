@@ -32,7 +32,7 @@ _COMMON = frozenset(
     "opaque cas datatype datatype_names".split()
 )
 #: By the number of a datatype: its words.
-_DATATYPES = pa.array([list(DATATYPE.speak(value)) for value in range(256)], schema.WORDS)
+_DATATYPES = pa.array([list(DATATYPE.describe(value)) for value in range(256)], schema.WORDS)
 
 
 class FrameTable:
@@ -170,8 +170,8 @@ class FrameTable:
         columns.words("kind", everywhere, ["request", "response"], header.response[rows].astype(np.int64))
         for server in (False, True):
             mine = np.flatnonzero(header.server[rows] == server)
-            met, _, which = distinct(header.opcode[rows[mine]])
-            columns.words("name", mine, [find(opcode, server=server).name for opcode in met.tolist()], which)
+            unique, _, which = distinct(header.opcode[rows[mine]])
+            columns.words("name", mine, [find(opcode, server=server).name for opcode in unique.tolist()], which)
         typed = np.flatnonzero(header.datatype[rows])
         if len(typed):
             columns.pick("datatype_names", typed, _DATATYPES, header.datatype[rows][typed])
@@ -196,8 +196,8 @@ class FrameTable:
         if len(with_id):
             ids = part.stream_id(rows[with_id])
             columns.numbers("stream_id", at[with_id], ids)
-            met, _, which = distinct(ids)
-            framing = [[{"name": "DcpStreamId", "stream_id": number}] for number in met.tolist()]
+            unique, _, which = distinct(ids)
+            framing = [[{"name": "DcpStreamId", "stream_id": number}] for number in unique.tolist()]
             lists = pa.array(framing, schema.frames().field("framing").type)
             columns.pick("framing", at[with_id], lists, which)
         split = np.flatnonzero(values.split[rows])
@@ -245,8 +245,8 @@ def _put_names(columns: ColumnBuilder, field: Field, rows: Array, values: Array)
     """Put the names of flags and enumerations beside their numbers."""
     if not isinstance(field.names, (Bits, EnumValue)):
         return
-    met, _, which = distinct(values)
-    named = [list(field.names.speak(value)) for value in met.tolist()]
+    unique, _, which = distinct(values)
+    named = [list(field.names.describe(value)) for value in unique.tolist()]
     if isinstance(field.names, Bits):
         columns.pick(f"{field.name}_names", rows, pa.array(named, schema.WORDS), which)
     else:

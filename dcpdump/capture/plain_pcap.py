@@ -42,8 +42,8 @@ class Records:
             if end > size:
                 break
             seconds, fraction, wire = number(data, at, big), number(data, at + 4, big), number(data, at + 12, big)
-            gone = seconds - before if known else 0
-            if gone < -DAY or gone > YEAR or fraction >= fractions or length > wire or wire > PACKET_USUAL:
+            elapsed = seconds - before if known else 0
+            if elapsed < -DAY or elapsed > YEAR or fraction >= fractions or length > wire or wire > PACKET_USUAL:
                 self.sound = False
                 break
             starts.append(start)

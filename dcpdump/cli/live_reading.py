@@ -74,10 +74,10 @@ def packet_counts(queue: LiveQueue, dissector: Dissector) -> Json:
 def counted(counts: Json) -> str:
     """Return the counts as one line."""
     words = [f"received {counts['received']:,} packet{'' if counts['received'] == 1 else 's'}"]
-    came = counts["received"] + counts["dropped_by_kernel"]
+    arrived = counts["received"] + counts["dropped_by_kernel"]
     for who in ("kernel", "dcpdump"):
         lost = counts[f"dropped_by_{who}"]
-        share = f" ({lost / came:.2%})" if lost else ""
+        share = f" ({lost / arrived:.2%})" if lost else ""
         words.append(f"dropped by {'the ' if who == 'kernel' else ''}{who} {lost:,}{share}")
     words.append(f"decoded {counts['decoded']:,}")
     if counts["not_looked_at"]:

@@ -48,7 +48,7 @@ class Consumer(ABC, Generic[P]):
         """Take the frames that packets completed; return whether there are enough."""
 
     def settle(self, *, idle: bool) -> None:
-        """Finish a block; ``idle``: nothing arrives at the moment."""
+        """Do what is due after a block, or (``idle``) while nothing arrives."""
 
     def finish(self) -> None:
         """Finish when the input has ended, or there were enough frames."""

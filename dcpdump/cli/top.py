@@ -150,12 +150,12 @@ class LiveTables(LedgerConsumer):
         self._interval = interval
         self._rates = RateMeter()
         self._due = 0.0
-        self._came_ns = 0  #: when the last packets arrived, by the monotonic clock
+        self._arrived_ns = 0  #: when the last packets arrived, by the monotonic clock
 
     def meet(self, block: Block) -> None:
         """Note the arrival of packets."""
         super().meet(block)
-        self._came_ns = time.monotonic_ns()
+        self._arrived_ns = time.monotonic_ns()
 
     def settle(self, *, idle: bool) -> None:
         """Draw the ledger, where that is due."""
@@ -167,20 +167,20 @@ class LiveTables(LedgerConsumer):
             self._forget()
         elif self._last_ns is not None:
             # A capture that is written now, or one of long ago: what passed since its last packet passes there.
-            self._feed.pause(self._last_ns + (time.monotonic_ns() - self._came_ns if idle else 0))
+            self._feed.pause(self._last_ns + (time.monotonic_ns() - self._arrived_ns if idle else 0))
         self._draw(self.look(self._shown.redactor))
 
     def _forget(self) -> None:
         """Evict connections that ended a while ago: an interface may be watched for days."""
         ledger, now = self.ledger, self.ledger.last_ns or 0
-        gone = {
+        ended = {
             number
             for number, each in ledger.connections.items()
             if each.ended_ns is not None and each.ended_ns + _FORGET_NS < now
         }
-        if gone:
-            ledger.streams = [stream for stream in ledger.streams if stream.connection.number not in gone]
-            for number in gone:
+        if ended:
+            ledger.streams = [stream for stream in ledger.streams if stream.connection.number not in ended]
+            for number in ended:
                 del ledger.connections[number]
 
     def look(self, redactor: Redactor | None) -> TopView:

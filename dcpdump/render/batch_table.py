@@ -19,7 +19,7 @@ from dcpdump.spec.names import DATATYPE, SNAPPY
 
 _CLASSIC = 0x80
 _TAG, _STREAM_ID = u8("frame_info", "DcpStreamId frame"), u16("stream_id", "stream id")
-_DATATYPES = ["|".join(DATATYPE.speak(value)) for value in range(8)]
+_DATATYPES = ["|".join(DATATYPE.describe(value)) for value in range(8)]
 
 
 def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:

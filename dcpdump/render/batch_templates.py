@@ -20,7 +20,7 @@ from dcpdump.wire.frame import Fault
 
 _CLASSIC = 0x80
 _NOT_JSON = quoted(Fault.NOT_JSON.value)
-_DATATYPES = ["|".join(DATATYPE.speak(value)) for value in range(8)]
+_DATATYPES = ["|".join(DATATYPE.describe(value)) for value in range(8)]
 
 
 def _texts(wire: list[bytes]) -> list[str]:
@@ -82,7 +82,7 @@ def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> l
         for ends in columns.places
     ]
     datatypes = [
-        f'{value}, "datatype_names": [{", ".join(map(quoted, DATATYPE.speak(value)))}]' if value else "0"
+        f'{value}, "datatype_names": [{", ".join(map(quoted, DATATYPE.describe(value)))}]' if value else "0"
         for value in range(8)
     ]
     members = [f'"{field.name}": {_json_placeholder(field)}' for field in plan.fields]
@@ -158,7 +158,7 @@ def _json_placeholder(field: Field) -> str:
 
 
 def _json_sibling(field: Field, number: int) -> str:
-    words = field.names.speak(number) if field.names else ()
+    words = field.names.describe(number) if field.names else ()
     if isinstance(field.names, Bits):
         return f'"{field.name}_names": [{", ".join(map(quoted, words))}]'
     return f'"{field.name}_name": {quoted("".join(words))}'
@@ -220,7 +220,7 @@ def _csv(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list
 
 
 def _csv_words(field: Field, number: int) -> str:
-    return "|".join(field.names.speak(number)) if field.names else ""
+    return "|".join(field.names.describe(number)) if field.names else ""
 
 
 def _cell(text: str) -> str:

@@ -74,8 +74,8 @@ def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) ->
     """Return the sum of all findings; ``partly``: how many connections and streams were captured in part."""
     violations = counted(counts.get(Severity.VIOLATION, 0), "violation")
     others = (f"{counts.get(each, 0):,} {each.value}" for each in Severity if each is not Severity.VIOLATION)
-    said = ", ".join((violations, *others))
-    text = f"{counted(streams, 'stream')} checked by {counted(rules, 'rule')}: {said}"
+    summary = ", ".join((violations, *others))
+    text = f"{counted(streams, 'stream')} checked by {counted(rules, 'rule')}: {summary}"
     if partly:
         who = "connection or stream was" if partly == 1 else "connections and streams were"
         text += f"; {partly:,} {who} seen in part, and not judged by what is missing"

@@ -57,7 +57,7 @@ def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int
                 str(record.frame.stream_id or ""),
                 str(record.number),
                 f"{safe(raw.where.file)}@0x{raw.offset:x}",
-                "|".join(DATATYPE.speak(each.datatype)),
+                "|".join(DATATYPE.describe(each.datatype)),
                 ",".join(safe(name) for name, _ in xattrs or ()),
                 number(raw.length),
             )

@@ -107,7 +107,7 @@ def _groups(record: Record) -> list[str]:
 def _number(field: Field, number: int) -> str:
     if field.name == "end_seqno" and number == _NEVER:
         return "max"
-    words = "|".join(field.names.speak(number)) if field.names else ""
+    words = "|".join(field.names.describe(number)) if field.names else ""
     if isinstance(field.names, EnumValue) and words:
         return words
     text = f"0x{number:x}" if field.identity or isinstance(field.names, Bits) or field.name == "flags" else str(number)

@@ -67,7 +67,7 @@ def _layout(kind: str, layout: Layout, *, alone: bool) -> list[str]:
 def _fact(layout: Layout, fact: str, value: int) -> str:
     """Return a condition of a layout as text, with the name that the value has."""
     names = STATUS if fact == "status" else next((f.names for f in layout.extras if f.name == fact), None)
-    return " ".join((f"{fact} = {value}", *(f"({name})" for name in (names.speak(value) if names else ()))))
+    return " ".join((f"{fact} = {value}", *(f"({name})" for name in (names.describe(value) if names else ()))))
 
 
 def _bytes(count: int) -> str:

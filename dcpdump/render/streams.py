@@ -141,7 +141,7 @@ def _request(request: Request) -> Json:
         "time": _time(request.ts_ns),
         "opaque": request.opaque,
         "flags": request.flags,
-        "flags_names": list(STREAM_FLAGS.speak(request.flags)) if request.flags else None,
+        "flags_names": list(STREAM_FLAGS.describe(request.flags)) if request.flags else None,
         "start_seqno": request.start_seqno,
         "end_seqno": request.end_seqno,
         "vbucket_uuid": None if request.vbucket_uuid is None else f"0x{request.vbucket_uuid:016x}",

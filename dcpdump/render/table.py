@@ -119,7 +119,7 @@ def number(field: Field, value: int) -> str:
 
 
 def _named(names: Names | None, number: int) -> str:
-    words = "|".join(names.speak(number)) if names else ""
+    words = "|".join(names.describe(number)) if names else ""
     return f" ({words})" if words else ""
 
 
@@ -154,7 +154,7 @@ def _value(record: Record, wire: bytes, value_bytes: int | None) -> str:
 def _datatype_names(record: Record) -> tuple[str, ...]:
     field = record.frame.fields[5] if record.frame.magic.flexible else record.frame.fields[4]
     names = field.field.names if isinstance(field.field, Field) else None
-    return names.speak(record.frame.header.datatype) if names and record.frame.message.document else ()
+    return names.describe(record.frame.header.datatype) if names and record.frame.message.document else ()
 
 
 def _item(record: Record, field: FieldValue, data: bytes, value_bytes: int | None) -> str:

@@ -20,7 +20,7 @@ from dcpdump.wire.key import SEPARATOR, read_prefix
 from dcpdump.wire.value import Meaning
 
 #: Texts shorter than this occur everywhere by chance.
-TELLING = 8
+LEAST_SECRET = 8
 
 
 class Concealed(NamedTuple):
@@ -58,7 +58,7 @@ class Concealer:
                 data[field.start : field.end] = bytes(field.end - field.start)
         for start, end in frame.raw.holes:
             data[start:end] = bytes(end - start)
-        return Concealed(bytes(data), [text for text in secrets if len(text) >= TELLING])
+        return Concealed(bytes(data), [text for text in secrets if len(text) >= LEAST_SECRET])
 
     def conceal_plain(self, plain: Plain) -> Concealed:
         """Return for a plain frame what ``conceal`` returns for its record."""
@@ -74,7 +74,7 @@ class Concealer:
         if other_value != value:
             secrets += hidden_texts(value, plain.datatype)
         data = plain.data[: plain.key] + other_key + other_value
-        return Concealed(data, [text for text in secrets if len(text) >= TELLING])
+        return Concealed(data, [text for text in secrets if len(text) >= LEAST_SECRET])
 
     def _hides(self, holds: Holds) -> bool:
         return holds in self._classes

@@ -11,7 +11,7 @@ import numpy.typing as npt
 #: Texts shorter than this cannot be searched for.
 WINDOW = 8
 #: A window must have this many bytes that are not zero: numbers, and what was blanked, are mostly zeros.
-_TELLING = 5
+_LEAST_NONZERO = 5
 _LOOKED_AT = 64  #: such a window must begin within this many bytes of a text
 _CHUNK = 4 * 1024 * 1024
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -32,7 +32,7 @@ class Search:
         """Add a text of eight bytes or more."""
         for shift in range(min(len(text) - WINDOW + 1, _LOOKED_AT)):
             window = text[shift : shift + WINDOW]
-            if WINDOW - window.count(0) >= _TELLING:
+            if WINDOW - window.count(0) >= _LEAST_NONZERO:
                 self._windows += window
                 self._shifts.append(shift)
                 self._lengths.append(len(text))

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTRA = "pip install 'dcpdump[spark]'"
-_PATIENCE = 10  #: seconds that Java is given to end
+_END_SECONDS = 10  #: seconds that Java is given to end
 _QUIET = Path(__file__).with_name("log4j2.properties")
 #: What suits a job of some minutes; --conf overrides it.
-_LEAN = {
+_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
@@ -63,7 +63,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     builder = SparkSession.builder.appName("dcpdump")
     if where is not None:
         builder = builder.master(where)
-    for name, value in {**_LEAN, **(_LOCAL if here else {}), **(conf or {})}.items():
+    for name, value in {**_SETTINGS, **(_LOCAL if here else {}), **(conf or {})}.items():
         builder = builder.config(name, value)
     with _surroundings(submitted=submitted, here=here), _undisturbed():
         try:
@@ -132,7 +132,7 @@ def _end(spark: "SparkSession") -> None:
     if gateway.proc is not None:
         gateway.proc.stdin.close()
         try:
-            gateway.proc.wait(_PATIENCE)
+            gateway.proc.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()

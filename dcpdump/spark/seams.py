@@ -203,16 +203,16 @@ class Seams:
     def _promise(self, works: list[Work], lasting: dict[Pair, bytes]) -> None:
         """Set in each work the digests with which later works begin; ``lasting``: with what the input's end begins."""
         coming = {pair: SavedConnection.unpacked(saved).digest() for pair, saved in lasting.items()}
-        met: dict[int, set[Pair]] = {}
+        affected: dict[int, set[Pair]] = {}
         spans = self._gluing()
         for (first, stop), work in zip(spans, works, strict=True):
             seen = {pair for number in range(first, stop) for pair in self._surveyed[number].seams}
-            met[work.ordinal] = seen | set(work.entries)
+            affected[work.ordinal] = seen | set(work.entries)
         for at in reversed(range(len(works))):
             work = works[at]
-            promised = tuple((pair, coming[pair]) for pair in sorted(met[work.ordinal]) if pair in coming)
+            promised = tuple((pair, coming[pair]) for pair in sorted(affected[work.ordinal]) if pair in coming)
             works[at] = work._replace(promised=promised)
-            for pair in met[work.ordinal]:
+            for pair in affected[work.ordinal]:
                 coming.pop(pair, None)
             for pair, saved in work.entries.items():
                 if saved is not None:
@@ -257,11 +257,11 @@ class _Chain:
         first, last = begin.opened, begin.last
         for number in sorted(works):
             work, left = works[number], exits[number]
-            met = set(stand) if work.end is not None else set(left.digests) | set(left.entered)
-            met |= {pair for pair, time in deadlines.items() if left.last_ns is not None and left.last_ns >= time}
-            wrong = any(left.entered.get(pair) != (stand[pair][1] if pair in stand else None) for pair in met)
+            affected = set(stand) if work.end is not None else set(left.digests) | set(left.entered)
+            affected |= {pair for pair, time in deadlines.items() if left.last_ns is not None and left.last_ns >= time}
+            wrong = any(left.entered.get(pair) != (stand[pair][1] if pair in stand else None) for pair in affected)
             if wrong or first != work.first:
-                entries = self._whole({pair: each for pair, each in stand.items() if pair in met})
+                entries = self._whole({pair: each for pair, each in stand.items() if pair in affected})
                 again[number] = work._replace(entries=dict(entries), first=first)
                 lows = [stand[pair][0] for pair, saved in entries.items() if is_thin(saved)]
                 if lows and min(lows) >= 0:

@@ -90,16 +90,16 @@ class SessionDelta(NamedTuple):
             queues[each[:3]].append(each)
         if self._disordered(before, queues):
             return None
-        gone: dict[Place, int] = {}
+        removed: dict[Place, int] = {}
         for place, queue in queues.items():
             left = self._left(place, queue)
             if left is None:
                 return None
-            gone[place] = len(queue) - left
+            removed[place] = len(queue) - left
         waiting: list[RequestState] = []
         for each in before["requests"]:
-            gone[each[:3]] -= 1
-            if gone[each[:3]] < 0:
+            removed[each[:3]] -= 1
+            if removed[each[:3]] < 0:
                 waiting.append((*each[:6], each[6] or self.lost))
         return {
             "requests": [*waiting, *learnt["requests"]][-MAX_OUTSTANDING:],

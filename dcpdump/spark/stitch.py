@@ -62,11 +62,11 @@ def _composed(
     streams: list[StreamState] = []
     splitters: list[SplitterState | None] = []
     straddling: list[tuple[int, RawFrame]] = []
-    loud = [_loud(state) for state in after.streams]
+    active = [_is_active(state) for state in after.streams]
     turned = before.key != (seam.guessed or ends)[0].key
     for way in (0, 1):
         old, new, end = before.streams[way], after.streams[way], ends[way]
-        if not loud[way]:
+        if not active[way]:
             stream = _after_ack(old, _acknowledged(old, new, end, ends[1 - way]))
             if stream is None:
                 return None
@@ -96,7 +96,7 @@ def _composed(
                 straddling.append((way, straddler))
         ours = after.splitters[way]
         splitters.append(None if ours is None else _moved_splitter(ours, cut["offset"] + len(cut["data"])))
-    if not any(loud):
+    if not any(active):
         return before._replace(streams=(streams[0], streams[1]))
     if after.session is None or seam.effects is None:  # both directions ended
         return before._replace(
@@ -114,7 +114,7 @@ def _composed(
         session=session,
         framed=(before.framed[0] or after.framed[0], before.framed[1] or after.framed[1]),
         ended=after.ended,
-        thin=after.thin or (before.thin and not all(loud)),
+        thin=after.thin or (before.thin and not all(active)),
     )
 
 
@@ -149,7 +149,7 @@ def _recounted_tail(tail: DirectionTail, placed: Callable[[WhereState], WhereSta
     return tail._replace(marks=tuple((size, Where(*placed((*where,)))) for size, where in tail.marks))
 
 
-def _loud(state: StreamState) -> bool:
+def _is_active(state: StreamState) -> bool:
     """Return whether a direction has sent anything: payload, a FIN or a reset."""
     sent = state["offset"] or state["waiting"] or state["arrived"] or state["stray"]
     return bool(sent or state["fin"] or state["ended"] or state["reset_at"] is not None)

@@ -105,7 +105,7 @@ class FolderWatch:
         self._tables = tables
         self._split_bytes = split_bytes
         self._report = report
-        self._came = 0  # captures decoded since the start
+        self._captures = 0  # captures decoded since the start
         self._failure: DcpdumpError | None = None
         self._home = f"{output.rstrip('/')}/.watch-{capture_id}"
         self.arrivals = Arrivals(names, f"{self._home}/arrivals", idle)
@@ -120,7 +120,8 @@ class FolderWatch:
         until = None if seconds is None else time.monotonic() + seconds
         try:
             while not (
-                (until is not None and time.monotonic() >= until) or (captures is not None and self._came >= captures)
+                (until is not None and time.monotonic() >= until)
+                or (captures is not None and self._captures >= captures)
             ):
                 if query.awaitTermination(1):
                     break
@@ -137,11 +138,11 @@ class FolderWatch:
             raise
 
     def _decode(self, batch: "DataFrame") -> None:
-        came = batch.collect()
-        if not came:
+        arrived = batch.collect()
+        if not arrived:
             return
-        number, last = min(row["batch"] for row in came), max(row["batch"] for row in came)
-        found = [Input(row["path"], row["size"]) for row in came]
+        number, last = min(row["batch"] for row in arrived), max(row["batch"] for row in arrived)
+        found = [Input(row["path"], row["size"]) for row in arrived]
         begin, since_ns = self._stand(number)
         with CaptureOutput(self._output, self._capture_id) as output:
             outcome = run(
@@ -161,7 +162,7 @@ class FolderWatch:
         until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
         self._keep(last + 1, outcome.after or BEGINNING, until_ns)
         self._report(BatchOutcome(number, len(found), outcome))
-        self._came += len(found)
+        self._captures += len(found)
 
     def _stand(self, number: int) -> tuple[InputState | None, int | None]:
         """Return the state of the connections before a batch, and the latest time (ns) before it."""

@@ -57,7 +57,7 @@ class EnumValue:
     names: Mapping[int, str]
     meanings: Mapping[int, str] = field(default_factory=dict)  #: what values mean, in a few words
 
-    def speak(self, value: int) -> tuple[str, ...]:
+    def describe(self, value: int) -> tuple[str, ...]:
         """Return the value's name, in a tuple; an empty one for a value without a name."""
         name = self.names.get(value)
         return () if name is None else (name,)
@@ -75,7 +75,7 @@ class Bits:
     meanings: Mapping[int, str] = field(default_factory=dict)  #: what bits mean, in a few words
     old: int = 0  #: bits that only old releases know; refused today
 
-    def speak(self, value: int) -> tuple[str, ...]:
+    def describe(self, value: int) -> tuple[str, ...]:
         """Return the names of the bits that are set, lowest first; unnamed bits are left out."""
         return tuple(name for bit, name in self.names.items() if value & bit)
 
@@ -91,7 +91,7 @@ class Moment:
 
     per_second: int = 1
 
-    def speak(self, value: int) -> tuple[str, ...]:
+    def describe(self, value: int) -> tuple[str, ...]:
         """Return the time as ISO 8601, in a tuple; an empty one for 0 and for years beyond 9999."""
         seconds = value // self.per_second
         if not 0 < seconds < 253_402_300_800:  # the year 10000
@@ -107,7 +107,7 @@ class Moment:
 class ServerDuration:
     """A duration as servers compress it into 16 bits: about value ** 1.74 / 2 microseconds."""
 
-    def speak(self, value: int) -> tuple[str, ...]:
+    def describe(self, value: int) -> tuple[str, ...]:
         """Return the duration in microseconds, in a tuple."""
         return (f"{value**1.74 / 2:.0f} us",)
 

@@ -123,7 +123,7 @@ def test_a_frame_is_shown_at_once_the_books_when_asked_for_and_at_the_end(net: N
         assert sniff.stdout is not None
         client = net.talk("client", "--follow")
         with ended(client):
-            # Nothing else is said on the connection until the client has its answer and goes on.
+            # Nothing else is sent on the connection until the client has its response and continues.
             assert " TX hello{" in sniff.stdout.readline()
         sniff.send_signal(signal.SIGUSR1)
         assert sniff.stderr is not None
@@ -213,7 +213,7 @@ def test_any_captures_on_all_interfaces_each_with_its_own_name(net: Network, tmp
         words = ("-i", "any", "-f", "ndjson", "--summary", "json", "-w", str(file), "--port", "11210")
         with net.producer("--documents", str(DOCUMENTS)), net.sniff(*words) as sniff:
             take(net)
-            # An address that nobody has is asked for out on the wire, and seen there.
+            # An address that no host has is asked for on the wire, and captured there.
             net.run(sys.executable, "-c", "import socket; socket.socket(2, 2).sendto(b'', ('10.9.0.9', 1))")
             _, out, err = stopped(sniff, signal.SIGINT)
     finally:
@@ -369,7 +369,7 @@ def test_a_pipe_from_tcpdump_is_read_while_it_runs(net: Network) -> None:
         while "listening on lo" not in pipe.stderr.readline():
             pass
         with ended(net.talk("client", "--follow")):
-            seen = [pipe.stdout.readline() for _ in range(12)]  # and both go on
+            seen = [pipe.stdout.readline() for _ in range(12)]  # and both continue
     assert " TX hello{" in seen[0]
     assert " RX control-response{success}" in seen[11]
 

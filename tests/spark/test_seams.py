@@ -91,7 +91,7 @@ def test_tls_and_other_traffic_between_changes_nothing(traffic: list[Packet]) ->
     packets = sorted([*traffic, *tls, *http], key=lambda packet: packet.ts_ns or 0)
     found = cut(packets, some_cuts(packets, 3, 12))
     assert found.rows == whole(packets).rows
-    assert len(found.surveys) <= 3  # what is no memcached costs no rounds
+    assert len(found.surveys) <= 3  # what is not memcached costs no rounds
     assert found.decodes == [14]
 
 

@@ -127,7 +127,7 @@ def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subpro
     reader, writer = os.pipe()
     with subprocess.Popen([sys.executable, "-m", "dcpdump", *command], stdin=reader, **options) as process:
         os.close(reader)
-        patience = threading.Timer(PATIENCE, process.kill)  # whoever waits for its output then has the end of it
+        patience = threading.Timer(PATIENCE, process.kill)  # a reader of its output then gets the end of it
         patience.start()
         try:
             with open(writer, "wb", buffering=0) as pipe:
