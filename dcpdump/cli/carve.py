@@ -15,6 +15,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import selection, selection_options
+from dcpdump.cli.progress import progress
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
@@ -43,7 +44,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, **optio
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
-    with Sink(out, force=force, inputs=paths) as sink:
+    with Sink(out, force=force, inputs=paths) as sink, progress(() if quiet else paths):
         wanted = masks(chosen.texts, chosen.filter, window=chosen.window)
         carving = Carving(inputs, wanted, chosen.count, chosen.begin, given.limits)
         carving.survey()

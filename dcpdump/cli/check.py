@@ -16,7 +16,7 @@ from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options, moment
+from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
@@ -69,7 +69,7 @@ def check(
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         checking = Checking(chosen, shown, given, rules, everything=everything, alone=len(paths) == 1)
         reading = checking.read(paths, sink)
         if reading.status != code.UNUSABLE:  # else there was nothing to judge, which the summary reports
@@ -121,14 +121,19 @@ class Checking(LedgerConsumer):
             return False
         if wanted.vbuckets is not None and (finding.vbucket is None or finding.vbucket not in wanted.vbuckets):
             return False
-        since = None if wanted.since is None else moment(wanted.since, self._begins_ns)
+        since = None if wanted.since is None else wanted.since.at(self._begins_ns)
         if since is not None and (finding.ts_ns is None or finding.ts_ns < since):
             return False
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
 
+    @property
+    def findings(self) -> list[tuple[Finding, int]]:
+        """Return what was found, and how many more there are of each."""
+        return self._fold.findings()
+
     def write(self, sink: Sink, files: Sequence[str]) -> None:
         """Write what was found."""
-        found, referee = self._fold.findings(), self._referee
+        found, referee = self.findings, self._referee
         if self._shown.format == "sarif":
             sink.write(ndjson.dump(findings.sarif(found, self._rules, files, __version__)) + "\n")
             return

@@ -26,8 +26,9 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = LedgerConsumer(chosen, shown, given)
         reading = consumer.read(paths, sink)
-        consumer.report(sink, lambda: rows.lines(consumer.connections), lambda: rows.objects(consumer.connections))
+        connections = consumer.connections
+        consumer.report(sink, lambda: [rows.Connections(connections)], lambda: rows.objects(connections))
         return reading.conclude("none" if quiet else "text")

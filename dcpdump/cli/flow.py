@@ -29,7 +29,7 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = LedgerConsumer(chosen, shown, given)
         reading = consumer.read(paths, sink)
         now = consumer.ledger.last_ns

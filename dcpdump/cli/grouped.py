@@ -7,7 +7,7 @@ import click
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
     "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
-        --connection --host --port --since --until --problems --count --stuck --rolled-back --ended --select
+        --connection --host --port --since --until --problems --count --stuck --rolled-back --ended --cause --select
         --ignore""",
     "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
         --memory --jobs""",
@@ -73,6 +73,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dcpdump check node1.pcap",
         "dcpdump check captures/ --ignore DCP233 --fail-on suspicious",
         "dcpdump check --explain DCP402",
+    ),
+    "diagnose": (
+        "dcpdump diagnose node1.pcap",
+        "dcpdump diagnose captures/ --since 12:02:11.000",
+        "dcpdump diagnose node1.pcap -f ndjson",
     ),
     "redact": (
         "dcpdump redact node1.pcap -w for-support.pcapng",

@@ -50,7 +50,7 @@ def help_command(ctx: click.Context, name: str | None, folder: Path | None) -> N
             text = command.get_help(inner) + "\n"
     else:
         raise click.BadParameter(f"there is no page {name!r}; pages are {', '.join(found)}")
-    with Sink(None) as sink:
+    with Sink(None, paged=True) as sink:
         sink.write(text)
 
 

@@ -45,7 +45,7 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
     matches = clauses.by_key(pattern, asked="PATTERN")
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         tracing = Tracing(chosen, shown, given, matches)
         reading = tracing.read(paths, sink)
         changes = tracing.changes()

@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,8 @@ class InterfaceSource:
     """A source of packets: an interface."""
 
     endless = True
+    #: Files of which all bytes are there.
+    names: Sequence[str] = ()
 
     def __init__(self, queue: LiveQueue, name: str) -> None:
         self._queue = queue

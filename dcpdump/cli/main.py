@@ -4,6 +4,7 @@ COMMANDS is the one place that names commands without importing them: ``--help``
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import click
 from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import note, trace
@@ -41,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("dcpdump.cli.key:key", "Show what was sent of a document, and whether that is all."),
     "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
     "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
+    "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong in a capture, worst first."),
     "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames to a smaller capture."),
     "export": ("dcpdump.cli.export:export", "Write frames, streams and gaps as Parquet, Arrow or csv."),
@@ -51,7 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
     "Look at frames": ("read", "sniff", "explain", "spec", "stats"),
-    "Find what is wrong": ("streams", "rollbacks", "flow", "conns", "key", "check", "top"),
+    "Find what is wrong": ("diagnose", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
     "Share captures": ("carve", "redact"),
     "Make tables": ("export", "pipeline"),
     "Learn more": ("help",),
@@ -59,6 +62,9 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
 
 #: Environment variables for the number of threads of the libraries behind NumPy.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+_BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
 class LazyGroup(click.Group):
@@ -76,7 +82,11 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         with _as_pipe_closed():
-            return super().invoke(ctx)
+            status = super().invoke(ctx)
+        bare = ctx.meta.get(_BARE)
+        if bare is not None and status in (code.DONE, code.DAMAGED) and sys.stdout.isatty() and sys.stderr.isatty():
+            note(f"hint: what is wrong in it, worst first: dcpdump diagnose {bare}")
+        return status
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of the table."""
@@ -97,6 +107,8 @@ class LazyGroup(click.Group):
         word = args[0]
         if word not in COMMANDS:
             if word == "-" or os.sep in word or Path(word).exists():
+                if word != "-" and len(args) == 1:
+                    ctx.meta[_BARE] = shlex.quote(word)
                 return "read", self.get_command(ctx, "read"), args
             near = get_close_matches(word, COMMANDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"
@@ -153,13 +165,16 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
+@click.option("--no-pager", is_flag=True, help="Print long output of a terminal without a pager.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def main(debug: bool) -> None:
+@click.pass_context
+def main(ctx: click.Context, debug: bool, no_pager: bool) -> None:
     """A packet inspector for Couchbase's Database Change Protocol (DCP).
 
     Reads captures (pcap, pcapng), finds the DCP conversations in them on any port, and prints every frame
     as the specification draws it. 'dcpdump FILE' is short for 'dcpdump read FILE'.
     """
+    ctx.meta[NO_PAGER] = no_pager
 
 
 def run(arguments: list[str] | None = None) -> NoReturn:

@@ -14,7 +14,8 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
-from dcpdump.cli.stderr import note, progress
+from dcpdump.cli.progress import progress
+from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 
@@ -166,7 +167,8 @@ def run(job: Job, engine: str) -> int:
         if engine == "local":
             from dcpdump.spark import local
 
-            outcome = local.run([each.path for each in found], job.choice, output.folder, job.tables)
+            with progress(() if job.quiet else [each.path for each in found]):
+                outcome = local.run([each.path for each in found], job.choice, output.folder, job.tables)
         else:
             outcome = _on_spark(job, found, output.folder)
         if not job.quiet:
@@ -195,7 +197,9 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
 
 def _progress(what: str, done: int, tasks: int) -> None:
     """Report how far a round is, on one line of the terminal."""
-    progress(f"{what}: {done:,} of {_many(tasks, 'task')}", over=done == tasks)
+    status(f"{what}: {done:,} of {_many(tasks, 'task')}")
+    if done == tasks:
+        clear_status()
 
 
 def follow(job: Job) -> int:

@@ -43,7 +43,7 @@ def read(
     chosen, shown, given = selection(options), display(options), input_of(options)
     paths = expand(captures)
     inputs = given.open(paths)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=all(each.rereadable for each in inputs)) as sink:
         source = CaptureSource(inputs)
         # What comes through a pipe, or goes to a terminal, is shown at once.
         working = 1 if source.endless or sink.is_terminal else worth_having(jobs, inputs)

@@ -12,15 +12,16 @@ import click
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.progress import progress
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.render.text_columns import counted
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
+from dcpdump.streams.wording import counted
 
 
 @click.command(cls=GroupedCommand)
@@ -68,7 +69,7 @@ def redact(
         raise OutputError("there is no such folder", folder)
     with Spill(folder) as spill:
         redaction = Redaction(inputs, words, spill, full=level == "full", limits=given.limits)
-        with ExitStack() as stack:
+        with ExitStack() as stack, progress(() if quiet else paths):
             sinks = _sinks(stack, paths, out, force)
             redaction.survey()
             if redaction.dissector.tally.frames == 0:

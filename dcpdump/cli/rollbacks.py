@@ -27,7 +27,7 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = LedgerConsumer(chosen, shown, given)
         reading = consumer.read(paths, sink)
         streams = consumer.streams

@@ -17,7 +17,7 @@ def spec(opcode: str | None, everything: bool) -> None:
 
     OPCODE is a name (mutation, DCP_MUTATION) or a number (0x57).
     """
-    with Sink(None) as sink:
+    with Sink(None, paged=True) as sink:
         if opcode is None:
             sink.write(pages.index([m for m in MESSAGES.values() if m.dcp or m.known or everything]))
             sink.write("\nSent by a server of its own accord (magic 0x82):\n")

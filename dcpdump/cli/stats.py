@@ -29,7 +29,7 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown, given = selection(options), display(options), input_of(options)
     paths = expand(captures)
     inputs = given.open(paths)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         found = Statistics()
         counting = Selected(chosen, found.feed, COUNTED)
         reading = Reading(

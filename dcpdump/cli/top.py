@@ -24,6 +24,7 @@ from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
+from dcpdump.render.text_columns import fitted
 from dcpdump.render.top import Peer, StreamRow, TopView
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
@@ -114,7 +115,7 @@ def _on_screen(screen: Screen, most: int | None) -> Draw:
 
     def draw(look: TopView) -> None:
         free = screen.height - 5
-        screen.show(tables.lines(look, min(free, most or free)))
+        screen.show(fitted(tables.lines(look, min(free, most or free)), screen.width))
 
     return draw
 
