@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """One session of Spark, with two cores, for all tests that want one."""
+    """Yield one session of Spark, with two cores, for all tests that want one."""
     pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
     from dcpdump.spark.launch import session
 

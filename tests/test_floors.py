@@ -74,7 +74,7 @@ def test_a_module_imports_downwards_and_third_parties_through_their_doors(path: 
 
 #: Attributes that hold words for people.
 WORDS = frozenset({"text", "why", "message", "answered", "note", "title", "hint"})
-#: Where words are the input: what somebody pasted.
+#: Where words are the input: pasted text.
 READS_WORDS = {"paste"}
 _SEARCHES = frozenset({"startswith", "endswith", "find", "index", "count", "split", "partition", "removeprefix"})
 

@@ -1,4 +1,4 @@
-"""Streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
+"""Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
 
 
 def total(judged: Sequence[Judged], streams: int, connections: Sequence[ConnectionState]) -> Line:
-    """It counts verdicts, and what was lost."""
+    """Return the number of streams by verdict, and what was lost, as one line."""
     kinds = Counter(verdict.kind.value for _, verdict in judged)
     lost = sum(sum(connection.lost_bytes) for connection in connections)
     words = [counted(streams, "stream"), counted(len(connections), "connection")]
@@ -137,7 +137,7 @@ def _request(request: Request) -> Json:
         "time": _time(request.ts_ns),
         "opaque": request.opaque,
         "flags": request.flags,
-        "flags_names": list(STREAM_FLAGS.speak(request.flags)) if request.flags else None,
+        "flags_names": list(STREAM_FLAGS.describe(request.flags)) if request.flags else None,
         "start_seqno": request.start_seqno,
         "end_seqno": request.end_seqno,
         "vbucket_uuid": None if request.vbucket_uuid is None else f"0x{request.vbucket_uuid:016x}",
@@ -160,6 +160,6 @@ def _time(ts_ns: int | None) -> str | None:
 
 
 def objects(judged: Sequence[Judged]) -> Iterator[Json]:
-    """It gives all streams as objects."""
+    """Yield all streams as objects."""
     for stream, verdict in judged:
         yield as_object(stream, verdict)
