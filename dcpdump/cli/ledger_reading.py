@@ -131,11 +131,11 @@ class LedgerConsumer(Consumer[Part]):
     #: Whether documents may come in runs: not where something is to be learnt of each.
     runs = True
     #: As ``Feed`` has it.
-    closely = 0
+    closely = False
 
     def __init__(self, chosen: Chosen, shown: Display, look: Callable[[Part], None] | None = None) -> None:
         self.dissection = Watching(show_secrets=shown.show_secrets)
-        self.ledger = Ledger(closely=bool(self.closely))
+        self.ledger = Ledger(closely=self.closely)
         self._wanted, self._shown, self._look = chosen, shown, look
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
