@@ -19,10 +19,9 @@ def _snappy(text: bytes) -> str:
 
 _PAIR = b"_sync\0{}\0"
 _XATTRS = (struct.pack(">II", len(_PAIR) + 4, len(_PAIR)) + _PAIR).hex()
-#: Documents by what is special about them; most are plain.
-DOCUMENTS = (
-    *["mutation{%s}"] * 4,
-    *['mutation{%s, datatype=1, value={"a":[1,2]}}'] * 4,
+_PLAIN = ("mutation{%s}", 'mutation{%s, datatype=1, value={"a":[1,2]}}', "deletion{%s, layout=2}")
+#: Documents that are special, or make what follows so.
+_SPECIAL = (
     "mutation{%s, datatype=1, value=%%s:1}",
     "mutation{%s, datatype=1}",
     f"mutation{{%s, datatype=3, value=#{_snappy(b'[1]')}}}",
@@ -32,13 +31,18 @@ DOCUMENTS = (
     f"mutation{{%s, datatype=5, value=#{_XATTRS}7b}}",
     "mutation{%s, datatype=4, value=#00000fff}",
     "mutation{%s, lock-time=1}",
-    "deletion{%s, layout=2}",
     "deletion{%s, layout=1}",
     "deletion{%s, layout=1, value=x}",
     f"deletion{{%s, layout=2, datatype=4, value=#{_XATTRS}}}",
     "expiration{%s}",
     "prepare{%s}",
+    "the key of another",
+    "seqno 0",
+    "a seqno again",
+    "a seqno left out",
+    "a seqno that was before",
 )
+_STEPS = {"seqno 0": -(1 << 64), "a seqno again": 0, "a seqno left out": 2, "a seqno that was before": -3}
 _OTHER = (
     "WAIT 3",
     "WAIT 70",
@@ -63,27 +67,31 @@ def conversations(draw: st.DrawFn) -> str:
     text = draw(st.sampled_from(_OPENINGS))
     text += "".join(f"STREAM vb={vb}, opaque=0x{0x1000 + vb:x}\n" for vb in (5, 6)) if text else ""
     following, place = {5: 1, 6: 1}, 0
-    for vb, snapshot, documents, other in draw(
+    for vb, snapshot, count, special, other in draw(
         st.lists(
             st.tuples(
                 st.sampled_from((5, 6)),
                 st.sampled_from((None, 1, 2, 5, 6, 0x15)),
-                st.lists(st.integers(0, 200), max_size=30),
-                st.sampled_from((*_OTHER, "", "", "", "")),
+                st.integers(0, 60),
+                st.dictionaries(st.integers(0, 60), st.sampled_from(_SPECIAL), max_size=2),
+                st.sampled_from((*_OTHER, "", "", "")),
             ),
             min_size=1,
-            max_size=12,
+            max_size=10,
         )
     ):
         opaque, seqno = f"vb={vb}, opaque=0x{0x1000 + vb:x}", following[vb]
         if snapshot is not None:
-            text += f"RX snapshot-marker{{{opaque}, start={seqno}, end={seqno + len(documents)}, flags={snapshot}}}\n"
-        for chosen in documents:
+            start = seqno + (special.get(0) == "a seqno left out")
+            text += f"RX snapshot-marker{{{opaque}, start={start}, end={seqno + count}, flags={snapshot}}}\n"
+        for at in range(count):
             place += 1
-            key = place if chosen != 197 else 1
-            fields = f"{opaque}, seqno={seqno}, key=#00{key:04x}"
-            text += "RX " + DOCUMENTS[chosen % len(DOCUMENTS) if chosen > 150 else chosen % 8] % fields + "\n"
-            seqno = max(0, seqno + {198: 0, 199: 3, 200: -2}.get(chosen, 1))
+            chosen = special.get(at, "")
+            seqno = max(0, seqno + _STEPS.get(chosen, 1) - 1)
+            key = 1 if chosen == "the key of another" else place
+            form = chosen if "{" in chosen else _PLAIN[place % 7 % 3]
+            text += f"RX {form % f'{opaque}, seqno={seqno}, key=#00{key:04x}'}\n"
+            seqno += 1
         following[vb] = max(1, seqno)
         text += other + "\n"
     return text
