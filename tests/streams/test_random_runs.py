@@ -73,7 +73,7 @@ def conversations(draw: st.DrawFn) -> str:
                 st.sampled_from((5, 6)),
                 st.sampled_from((None, 1, 2, 5, 6, 0x15)),
                 st.integers(0, 60),
-                st.dictionaries(st.integers(0, 60), st.sampled_from(_SPECIAL), max_size=2),
+                st.dictionaries(st.just(0) | st.integers(0, 60), st.sampled_from(_SPECIAL), max_size=2),
                 st.sampled_from((*_OTHER, "", "", "")),
             ),
             min_size=1,
@@ -82,8 +82,7 @@ def conversations(draw: st.DrawFn) -> str:
     ):
         opaque, seqno = f"vb={vb}, opaque=0x{0x1000 + vb:x}", following[vb]
         if snapshot is not None:
-            start = seqno + (special.get(0) == "a seqno left out")
-            text += f"RX snapshot-marker{{{opaque}, start={start}, end={seqno + count}, flags={snapshot}}}\n"
+            text += f"RX snapshot-marker{{{opaque}, start={seqno}, end={seqno + count}, flags={snapshot}}}\n"
         for at in range(count):
             place += 1
             chosen = special.get(at, "")
