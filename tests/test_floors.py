@@ -16,6 +16,7 @@ FLOORS: list[set[str]] = [
     {"batch"},
     {"streams", "rewrite"},
     {"check"},
+    {"diagnosis"},
     {"render"},
     {"arrow"},
     {"spark"},

@@ -13,6 +13,7 @@ from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.check.alone import judge
 from dcpdump.check.finding import Finding
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
@@ -27,7 +28,7 @@ from dcpdump.render.style import Palette
 _TEXTS = ("table", "grid", "line")
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("text", nargs=-1, metavar="[HEX]…")
 @click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")
 @click.option("--form", type=click.Choice(DIALECTS), metavar="FORM", help="Take the paste for this form only.")

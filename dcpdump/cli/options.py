@@ -88,7 +88,9 @@ def selection_options(*, captures: bool) -> Callable[[Command], Command]:
         if captures:
             command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
             command = click.option(
-                "--since", metavar="TIME", help="From a time: 2026-11-20T10:00:00Z, or +30s from the start."
+                "--since",
+                metavar="TIME",
+                help="From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start.",
             )(command)
         command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
         command = click.option(

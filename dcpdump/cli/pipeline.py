@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
-from dcpdump.cli.stderr import note, progress
+from dcpdump.cli.progress import progress
+from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 
@@ -70,7 +73,7 @@ class Job:
     duration: float | None
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option(
     "--engine",
@@ -94,8 +97,7 @@ class Job:
     help="With --watch: a capture that did not grow for so long is closed.",
 )
 @click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
-@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options(follow=False)
 @selection_options(captures=True)
 @display_options(("parquet",))
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
@@ -107,8 +109,6 @@ def pipeline(
     tables: tuple[str, ...],
     capture_id: str | None,
     split: int,
-    salvage: bool,
-    memory: int,
     quiet: bool,
     watch: bool,
     idle: float,
@@ -132,7 +132,7 @@ def pipeline(
         shown.path,
         capture_id or _named(captures),
         tables,
-        _choice(chosen, shown, salvage, memory),
+        _choice(chosen, shown, input_of(options)),
         master,
         dict(conf),
         split,
@@ -167,7 +167,8 @@ def run(job: Job, engine: str) -> int:
         if engine == "local":
             from dcpdump.spark import local
 
-            outcome = local.run([each.path for each in found], job.choice, shelf.folder, job.tables)
+            with progress(() if job.quiet else [each.path for each in found]):
+                outcome = local.run([each.path for each in found], job.choice, shelf.folder, job.tables)
         else:
             outcome = _on_spark(job, found, shelf.folder)
         if not job.quiet:
@@ -196,7 +197,9 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
 
 def _progress(what: str, done: int, tasks: int) -> None:
     """Report how far a round is, on one line of the terminal."""
-    progress(f"{what}: {done:,} of {_many(tasks, 'task')}", over=done == tasks)
+    status(f"{what}: {done:,} of {_many(tasks, 'task')}")
+    if done == tasks:
+        clear_status()
 
 
 def follow(job: Job) -> int:
@@ -239,7 +242,7 @@ def follow(job: Job) -> int:
     return code.DAMAGED if hurt else code.DONE
 
 
-def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Options":
+def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":
     from dcpdump.batch.filter import masks
     from dcpdump.spark.options import Options
 
@@ -248,8 +251,8 @@ def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "O
         shown.value_bytes,
         shown.show_secrets,
         shown.redactor,
-        salvage,
-        memory,
+        given.salvage,
+        given.memory,
     )
 
 

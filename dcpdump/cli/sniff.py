@@ -12,6 +12,7 @@ from dcpdump.capture.live_queue import ROOM, LiveQueue
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.live_reading import InterfaceSource, telling
 from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.reading import Reading
@@ -68,7 +69,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
     )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @selection_options(captures=True)
 @interface_options
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
