@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array, distinct, overlapping
+from dcpdump.batch.layouts import Array, distinct, records_at
 from dcpdump.net.batch import Batch
 from dcpdump.net.tcp import PROTOCOL
 
@@ -87,7 +87,7 @@ def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:
             continue
         mine = np.flatnonzero(links == link)
         for dtype, rows, at in _datagrams(data, starts, ends, mine, *_LINKS[int(link)]):
-            _segments(found, flows, data, ends, overlapping(data, dtype)[at], rows, at)
+            _segments(found, flows, data, ends, records_at(data, dtype, at), rows, at)
     found.keys.extend(flows)
     return found
 
@@ -107,7 +107,7 @@ def _datagrams(
         if ethertype_at is None:
             fits = data[at[room]] >> 4 == nibble
         else:
-            fits = overlapping(data, _U16)[starts[rows[room]] + ethertype_at] == ethertype
+            fits = records_at(data, _U16, starts[rows[room]] + ethertype_at) == ethertype
         mine = room[fits]
         if len(mine):
             yield dtype, rows[mine], at[mine]

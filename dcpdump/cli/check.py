@@ -8,7 +8,7 @@ import click
 
 from dcpdump import __version__
 from dcpdump.capture import expand
-from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
@@ -81,7 +81,7 @@ def check(
 class Checking(LedgerConsumer):
     """A referee of all frames, and what it finds of the connections to show. ``alone``: there is one capture."""
 
-    closely = TICKS
+    closely = True
 
     def __init__(
         self,
@@ -96,9 +96,11 @@ class Checking(LedgerConsumer):
         super().__init__(chosen, shown, given)
         self._rules = rules
         self._alone = alone
-        self._referee = RuleEngine(rules, self.ledger)
+        limit = None if everything else SHOWN
+        # What is only counted has no time of its own.
+        self._referee = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
         self._lose = self._referee.lose
-        self._fold = Fold(None if everything else SHOWN)
+        self._fold = Fold(limit)
 
     def _learn(self, step: Step) -> None:
         self._keep(self._referee.feed_step(step))

@@ -128,13 +128,13 @@ class LedgerConsumer(Consumer[Part]):
     #: Whether documents may come in runs: not where something is to be learnt of each.
     runs = True
     #: As ``Feed`` has it.
-    closely = 0
+    closely = False
 
     def __init__(
         self, chosen: Chosen, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
     ) -> None:
         self.dissection = Watching(given.limits, show_secrets=shown.show_secrets)
-        self.ledger = Ledger(closely=bool(self.closely))
+        self.ledger = Ledger(closely=self.closely)
         self._wanted, self._shown, self._input, self._look = chosen, shown, given, look
         self.captures: list[Capture] = []  #: that are read
         self._begins_ns: int | None = None  # when the capture begins

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dcpdump.compiled import is_compiled
-from dcpdump.wire.json_scan import doubtful, is_surely_json
+from dcpdump.wire.json_scan import DEEPEST, doubtful, is_surely_json
 
 #: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
 #: through it, or writes it again, could run out of stack.
@@ -55,6 +55,22 @@ def json_faults(data: bytes, starts: list[int], ends: list[int]) -> dict[int, st
     places = doubtful(data, starts, ends) if _COMPILED else range(len(starts))
     judged = ((place, json_fault(data[starts[place] : ends[place]])) for place in places)
     return {place: fault for place, fault in judged if fault}
+
+
+def not_json(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
+    """Return which pieces of ``data`` are not JSON, by their places in the lists."""
+    if not _COMPILED:
+        return list(json_faults(data, starts, ends))
+    return [
+        place
+        for place in doubtful(data, starts, ends)
+        if _is_flat(data, starts[place], ends[place]) or json_fault(data[starts[place] : ends[place]])
+    ]
+
+
+def _is_flat(data: bytes, at: int, end: int) -> bool:
+    """Return whether a piece of ``data`` cannot nest too deep for the scan, whose doubts are certainties then."""
+    return data.count(b"{", at, end) + data.count(b"[", at, end) <= DEEPEST
 
 
 def json_complaint(error: ValueError | StopIteration, body: bytes) -> str:

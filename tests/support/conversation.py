@@ -28,7 +28,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
-from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
@@ -300,7 +300,7 @@ def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
     """Return the findings on captured packets, frame by frame."""
     dissection, referee = Watching(), RuleEngine(rules)
-    feed = Feed(dissection, referee.ledger, closely=TICKS)
+    feed = Feed(dissection, referee.ledger, closely=True)
     found: list[Finding] = []
     for block in blocks(captured):
         for frame in feed.frame_events(dissection.feed_block(block)):
