@@ -14,7 +14,6 @@ from dcpdump.arrow.column_builder import ColumnBuilder
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import Array
 from dcpdump.batch.part import YES, Part
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
@@ -43,7 +42,7 @@ class Values:
             if group.plan.value is None:
                 self.length[rows] = self.total[rows]
         self._document = document & self.planned & wanted
-        self._start = part.start + HEADER_LENGTH + header.framing + header.extras
+        self._start = part.start + header.key_at
         self._end = self._start + header.key
         self._logical = self._start.copy()
         self.collection = np.zeros(count, np.uint32)

@@ -18,6 +18,7 @@ from dcpdump.record import Record
 from dcpdump.render import history as rows
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec import find
+from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.column_events import keys
 from dcpdump.streams.document_run import Step, one_by_one
 from dcpdump.streams.frame_event import OWN_SEQNO
@@ -25,8 +26,7 @@ from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
 
-_CACHE_TRANSFER = 0x66
-_DOCUMENT = [find(opcode).collection_key or opcode == _CACHE_TRANSFER for opcode in range(256)]
+_DOCUMENT = [find(opcode).collection_key or opcode == DCP_CACHE_TRANSFER for opcode in range(256)]
 
 
 @click.command(cls=GroupedCommand)

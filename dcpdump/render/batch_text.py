@@ -22,7 +22,6 @@ from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_columns import TemplateColumns
 from dcpdump.render.batch_templates import TEMPLATES
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
@@ -80,7 +79,7 @@ class Bulk:
         if not good.any():
             return None
         rows = rows[good]
-        key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+        key_at = part.start[rows] + header.key_at[rows]
         key_end = key_at + header.key[rows]
         logical, collection = key_at, [-1] * len(rows)
         if plan.message.collection_key:
@@ -140,7 +139,7 @@ def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes]
     good = header.magic[rows] >= 0
     opened: dict[int, bytes] = {}
     faults: dict[int, str] = {}
-    key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+    key_at = part.start[rows] + header.key_at[rows]
     if plan.message.collection_key:
         good &= (part.collections[rows] != states.YES) | prefixes(part.view, key_at, header.key[rows]).sound
     if plan.message.document:

@@ -190,7 +190,7 @@ def _end_of_numbers(frame: Frame) -> int:
     fits = frame.layout.version != "?" and all(isinstance(field.field, Field) for field in extras)
     if not fits or sum(field.end - field.start for field in extras) != frame.header.extras_length:
         return HEADER_LENGTH
-    return min(len(frame.raw.data), HEADER_LENGTH + frame.header.framing_length + frame.header.extras_length)
+    return min(len(frame.raw.data), frame.header.key_at)
 
 
 def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:

@@ -8,7 +8,6 @@ import numpy as np
 from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.part import UNKNOWN, Part
 from dcpdump.spec.field import Holds, Message
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.body import Body, open_value
 
 
@@ -49,7 +48,7 @@ def plain_frames(part: Part) -> Iterator[Plain | None]:
     rows = np.arange(count)
     keys = keys_of(part, rows)
     which[~keys.sound] = -1
-    key = HEADER_LENGTH + header.framing + header.extras
+    key = header.key_at
     starts, ends = part.start.tolist(), (part.start + part.length).tolist()
     guess = part.inferred | (part.collections == UNKNOWN)
     messages, data = [group.plan.message for group in part.groups], part.data

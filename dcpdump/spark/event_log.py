@@ -19,7 +19,6 @@ from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.checking import Judging
 from dcpdump.check.rules.shape import value as soundness
 from dcpdump.record import Record
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
 from dcpdump.streams.column_events import frame_events
@@ -120,7 +119,7 @@ def _with_number(record: Record | Later, number: int) -> Record | Later:
 def slim(part: Part) -> Part:
     """Return the part with each sound value of a document replaced by a short sound one."""
     header = part.header
-    value_at = part.start + HEADER_LENGTH + header.framing + header.extras + header.key
+    value_at = part.start + header.key_at + header.key
     size = np.where(part.length > 0, np.maximum(header.value, 0), 0)
     short = np.zeros(len(part), bool)
     for group in part.groups:

@@ -56,6 +56,11 @@ class Header(NamedTuple):
         return self.body_length - self.framing_length - self.extras_length - self.key_length
 
     @property
+    def key_at(self) -> int:
+        """Where in the frame the key begins."""
+        return HEADER_LENGTH + self.framing_length + self.extras_length
+
+    @property
     def frame_length(self) -> int:
         """Return the length of the whole frame, as the header says."""
         return HEADER_LENGTH + self.body_length
