@@ -1,7 +1,8 @@
-"""Pseudonyms: texts that stand for others. Equal texts have equal ones, of the same length; a salt keys them.
+"""Replace texts by pseudonyms: equal texts get equal ones, of the same length; a salt keys them.
 
-Without the salt nobody can tell which text a pseudonym stands for, nor try candidates. Texts of less than four
-bytes may share one.
+Without the salt it is not possible to recover a text from its pseudonym, nor to try candidates. Different texts have
+different pseudonyms: short ones of letters, digits, ``-`` and ``_`` always, long ones but for a negligible chance.
+Short texts with other bytes in them may share one.
 """
 
 from hashlib import sha256, shake_128
@@ -12,40 +13,65 @@ _LETTERS = bytes(_SIGNS[byte % 52] for byte in range(256))
 _DIGITS = bytes(b"123456789"[byte % 9] for byte in range(256))
 
 
+_PLACES = {sign: place for place, sign in enumerate(_SIGNS)}
+_BITS = 6  #: of a sign
+_SHORT = 10  #: bytes; among longer texts two with one hash need not be expected
+_ROUNDS = 4
+
+
 class Pseudonyms:
-    """It makes the pseudonyms of one salt."""
+    """The pseudonyms of one salt."""
 
     def __init__(self, salt: bytes) -> None:
         self._salt = sha256(salt).digest()
 
     def noise(self, text: bytes, size: int) -> bytes:
-        """It gives ``size`` bytes that depend on a text and the salt."""
+        """Return ``size`` bytes that depend on a text and the salt."""
         return shake_128(self._salt + text).digest(size)
 
     def text(self, text: bytes) -> bytes:
-        """It gives a text of as many letters, digits, ``-`` and ``_``."""
+        """Return a text of the same length, of letters, digits, ``-`` and ``_``."""
+        if len(text) <= _SHORT and not text.translate(None, _SIGNS):
+            return self._permuted(text)
         return self.noise(text, len(text)).translate(_ALPHABET)
 
+    def _permuted(self, text: bytes) -> bytes:
+        """Return the text at which a keyed permutation of all such texts of its length has this one.
+
+        It is a Feistel network: whatever the rounds compute, no two texts come to the same.
+        """
+        size = len(text)
+        half = _BITS * size // 2
+        number = 0
+        for sign in text:
+            number = number << _BITS | _PLACES[sign]
+        left, right = number >> half, number & (1 << half) - 1
+        for turn in range(_ROUNDS):
+            drawn = int.from_bytes(self.noise(b"%d %d %d" % (size, turn, right), 4), "big")
+            left, right = right, left ^ drawn & (1 << half) - 1
+        number = left << half | right
+        return bytes(_SIGNS[number >> _BITS * place & 63] for place in range(size))
+
     def letters(self, text: bytes) -> bytes:
-        """It gives a text of as many letters: neither JSON nor a number."""
+        """Return a text of the same length, of letters: neither JSON nor a number."""
         return self.noise(text, len(text)).translate(_LETTERS)
 
     def json(self, text: bytes) -> bytes:
-        """It gives JSON of the same length: a string, or a digit where there is no room for one."""
+        """Return JSON of the same length: a string, or a digit where the text is too short for one."""
         if len(text) < 2:
             return self.noise(text, len(text)).translate(_DIGITS)
         return b'"' + self.noise(text, len(text) - 2).translate(_ALPHABET) + b'"'
 
     def credential(self, size: int) -> bytes:
-        """It gives what stands for any credential of a length: it tells nothing of it, not even to who has the salt."""
+        """Return the pseudonym of all credentials of a length: it depends on the length alone."""
         return self.noise(b"credential", size).translate(_LETTERS)
 
 
 def digits(noise: bytes) -> bytes:
-    """It turns noise into digits from 1 to 9."""
+    """Return noise as digits from 1 to 9."""
     return noise.translate(_DIGITS)
 
 
 def letters(noise: bytes) -> bytes:
-    """It turns noise into letters."""
+    """Return noise as letters."""
     return noise.translate(_LETTERS)

@@ -1,4 +1,4 @@
-"""Line: a line of text for people and what it is, so that colour can be put on it last, or not at all."""
+"""Define a line of text for people with its kind, so that colour can be added last, or not at all."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -14,6 +14,7 @@ class LineKind(Enum):
     GRID = "a row of the byte grid"
     PROBLEM = "something wrong"
     HINT = "something odd"
+    GOOD = "nothing is wrong"
     PLAIN = "anything else"
 
 

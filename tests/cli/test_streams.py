@@ -14,14 +14,14 @@ from tests.support.secret_talk import saved
 
 
 def objects(command: str) -> list[dict[str, Any]]:
-    """It gives the objects that a command prints."""
+    """Return the objects that a command prints."""
     printed = run(f"{command} -f ndjson -q")
     assert (printed.code, printed.err) == (0, "")
     return [json.loads(line) for line in printed.out.splitlines()]
 
 
 def rows(command: str) -> list[str]:
-    """It gives the lines that a command prints for people."""
+    """Return the lines that a command prints for people."""
     return run(f"{command} -q").out.splitlines()
 
 
@@ -92,6 +92,9 @@ def test_a_stream_that_ended_has_its_status() -> None:
         ("--stuck", [417]),
         ("--ended", [417]),
         ("--rolled-back", []),
+        ("--cause abandoned", [417]),
+        ("--cause idle,flowing", [12, 13]),
+        ("--cause idle --stuck", []),
         ("--vbucket 0-20", [12, 13]),
         ("--vbucket '!12'", [417, 13]),
         ("--connection 0", [417, 12, 13]),
@@ -106,6 +109,12 @@ def test_a_stream_that_ended_has_its_status() -> None:
 )
 def test_filters_choose_streams(options: str, vbuckets: list[int]) -> None:
     assert [row["vbucket"] for row in objects(f"dcpdump streams samples/stopped.pcap {options}")] == vbuckets
+
+
+def test_an_unknown_cause_is_refused_with_the_nearest_one() -> None:
+    printed = run("dcpdump streams samples/stopped.pcap --cause abandonned")
+    assert printed.code == 2
+    assert "unknown cause 'abandonned' for --cause (did you mean abandoned?)" in printed.err
 
 
 def test_until_judges_as_if_the_capture_ended_there() -> None:
@@ -256,7 +265,7 @@ def test_a_history_over_lost_bytes_is_not_complete() -> None:
 
 
 def objects_of_damage() -> list[dict[str, Any]]:
-    """It gives the history of all documents of the damaged sample, which ends with another code."""
+    """Return the history of all documents of the damaged sample, which ends with another code."""
     return [json.loads(line) for line in run("dcpdump key '*' samples/damage.pcap -f ndjson -q").out.splitlines()]
 
 
@@ -264,7 +273,7 @@ def test_keys_are_patterns_as_in_read() -> None:
     assert len(objects("dcpdump key '/account::[12]$/' samples/durable.pcap")) == 6
     assert len(objects("dcpdump key 'account::1' samples/durable.pcap")) == 4
     error = (
-        "dcpdump: error: PATTERN: '/(/' is no regular expression: missing ), unterminated subpattern at position 0\n"
+        "dcpdump: error: PATTERN: '/(/' is not a regular expression: missing ), unterminated subpattern at position 0\n"
     )
     assert run("dcpdump key '/(/' samples/durable.pcap") == (2, "", error)
 

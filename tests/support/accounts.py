@@ -1,4 +1,4 @@
-"""Accounts: what is true of the connections and streams of a cluster, added up from what was said."""
+"""Add up what is true of the connections and streams of a cluster, from what its ends sent."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class Asked:
 
 @dataclass(eq=False)
 class Brought:
-    """A stream: what was asked, and what it brought."""
+    """A stream: its request, and its messages."""
 
     line: "Talked"
     vb: int
@@ -131,7 +131,7 @@ def _learn(line: Talked, event: Event) -> None:
 
 
 def _stream(line: Talked, event: Event) -> None:
-    """Learn what is of a stream. A request after one that was not granted goes on with the same stream."""
+    """Take what an event says of a stream. A request after one that was not granted continues the same stream."""
     place = event.vb, event.sid
     stream = line.current.get(place)
     if event.kind == "request":
@@ -170,7 +170,8 @@ def judged(stream: Brought, lines: Iterable[Talked], now_ns: int) -> tuple[str, 
         later = _again(stream, lines, stream.last_ns)
         status = stream.asked[-1].status
         kind = "rolled back" if status == 0x23 else "refused"
-        cause = "not-my-vbucket" if kind == "refused" else "not-asked-again" if later is None else "asked-again"
+        never = "not-asked-again" if now_ns - stream.last_ns >= SECOND_NS else "not-reopened-yet"
+        cause = "not-my-vbucket" if kind == "refused" else never if later is None else "asked-again"
         return kind, cause, None
     if stream.granted_ns is None and line.ended_ns is None:
         return ("stuck" if now_ns - stream.last_ns >= LONG_NS else "asked for"), "not-answered", None
