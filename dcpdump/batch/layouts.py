@@ -178,6 +178,11 @@ class Headers:
     cas: Array
 
     @property
+    def key_at(self) -> Array:
+        """Where in each frame its key begins."""
+        return HEADER_LENGTH + self.framing + self.extras
+
+    @property
     def value(self) -> Array:
         """The bytes that each header leaves for the value; negative where lengths contradict each other."""
         return self.body - self.framing - self.extras - self.key

@@ -48,6 +48,7 @@ _IPV6_TCP = np.dtype(
 )
 _U16 = np.dtype(">u2")
 _FRAGMENT = 0x3FFF
+_LEAST_HEADER = 5 << 4  #: the byte with the length of a TCP header of 20 bytes
 #: link type → where the ethertype stands (none: IP at once), and where IP begins
 _LINKS: dict[int, tuple[int | None, int]] = {
     1: (12, 14),
@@ -127,7 +128,8 @@ def _segments(
         plain = (head["version"] >> 28 == 6) & (length > 0)
         payload += 40
         stop = at + 40 + length
-    plain &= (head["protocol"] == PROTOCOL) & (head["header"] >= 0x50) & (payload <= stop) & (stop <= ends[rows])
+    plain &= (head["protocol"] == PROTOCOL) & (head["header"] >= _LEAST_HEADER)
+    plain &= (payload <= stop) & (stop <= ends[rows])
     good = np.flatnonzero(plain)
     if not len(good):
         return

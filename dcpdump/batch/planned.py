@@ -5,7 +5,6 @@ import numpy as np
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array
 from dcpdump.batch.part import NO, UNKNOWN, YES, Part
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.session import COLLECTION_MESSAGES, MAX_STREAMS, Session
 
 
@@ -58,7 +57,7 @@ class Planned:
         fits, tells = np.ones(len(rows), bool), np.zeros(len(rows), bool)
         keyed = np.flatnonzero(self._keyed[rows])
         mine = rows[keyed]
-        start = part.start[mine] + HEADER_LENGTH + header.framing[mine] + header.extras[mine]
+        start = part.start[mine] + header.key_at[mine]
         found = prefixes(part.view, start, header.key[mine])
         first = part.view[start]
         fits[keyed] = found.sound

@@ -1,4 +1,4 @@
-"""dcpdump carve: captures → the packets of chosen frames, as one pcapng."""
+"""Provide ``dcpdump carve``: write the packets of chosen frames as one pcapng."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import click
 from dcpdump import __version__
 from dcpdump.batch.filter import masks
 from dcpdump.capture import expand, timeline
-from dcpdump.capture.comments import Remarks
+from dcpdump.capture.comments import CommentReader
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
@@ -33,10 +33,10 @@ from dcpdump.rewrite.carving import Carving
 def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, **options: Any) -> int:
     """Write the packets that carry chosen frames, and those that are needed to understand them.
 
-    Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the
-    requests of the frames' streams. Reading OUT with the same filter gives the same frames; their numbers, and
-    those of packets and connections, are other ones, and what lies between them counts as lost. The set-up has the
-    login: redact OUT before you share it.
+    Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the requests of
+    the frames' streams. Reading OUT with the same filter shows the same frames; their numbers, and those of packets and
+    connections, are other ones, and what lies between them counts as lost. The set-up has the login: redact OUT before
+    you share it.
     """
     chosen, given = selection(options), input_of(options)
     paths = expand(captures)
@@ -53,7 +53,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, **optio
             raise CaptureError(what, "", hint)
         if not carving.frames:
             found = f"{carving.dissector.tally.frames:,} frames"
-            raise CaptureError(f"no frame of the input matches; nothing was written ({found} were looked at)")
+            raise CaptureError(f"no frame of the input matches; nothing was written ({found} were read)")
         carving.settle()
         packets = sink.write_pieces(_pieces(carving, paths, salvage=given.salvage))
     for line in damage_lines(inputs):
@@ -69,15 +69,15 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, **optio
 
 
 def _pieces(carving: Carving, paths: Sequence[str], *, salvage: bool) -> Iterator[bytes]:
-    """It gives the packets as they are written, with what their captures say of them."""
+    """Yield the chosen packets as they are written, with the interfaces and comments of their captures."""
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
-    transcripts = {path: RawRecords(path, salvage=salvage) for path in paths}
-    remarks = {path: Remarks() for path in paths}
+    raw_records = {path: RawRecords(path, salvage=salvage) for path in paths}
+    comments = {path: CommentReader() for path in paths}
     begun = False
-    for packet in timeline(list(transcripts.values())):
-        said = remarks[packet.file].of(packet, transcripts[packet.file].taken())
+    for packet in timeline(list(raw_records.values())):
+        comment = comments[packet.file].of(packet, raw_records[packet.file].taken())
         if not choice.takes(packet):
             continue
-        piece = writer.packet(packet, said.interface, said.comments)
+        piece = writer.packet(packet, comment.interface, comment.comments)
         yield piece if begun else writer.header() + piece
         begun = True

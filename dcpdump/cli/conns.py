@@ -1,4 +1,4 @@
-"""dcpdump conns: client and server of each connection, and what they agreed on."""
+"""Provide ``dcpdump conns``: list client and server of each connection, and what they negotiated."""
 
 from typing import Any
 
@@ -22,12 +22,13 @@ from dcpdump.render import conns as rows
 def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """List connections: client and server, features, flags, controls, keep-alive, how they ended.
 
-    A question mark stands where the capture does not tell.
+    A question mark stands where the capture does not say.
     """
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        keeper = LedgerConsumer(chosen, shown, given)
-        reading = keeper.read(paths, sink)
-        keeper.report(sink, lambda: [rows.Connections(keeper.connections)], lambda: rows.objects(keeper.connections))
+        consumer = LedgerConsumer(chosen, shown, given)
+        reading = consumer.read(paths, sink)
+        connections = consumer.connections
+        consumer.report(sink, lambda: [rows.Connections(connections)], lambda: rows.objects(connections))
         return reading.conclude("none" if quiet else "text")

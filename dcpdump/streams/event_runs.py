@@ -10,14 +10,13 @@ from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import Array, Group
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, Before, frame_events, stream_ids
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.frame_event import FrameEvent
 
-_MUTATION, _DELETION = 0x57, 0x58
-_IN_ORDER = (_MUTATION, _DELETION, 0x59)
+_IN_ORDER = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
 _XATTR = 0x04
 #: Which bit of ``Close.forms`` a layout of deletions sets.
 _FORMS = {"1": 1, "2": 2}
@@ -94,11 +93,11 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
 def _plain(part: Part, group: Group) -> Array:
     """Return which documents are plain: nothing in a reserved field, no metadata, no body where none should be."""
     rows, opcode = group.rows, group.plan.message.opcode
-    plain = np.full(len(rows), opcode in (_MUTATION, _DELETION))
+    plain = np.full(len(rows), opcode in (DCP_MUTATION, DCP_DELETION))
     for field in group.plan.fields:
         if field.reserved or field.name == "nmeta":
             plain &= group.column(field.name) == 0
-    if opcode == _DELETION:
+    if opcode == DCP_DELETION:
         datatype = part.header.datatype[rows]
         plain &= (datatype & _XATTR > 0) | ((datatype == 0) & (part.header.value[rows] == 0))
         plain &= group.plan.layout.version in _FORMS
@@ -108,7 +107,7 @@ def _plain(part: Part, group: Group) -> Array:
 def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Array) -> Iterator[Close]:
     """Inspect runs closely, those between ``begins`` and ``ends`` of more than one ``document``."""
     header, data = part.header, part.data
-    key_at = part.start + HEADER_LENGTH + header.framing + header.extras
+    key_at = part.start + header.key_at
     value_at = key_at + header.key
     sound = prefixes(part.view, key_at, np.where(document, header.key, 0)).sound
     falls = np.concatenate(([False], seqno[1:] <= seqno[:-1]))
@@ -116,7 +115,7 @@ def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Arr
     falls[begins], pauses[begins] = False, 0
     forms = np.zeros(len(part), np.int64)
     for group in part.groups:
-        if group.plan.message.opcode == _DELETION:
+        if group.plan.message.opcode == DCP_DELETION:
             forms[group.rows] = _FORMS.get(group.plan.layout.version, 0)
     text = np.flatnonzero(document & (header.datatype == JSON) & (header.value > 0))
     packed = np.flatnonzero(document & (header.datatype > JSON))

@@ -1,4 +1,4 @@
-"""JSON text: whether bytes are JSON as the standard has it, and what they say."""
+"""Parse JSON text, and report why bytes are not JSON as the standard has it."""
 
 import json
 import re
@@ -74,7 +74,7 @@ def _is_flat(data: bytes, at: int, end: int) -> bool:
 
 
 def json_complaint(error: ValueError | StopIteration, body: bytes) -> str:
-    """It says what the parser means that refused a body, and at which of its bytes."""
+    """Return the parser's reason for refusing a body, with the offset of the byte."""
     if isinstance(error, UnicodeDecodeError):
         return f"at byte {error.start} it is no UTF-8"
     if isinstance(error, json.JSONDecodeError):

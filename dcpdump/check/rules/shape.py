@@ -38,6 +38,7 @@ from dcpdump.streams.opcode_kinds import (
     DELETION,
     DOCUMENTS,
     EXPIRATION,
+    FAILOVER_LOG,
     MARKER,
     MUTATION,
     NOOP,
@@ -63,7 +64,7 @@ _KEYED = (*_WITH_VALUES, COMMIT, ABORT)
 #: Messages whose datatype is 0.
 _PLAIN = frozenset(
     {STREAM_REQ, CLOSE_STREAM, STREAM_END, MARKER, SET_STATE, NOOP, BUFFER_ACK, CONTROL, SEQNO_ACK, COMMIT, ABORT}
-    | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, 0x54}
+    | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, FAILOVER_LOG}
 )
 _UNDERLYING = 0x40
 _SNAPPY = 0x0A  #: of the features of HELLO
