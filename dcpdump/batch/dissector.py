@@ -45,7 +45,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         """Take the next packets, and return the frames that they complete."""
         batch, at = block.batch, 0
         while at < len(batch):
-            segments = Segments()
+            segments = Segments(batch)
             stop, deliveries = take(self._connections, batch, at, segments)
             if stop > at:
                 self._took(block, at, stop, segments)
