@@ -88,7 +88,7 @@ def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:
             continue
         mine = np.flatnonzero(links == link)
         for dtype, rows, at in _datagrams(data, starts, ends, mine, *_LINKS[int(link)]):
-            _segments(found, flows, data, ends, records_at(data, dtype, at), rows, at)
+            _segments(found, flows, ends, records_at(data, dtype, at), rows, at)
     found.keys.extend(flows)
     return found
 
@@ -114,10 +114,8 @@ def _datagrams(
             yield dtype, rows[mine], at[mine]
 
 
-def _segments(
-    found: Facts, flows: dict[bytes, int], data: Array, ends: Array, head: Array, rows: Array, at: Array
-) -> None:
-    """It notes the segments of datagrams of one version, where nothing about them is unusual."""
+def _segments(found: Facts, flows: dict[bytes, int], ends: Array, head: Array, rows: Array, at: Array) -> None:
+    """Add the segments of datagrams of one version to ``found``, where nothing about them is unusual."""
     length = head["length"].astype(np.int64)
     payload = at + (head["header"] >> 4).astype(np.int64) * 4
     if head.dtype is _IPV4_TCP:

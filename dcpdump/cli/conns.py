@@ -30,5 +30,5 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         consumer = LedgerConsumer(chosen, shown, given)
         reading = consumer.read(paths, sink)
         connections = consumer.connections
-        consumer.report(sink, lambda: [rows.Connections(connections)], lambda: rows.objects(connections))
+        consumer.report(sink, lambda: [rows.ConnectionTable(connections)], lambda: rows.objects(connections))
         return reading.conclude("none" if quiet else "text")
