@@ -1,0 +1,421 @@
+"""Unsealer: the events of one TLS connection in, the events of the text inside out.
+
+It reads the hellos, keeps what cannot be opened yet as long as that is worth it, and keeps the books: each byte is
+text, of TLS around it, or stays encrypted. Which key opens a record is found out by an Opening.
+"""
+
+from typing import Final
+
+from dcpdump.net.event import Bytes, Conflict, End, Event, Gap
+from dcpdump.tls import handshake as hs
+from dcpdump.tls import sealing as why
+from dcpdump.tls.cut import Sealed
+from dcpdump.tls.keyring import EARLY, Key, Keyring, Terms
+from dcpdump.tls.opening import Opened, Opening
+from dcpdump.tls.sealing import VERSIONS, Sealing
+from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
+from dcpdump.tls.side import DATA, Queued, Side, Waiting
+from dcpdump.tls.suites import SUITES, name_of
+
+CCS: Final = 20
+HANDSHAKES: Final = 22
+#: Bytes that wait for the other side's hello; and for a secret, and how long the latter, where time passes.
+_ORDER: Final = 64 * 1024
+_PATIENCE: Final = 4 * 1024 * 1024
+_PATIENCE_NS: Final = 10_000_000_000
+#: What is not known to be TLS is that after so many records in a chain.
+_CHAIN: Final = 8
+
+Told = list[tuple[int, Event]]
+
+
+class Unsealer:
+    """One connection. ``late``: its beginning was not captured, and it may be something else than TLS."""
+
+    __slots__ = (
+        "_changed",
+        "_early",
+        "_final",
+        "_growth",
+        "_opening",
+        "_ring",
+        "_roles",
+        "_secrets",
+        "_serial",
+        "_server_name",
+        "_sides",
+        "_too_late",
+        "late",
+    )
+
+    def __init__(self, secrets: Secrets, *, late: bool = False) -> None:
+        self._secrets = secrets
+        self._ring = Keyring(secrets)
+        self._opening = Opening(self._ring)
+        self._sides: list[Side | None] = [None, None]
+        self._roles: list[int | None] = [None, None]  # of each direction: 0 the client's, 1 the server's
+        self._serial = 0
+        self._early: bool | None = None  # whether the server reads what the client sent early
+        self._server_name = ""
+        self._changed = False  # what waits may go on
+        self._final = False
+        self._too_late = 0  # bytes that were given up before their secrets came
+        self._growth = secrets.growth
+        self.late = late
+
+    # -- what comes in -----------------------------------------------------------------------------------
+
+    def feed(self, direction: int, event: Event) -> Told:
+        """Take the next event of a direction, and return what it makes known of the text."""
+        if isinstance(event, Conflict):
+            return []
+        told: Told = []
+        side = self._sides[direction] or self._begin(direction, event)
+        if isinstance(event, Bytes):
+            side.cutter.feed(event.data, event.seen)
+            self._cut(side, told)
+        elif isinstance(event, Gap):
+            sealed = side.cutter.gap(event.length, event.seen)
+            side.reason = event.reason
+            if sealed is not None:
+                self._take(side, sealed, told)
+            side.unknown = side.unknown or event.length is None
+        else:
+            side.cutter.close()
+            self._cut(side, told)
+            side.ended = True
+            self._take(side, event, told)
+        side.count_skipped()
+        if self._changed or self._growth != self._secrets.growth:
+            self._go_on(told)
+        if side.ended and not self._secrets.growing and all(each is None or each.ended for each in self._sides):
+            told += self.close()
+        return told
+
+    def look_again(self) -> Told:
+        """Go on with what waits, where there are new secrets."""
+        told: Told = []
+        if self._growth != self._secrets.growth:
+            self._go_on(told)
+        return told
+
+    def close(self) -> Told:
+        """Take it that nothing follows, no secret either, and return what waited."""
+        told: Told = []
+        self._final, self._ring.guessed = True, True
+        self._go_on(told)
+        for side in self._sides:
+            if side is not None:
+                self._decide_early(side, told)
+                side.cutter.give_up()
+                side.count_skipped()
+        self._final = False
+        return told
+
+    def _begin(self, direction: int, event: Bytes | Gap | End) -> Side:
+        late = self.late or isinstance(event, Gap) or (isinstance(event, Bytes) and event.joined_late)
+        searching = self.late or isinstance(event, Gap)
+        side = Side(direction, self._secrets, event.offset, late=late, searching=searching)
+        self._sides[direction] = side
+        return side
+
+    def _cut(self, side: Side, told: Told) -> None:
+        while (sealed := side.cutter.next()) is not None:
+            self._take(side, sealed, told)
+
+    # -- waiting -----------------------------------------------------------------------------------------
+
+    def _take(self, side: Side, item: Waiting, told: Told) -> None:
+        if side.queue or not self._process(side, item, told):
+            self._serial += 1
+            side.queue.append(Queued(self._serial, item))
+            side.queued += item.there if isinstance(item, Sealed) else 0
+            if side.since is None:
+                side.since = item.seen.ts_ns
+            if self._is_too_much(side, item):
+                self._ring.guessed = True
+                self._changed = True
+
+    def _go_on(self, told: Told) -> None:
+        """Go on with what waits, in the order in which it came."""
+        self._changed = True
+        while self._changed:
+            self._changed, self._growth = False, self._secrets.growth
+            for each in self._sides:
+                if each is not None and self._early is not None:
+                    self._decide_early(each, told)
+            waiting = [each for each in self._sides if each is not None and each.queue]
+            while waiting:
+                side = min(waiting, key=lambda each: each.queue[0].serial)
+                item = side.queue[0].item
+                if not self._process(side, item, told):
+                    waiting.remove(side)
+                    continue
+                side.queue.popleft()
+                side.queued -= item.there if isinstance(item, Sealed) else 0
+                if not side.queue:
+                    side.since = None
+                    waiting.remove(side)
+
+    def _is_too_much(self, side: Side, item: Waiting) -> bool:
+        """Return whether so much waits that it goes on as things are."""
+        if not self._ring.known():
+            return side.queued > _ORDER
+        waited = 0 if side.since is None or item.seen.ts_ns is None else item.seen.ts_ns - side.since
+        return side.queued > _PATIENCE or waited > _PATIENCE_NS
+
+    def give_up(self) -> Told:
+        """Give the memory back: what waits stays closed, and nothing waits any more for these secrets."""
+        told: Told = []
+        for side in self._sides:
+            if side is not None and side.queue:
+                side.patient = False
+        self._ring.guessed = True
+        self._go_on(told)
+        return told
+
+    def _decide_early(self, side: Side, told: Told) -> None:
+        if side.early is not None:
+            out: list[Event] = []
+            side.decide_early(self._early is not False, out)
+            told += [(side.direction, event) for event in out]
+
+    # -- records -----------------------------------------------------------------------------------------
+
+    def _process(self, side: Side, item: Waiting, told: Told) -> bool:
+        """Take a record or the end; return False where it has to wait."""
+        out: list[Event] = []
+        if isinstance(item, End):
+            if side.early is not None and not self._final:
+                return False
+            if side.opened and (side.lost or side.unknown):
+                side.lose(None, item.seen, out)
+            out.append(item._replace(offset=side.offset))
+        else:
+            if side.end is not None and item.offset != side.end:
+                side.lost = True
+            done = self._record(side, item, out)
+            if done is None:
+                return False
+            if done or not (side.lost or side.unknown):
+                side.end = item.end
+        told += [(side.direction, event) for event in out]
+        return True
+
+    def _record(self, side: Side, sealed: Sealed, out: list[Event]) -> bool | None:
+        """Take a record: True where its place is certain, None where it has to wait."""
+        if side.closed:
+            side.pass_by(sealed)
+            return False
+        plain = self._is_plain(side, sealed)
+        if plain is None:
+            return None
+        if plain:
+            self._plain(side, sealed)
+            return True
+        side.protected = True
+        role = self._roles[side.direction]
+        if role is None or (side.late and self._ring.terms.client is None and self._ring.terms.server is None):
+            return self._join(side, sealed, out)
+        if side.opener is None:
+            ready = self._ready(side, role)
+            if ready is None:
+                return None
+            if not ready:
+                side.pass_by(sealed)
+                return False
+        opened = self._opening.open(side, role, sealed, out)
+        if opened is not None:
+            self._opened(side, sealed, opened, out)
+        return opened is not None
+
+    def _is_plain(self, side: Side, sealed: Sealed) -> bool | None:
+        """Return whether a record is in clear; None where that is to be seen yet."""
+        version = self._ring.terms.version
+        if sealed.kind == DATA:
+            return False
+        if version >= hs.TLS_1_3:
+            return True
+        if side.opener is not None or side.protected:
+            return False
+        if not side.ccs:
+            return not side.late or sealed.kind != HANDSHAKES or sealed.body[:1] in (b"\1", b"\2")
+        if version:
+            return False
+        return None if not self._ring.guessed else self._ring.has(0)
+
+    def _ready(self, side: Side, role: int) -> bool | None:
+        """Return whether keys are there to be tried; None where they may come."""
+        ring, secrets = self._ring, self._secrets
+        if not ring.known():
+            return None
+        server = ring.terms.server
+        if server is not None and not 0x0301 <= server.version <= hs.TLS_1_3:
+            side.closed = why.VERSION
+        elif server is not None and server.suite not in SUITES:
+            side.closed = why.SUITE
+        elif ring.has(role):
+            return True
+        elif secrets.growing and not self._final:
+            if side.patient and not side.passed and side.queued <= _PATIENCE:
+                return None
+            self._too_late = max(self._too_late, side.encrypted)
+        else:
+            side.closed = why.NO_SECRET
+            if server is None and ring.secrets.of(ring.random, CLIENT_RANDOM):
+                side.closed = why.NO_SERVER_HELLO
+        return False
+
+    def _join(self, side: Side, sealed: Sealed, out: list[Event]) -> bool:
+        """Look for the secret of a direction of which the handshake was not captured."""
+        if side.opener is not None and side.key is not None:
+            opened = self._opening.open(side, 0, sealed, out)
+        else:
+            other = self._sides[1 - side.direction]
+            partner = other.key if other is not None else None
+            side.joining.note(sealed)
+            joined = side.joining.try_record(sealed, partner)
+            if joined is None:
+                side.pass_by(sealed)
+                return False
+            role = int(joined.key.label != CLIENT_TRAFFIC)
+            self._roles[side.direction], self._roles[1 - side.direction] = role, 1 - role
+            self._secrets.claim(joined.key.random)
+            side.late = True
+            side.joined_at = joined.number
+            side.proven(joined.key, joined.opener, joined.number)
+            opened = Opened(joined.kind, joined.text)
+        if opened is not None:
+            self._opened(side, sealed, opened, out)
+        return opened is not None
+
+    def _opened(self, side: Side, sealed: Sealed, opened: Opened, out: list[Event]) -> None:
+        """Take what a record holds."""
+        kind, text = opened
+        key, opener = side.key, side.opener
+        assert key is not None
+        assert opener is not None
+        if side.unopened:  # the handshake, of which the key is missing
+            side.encrypted -= side.unopened
+            side.tls += side.unopened
+            side.unopened = side.passed = 0
+        if key.rank == EARLY:
+            if self._early is None and side.early is None:
+                side.early = []
+        elif side.early is not None and self._early is None:
+            self._early, self._changed = False, True  # it ended without a word of its end: the server refused it
+        if self._early is False and key.rank == EARLY:
+            side.tls += sealed.there
+            return
+        if key.label == CLIENT_RANDOM:
+            self._remember(key)
+        elif len(sealed.body) - opener.overhead != len(text):
+            side.padded = True
+        if kind == DATA:
+            side.give(text, sealed.seen, out)
+            side.tls += sealed.there - len(text)
+            return
+        side.tls += sealed.there
+        if kind == HANDSHAKES:
+            for message, body in side.messages.feed(text):
+                self._message(side, message, body)
+
+    # -- handshakes --------------------------------------------------------------------------------------
+
+    def _plain(self, side: Side, sealed: Sealed) -> None:
+        """Take a record in clear."""
+        side.tls += sealed.there
+        if sealed.holes or side.lost or side.unknown:
+            side.messages.lose()
+        side.lost = side.unknown = False
+        if sealed.kind == CCS:
+            side.ccs = True
+        elif sealed.kind == HANDSHAKES and not sealed.holes:
+            for message, body in side.messages.feed(sealed.body):
+                self._message(side, message, body)
+
+    def _message(self, side: Side, kind: int, body: bytes) -> None:
+        terms = self._ring.terms
+        if kind == hs.CLIENT_HELLO:
+            client = hs.client_hello(body)
+            if client is not None:
+                self._begin_handshake(side, client)
+        elif kind == hs.SERVER_HELLO:
+            server = hs.server_hello(body)
+            if server is not None and not server.retry:
+                if terms.server is not None:
+                    terms = self._ring.terms = Terms(turn=terms.turn + 1)
+                terms.server = server
+                self._changed = True
+                self._cast(side.direction, 1)
+        elif kind == hs.NEW_SESSION_TICKET and terms.version and terms.version < hs.TLS_1_3:
+            terms.tickets.append(hs.ticket_of(body))
+        elif kind == hs.ENCRYPTED_EXTENSIONS and terms.version >= hs.TLS_1_3 and self._early is None:
+            self._early, self._changed = hs.takes_early_data(body), True
+        elif kind == hs.END_OF_EARLY_DATA and side.key is not None and side.key.rank == EARLY:
+            self._early, self._changed = True, True
+
+    def _begin_handshake(self, side: Side, client: hs.ClientHello) -> None:
+        terms = self._ring.terms
+        if terms.server is not None:
+            self._ring.terms = Terms(client, turn=terms.turn + 1)
+        else:
+            if terms.client is not None:  # after a HelloRetryRequest nothing is early any more
+                client.early = False
+            terms.client = client
+        self._server_name = self._server_name or client.server_name
+        self._secrets.claim(client.random)
+        self._changed = True
+        self._cast(side.direction, 0)
+
+    def _cast(self, direction: int, role: int) -> None:
+        """Note which side a direction is, by its hello, with which its text begins."""
+        self._roles[direction], self._roles[1 - direction] = role, 1 - role
+        side = self._sides[direction]
+        if side is not None and not side.opened:
+            side.late = False
+
+    def _remember(self, key: Key) -> None:
+        """Note whose master secret the sessions have that this handshake made."""
+        terms = self._ring.terms
+        if terms.server is not None and key.turn == terms.turn and self._secrets.owner(terms.server.session) is None:
+            self._ring.remember(terms.server.session, key.random)
+        while terms.tickets:
+            self._ring.remember(terms.tickets.pop(), key.random)
+
+    # -- what is known -----------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> int:
+        """The memory that waiting bytes take."""
+        return sum(side.held for side in self._sides if side is not None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits for secrets."""
+        return any(side is not None and side.queue for side in self._sides)
+
+    @property
+    def account(self) -> tuple[int, int, int]:
+        """How many bytes were given as text, are of TLS around it, and stay encrypted."""
+        sides = [side for side in self._sides if side is not None]
+        return sum(s.given for s in sides), sum(s.tls for s in sides), sum(s.encrypted for s in sides)
+
+    @property
+    def pending(self) -> int:
+        """The captured bytes that wait."""
+        return sum(side.pending for side in self._sides if side is not None)
+
+    @property
+    def opened(self) -> bool:
+        """Whether any record was opened."""
+        return any(side is not None and side.opened for side in self._sides)
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is TLS: a hello was read, a record opened, or many follow one another."""
+        return self._roles != [None, None] or self.opened or self._chained >= _CHAIN
+
+    @property
+    def _chained(self) -> int:
+        return max((side.cutter.chained for side in self._sides if side is not None), default=0)
