@@ -18,9 +18,11 @@ from setuptools._distutils.sysconfig import customize_compiler
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
-capture/plain conversation cutting numbers picking tally
-net/backlog net/balance net/batch net/bytestream net/connections net/event net/flow net/history net/layers net/packet
-net/patience net/reassembly net/repeats net/seqnum net/tcp
+batch/cutting batch/picking
+big_endian conversation tally
+capture/plain_pcap
+net/batch net/bytestream net/connections net/counters net/event net/flow net/gap_timeout net/layers net/packet
+net/reassembly net/reorder_queue net/retransmissions net/retransmit_window net/seqnum net/tcp
 wire/frames wire/held wire/json_scan wire/split
 """.split()
 

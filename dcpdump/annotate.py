@@ -11,7 +11,7 @@ from dcpdump.spec.header import HEADER_LENGTH, MAGICS, WORD_END
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, RawFrame, unpack_header
 from dcpdump.wire.mend import Edit, mend
-from dcpdump.wire.resync import Verdict, find_frame, fits_table, framed, known
+from dcpdump.wire.resync import Judgement, find_frame, fits_table, framed, known
 from dcpdump.wire.session import Session
 
 
@@ -58,7 +58,7 @@ def _end(part: bytes, at: int, session: Session) -> int:
     # Bytes that begin no frame may be few before one; where a header is damaged, there may be copies in its document.
     stray = part[at] not in MAGICS
     found = find_frame(part, at + (1 if stray else HEADER_LENGTH), session, final=True)
-    return found.at if found.verdict is Verdict.FRAME or (stray and found.verdict is Verdict.WEAK) else len(part)
+    return found.at if found.verdict is Judgement.FRAME or (stray and found.verdict is Judgement.WEAK) else len(part)
 
 
 def _begins(part: bytes, at: int) -> bool:

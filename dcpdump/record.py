@@ -11,7 +11,7 @@ from typing import Any
 
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES, PUSHES
-from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Part, Repeat
+from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, STATUS
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
@@ -240,7 +240,7 @@ def _spoken(field: Field, value: int | bytes) -> Json:
         return {}
     if isinstance(field.names, Bits):
         return {f"{field.name}_names": list(field.names.speak(value))}
-    if isinstance(field.names, Choice) and value in field.names.names:
+    if isinstance(field.names, EnumValue) and value in field.names.names:
         return {f"{field.name}_name": field.names.names[value]}
     return {}
 

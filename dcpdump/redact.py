@@ -23,7 +23,7 @@ from dcpdump.disclosure import (
     value_holds,
     without_gaps,
 )
-from dcpdump.pseudonym import Pseudonyms
+from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH

@@ -37,11 +37,11 @@ from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
-from tests import captures
-from tests.packets import TcpTalk, packet
-from tests.paste_forms import FORMS, MORE
-from tests.strategies import SHAPES
-from tests.test_link import ENCAPSULATIONS
+from tests.net.test_link import ENCAPSULATIONS
+from tests.support import captures
+from tests.support.packets import TcpTalk, packet
+from tests.support.paste_forms import FORMS, MORE
+from tests.support.strategies import SHAPES
 
 #: Seconds of processor time after which one mutant counts as stuck.
 PATIENCE = 2.0

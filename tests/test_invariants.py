@@ -21,10 +21,10 @@ from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json
 from dcpdump.wire.encode import encode
-from tests.captures import Pcapng, Record, pcap
-from tests.console import run
-from tests.packets import ACK, FIN, MILLISECOND, TcpTalk, renumbered
-from tests.strategies import cut
+from tests.support.captures import Pcapng, Record, pcap
+from tests.support.console import run
+from tests.support.packets import ACK, FIN, MILLISECOND, TcpTalk, renumbered
+from tests.support.strategies import cut
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
 DCPDUMP = [sys.executable, "-m", "dcpdump"]

@@ -12,7 +12,7 @@ from dcpdump.wire.frame import RawFrame, unpack_header
 from dcpdump.wire.resync import framed
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
-from tests.strategies import PUSHED, SHAPES, Sent, Shape, cut, damaged, pushed, sent
+from tests.support.strategies import PUSHED, SHAPES, Sent, Shape, cut, damaged, pushed, sent
 
 modest = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 few = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])

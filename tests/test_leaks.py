@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcpdump.check.judging import Judging
-from dcpdump.columnar.block import blocks
+from dcpdump.batch.block import blocks
+from dcpdump.check.checking import Judging
 from dcpdump.redact import Redactor
-from dcpdump.streams.hide import hide
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.redacted import hide
 from dcpdump.streams.watching import Watching
-from tests.console import Printed, run
-from tests.packets import TcpTalk, flow
-from tests.planted import NAMED, PRIVATE, Planted, conversation, frames, token
-from tests.secret_talk import saved
+from tests.support.console import Printed, run
+from tests.support.packets import TcpTalk, flow
+from tests.support.planted import NAMED, PRIVATE, Planted, conversation, frames, token
+from tests.support.secret_talk import saved
 
 LEVELS = {"partial": (PRIVATE,), "full": (PRIVATE, NAMED)}
 CELLS = re.compile(r"\b0x([0-9a-fA-F]{2})\b")

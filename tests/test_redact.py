@@ -16,12 +16,12 @@ from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, unpack_header
 from dcpdump.wire.session import Session
-from tests import captures
-from tests.console import run
-from tests.conversation import opening, packets, said
-from tests.packets import TcpTalk
-from tests.secret_talk import saved
-from tests.traces import traces
+from tests.support import captures
+from tests.support.console import run
+from tests.support.conversation import opening, packets, said
+from tests.support.packets import TcpTalk
+from tests.support.secret_talk import saved
+from tests.support.traces import traces
 
 KEY, VALUE, NAME, TEXT = b"Kq7zPw9xLmT4", b"Vj3!nR8dYw@5uHc2", b"Xb6_tGe1", b"Ws0~fDo9Qk"
 PRIVATE = (KEY, VALUE, NAME, TEXT)

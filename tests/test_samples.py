@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console import run
+from tests.support.console import run
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 TRANSCRIPTS = sorted(SAMPLES.glob("*.txt"))

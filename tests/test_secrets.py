@@ -13,10 +13,10 @@ from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 from dcpdump.wire.encode import encode
-from tests.captures import Record, pcap
-from tests.console import run
-from tests.packets import TcpTalk, renumbered
-from tests.traces import traces
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.packets import TcpTalk, renumbered
+from tests.support.traces import traces
 
 PASSWORD = b"Hq7~zW9xLmT4vK"
 PROOF = b"bSx8QwZr5TyUkLpO2nVc="

@@ -20,7 +20,7 @@ import cramjam
 
 from dcpdump.capture.source import CHUNK, ByteSource
 from dcpdump.errors import CaptureError
-from dcpdump.helper import started
+from dcpdump.forked_worker import started
 
 #: The largest output of one step, so that a bomb is met in pieces; an error costs at most the step it is in.
 STEP = 64 * 1024

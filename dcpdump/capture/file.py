@@ -10,11 +10,11 @@ from types import TracebackType
 from dcpdump.capture.compression import compression_of
 from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.follow import FollowedFile
-from dcpdump.capture.foreign import describe
+from dcpdump.capture.not_a_capture import describe
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng
-from dcpdump.capture.source import ByteSource, Window, is_regular, open_source, unreadable
+from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
 
@@ -36,7 +36,7 @@ class Capture:
         self._follow = follow
         self._source = source
         self._reopens = not follow and (source is not None or _is_regular(path))
-        self._window: Window | None = None
+        self._window: SourceWindow | None = None
         self._followed: FollowedFile | None = None
         self._open()
         if self._reopens:
@@ -124,7 +124,7 @@ class Capture:
         path = path or self.name
         regular = self._source is None and _is_regular(path)
         self._followed = FollowedFile(path) if self._follow and regular else None
-        self._window = Window(self._followed or (self._source() if self._source else open_source(path)))
+        self._window = SourceWindow(self._followed or (self._source() if self._source else open_source(path)))
         try:
             form = compression_of(self._window.peek(6))
             if form is not None:
@@ -132,8 +132,8 @@ class Capture:
                     self.health.note(f"{form.name} data is read as it is now, not followed")
                     self._window.close()
                     self._followed = None
-                    self._window = Window(open_source(path))
-                self._window = Window(form.unpack(self._window, path if regular else None))
+                    self._window = SourceWindow(open_source(path))
+                self._window = SourceWindow(form.unpack(self._window, path if regular else None))
             _refuse_unusable(path, self._window, form.name if form else "")
         except CaptureError:
             self.close()
@@ -168,14 +168,14 @@ def _is_regular(path: str) -> bool:
         raise unreadable(path, error) from error
 
 
-def _reader(window: Window, health: Health, salvage: bool) -> Pcap | Pcapng:
+def _reader(window: SourceWindow, health: Health, salvage: bool) -> Pcap | Pcapng:
     """Choose the reader for the header at the window, which has been looked at before."""
     if window.peek(4) in MAGICS:
         return Pcap(window, health, salvage)
     return Pcapng(window, health, salvage)
 
 
-def _header_fault(window: Window) -> str:
+def _header_fault(window: SourceWindow) -> str:
     """Say what is wrong with a header whose first four bytes are right."""
     size = HEADER_SIZE if window.peek(4) in MAGICS else SECTION_HEADER_SIZE
     if (have := window.need(size)) < size:
@@ -185,7 +185,7 @@ def _header_fault(window: Window) -> str:
     return ""
 
 
-def _refuse_unusable(path: str, window: Window, packed: str) -> None:
+def _refuse_unusable(path: str, window: SourceWindow, packed: str) -> None:
     """Raise CaptureError unless a capture's header is at the window."""
     magic = window.peek(4)
     if magic in MAGICS or magic == PCAPNG_MAGIC:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.plausible import LOOKED_AT, begins_like, fits
-from dcpdump.capture.source import Window
+from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 
 HEADER_SIZE: Final = 24
@@ -41,7 +41,7 @@ _new: Final = tuple.__new__  # Packet(...) takes twice as long
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class PcapHeader:
     """A pcap's global header, understood."""
 
     order: str
@@ -52,7 +52,7 @@ class Header:
     fcs: int  #: bytes of frame check sequence at the end of each packet
 
     @classmethod
-    def read(cls, raw: bytes) -> "Header":
+    def read(cls, raw: bytes) -> "PcapHeader":
         """Read the 24 bytes, of which the first four are known to be a magic."""
         order, fractions, record_size = MAGICS[raw[:4]]
         major, minor = unpack_from(order + "HH", raw, 4)
@@ -64,10 +64,10 @@ class Header:
 class Pcap:
     """One pcap, from its global header to the end, to damage, or to the header of one appended to it."""
 
-    def __init__(self, window: Window, health: Health, salvage: bool) -> None:
+    def __init__(self, window: SourceWindow, health: Health, salvage: bool) -> None:
         raw = window.peek(HEADER_SIZE)
         window.at += HEADER_SIZE
-        self.header = Header.read(raw)
+        self.header = PcapHeader.read(raw)
         self._window = window
         self._health = health
         self._salvage = salvage

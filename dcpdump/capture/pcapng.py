@@ -11,8 +11,8 @@ from struct import Struct, pack, unpack_from
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
-from dcpdump.capture.section import Section, options, read_interface
-from dcpdump.capture.source import Window
+from dcpdump.capture.section import PcapngSection, options, read_interface
+from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 
 HEADER_SIZE = 28  #: of the smallest section header
@@ -34,11 +34,11 @@ ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 class Pcapng:
     """The sections of a pcapng, to the end, to damage, or to a pcap appended to it."""
 
-    def __init__(self, window: Window, health: Health, salvage: bool) -> None:
+    def __init__(self, window: SourceWindow, health: Health, salvage: bool) -> None:
         self._window = window
         self._health = health
         self._salvage = salvage
-        self._section = Section(ORDERS[window.peek(12)[8:12]])
+        self._section = PcapngSection(ORDERS[window.peek(12)[8:12]])
         self.appended = False  #: it ended because a pcap begins where the window stands
 
     def packets(self) -> Iterator[Packet]:
@@ -112,7 +112,7 @@ class Pcapng:
             order = ORDERS.get(head[8:12])
             if order is None:
                 return SECTION, 0, "is a section header without a byte order"
-            self._section = Section(order)
+            self._section = PcapngSection(order)
         kind, length = unpack_from(self._section.order + "II", head)
         if length < 12 + FIXED.get(kind, 0) or length % 4:
             return kind, length, f"has an impossible length, {length:,} bytes"

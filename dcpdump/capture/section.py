@@ -17,7 +17,7 @@ INTERFACES_COUNTED = 1_000_000
 _END, _TSRESOL, _FCSLEN, _TSOFFSET = 0, 9, 13, 14
 
 
-class Interface(NamedTuple):
+class InterfaceDescription(NamedTuple):
     """How the packets of one interface are to be read."""
 
     link_type: int
@@ -32,16 +32,16 @@ class Interface(NamedTuple):
         return units * self.multiplier // self.divisor + self.offset_ns
 
 
-class Section:
+class PcapngSection:
     """A section's byte order and interfaces. The next section begins with none."""
 
     def __init__(self, order: str) -> None:
         self.order = order
-        self.interfaces: list[Interface | None] = []  #: None: more were described than are kept
-        self._described: dict[Interface, Interface] = {}
+        self.interfaces: list[InterfaceDescription | None] = []  #: None: more were described than are kept
+        self._described: dict[InterfaceDescription, InterfaceDescription] = {}
         self._drops: dict[int, tuple[int, int]] = {}  #: interface → counted by its packets, by its statistics
 
-    def describe(self, interface: Interface, health: Health, where: int) -> None:
+    def describe(self, interface: InterfaceDescription, health: Health, where: int) -> None:
         """Add an interface. Equal ones share one description, so a hundred thousand of them are cheap."""
         if len(self.interfaces) == INTERFACES_DESCRIBED:
             what = f"there are more than {INTERFACES_DESCRIBED:,} interfaces (byte {where:,})"
@@ -60,7 +60,7 @@ class Section:
         self._drops[interface] = after
 
 
-def read_interface(order: str, body: bytes, health: Health, where: int) -> Interface:
+def read_interface(order: str, body: bytes, health: Health, where: int) -> InterfaceDescription:
     """Read the body of an interface description, of at least 8 bytes."""
     link_type, snaplen = unpack_from(order + "HxxI", body)
     multiplier, divisor, offset, fcs = 1_000, 1, 0, 0
@@ -72,7 +72,7 @@ def read_interface(order: str, body: bytes, health: Health, where: int) -> Inter
         elif code == _FCSLEN and len(value) == 1:
             # The specification says bits and shows a 4; both are met.
             fcs = value[0] if value[0] < 8 else value[0] // 8
-    return Interface(link_type, snaplen, multiplier, divisor, offset * 1_000_000_000, fcs)
+    return InterfaceDescription(link_type, snaplen, multiplier, divisor, offset * 1_000_000_000, fcs)
 
 
 def _resolution(value: int, health: Health) -> tuple[int, int]:

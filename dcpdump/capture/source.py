@@ -65,7 +65,7 @@ class StandardInput:
         pass
 
 
-class Window:
+class SourceWindow:
     """The part of a source that is in memory: ``data`` from ``at`` on is not yet consumed.
 
     Readers look at ``data`` and move ``at`` themselves, since a method call for each of a million records

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 
 from dcpdump.check.finding import Finding
-from dcpdump.check.panel import Panel
 from dcpdump.check.rule import DECODED, MARKED, PACKED, PUSH, RESPONSE, ZERO
 from dcpdump.check.rules import RULES
+from dcpdump.check.runner import RuleRunner
 from dcpdump.record import Record
 from dcpdump.spec.names import JSON
+from dcpdump.streams.frame_event import FrameEvent, event_of
 from dcpdump.streams.messages import snapshot_of
-from dcpdump.streams.opcodes import MARKER
-from dcpdump.streams.sight import Sight, sight_of
-from dcpdump.streams.state import Connection
+from dcpdump.streams.opcode_kinds import MARKER
+from dcpdump.streams.state import ConnectionState
 from dcpdump.wire.frame import Fault
 
 #: Where bytes are missing or lengths contradict them, fields are not where a rule reads them.
@@ -20,28 +20,30 @@ _UNREADABLE = frozenset({Fault.LENGTHS_CONTRADICT, Fault.CUT, Fault.LOST})
 
 def judge(record: Record) -> list[Finding]:
     """Return the verdicts on a frame that need no other: what would take context is left out."""
-    frame = record.frame
-    if len(frame.raw.data) != frame.header.frame_length or any(each.code in _UNREADABLE for each in frame.problems):
+    understood = record.frame
+    if len(understood.raw.data) != understood.header.frame_length or any(
+        each.code in _UNREADABLE for each in understood.problems
+    ):
         return []
-    sight = sight_of(record)
-    panel, connection = Panel(RULES), Connection(0, closely=True)
-    if sight.opcode == MARKER and not sight.response:
-        connection.incoming = snapshot_of(sight)
-    for event in _events(sight):
-        panel.ask(event, sight, connection, connection.no_stream)
+    frame = event_of(record)
+    panel, connection = RuleRunner(RULES), ConnectionState(0, closely=True)
+    if frame.opcode == MARKER and not frame.response:
+        connection.incoming = snapshot_of(frame)
+    for event in _events(frame):
+        panel.ask(event, frame, connection, connection.no_stream)
     return list(dict.fromkeys(finding for finding in panel.taken() if not finding.reason))
 
 
-def _events(sight: Sight) -> Iterator[int]:
+def _events(frame: FrameEvent) -> Iterator[int]:
     """Yield the events that a frame by itself is."""
     yield DECODED
-    if sight.server:
+    if frame.server:
         yield PUSH
-    elif sight.response:
-        yield sight.opcode | RESPONSE
+    elif frame.response:
+        yield frame.opcode | RESPONSE
     else:
-        yield sight.opcode
-        if sight.seqno is not None:
-            yield from (MARKED,) * bool(sight.datatype)
-            yield from (PACKED,) * (sight.datatype not in (0, JSON))
-            yield from (ZERO,) * (not sight.seqno)
+        yield frame.opcode
+        if frame.seqno is not None:
+            yield from (MARKED,) * bool(frame.datatype)
+            yield from (PACKED,) * (frame.datatype not in (0, JSON))
+            yield from (ZERO,) * (not frame.seqno)

@@ -22,10 +22,10 @@ from dcpdump.check.rule import (
 )
 from dcpdump.spec import find
 from dcpdump.streams.exchanges import Kind
-from dcpdump.streams.opcodes import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
-from dcpdump.streams.sight import Sight, kept
-from dcpdump.streams.standing import State, standing
-from dcpdump.streams.state import Connection
+from dcpdump.streams.flow_state import FlowState, standing
+from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 SECOND = 1_000_000_000
@@ -47,21 +47,21 @@ Found = tuple[int, Delayed]  #: an event, and what it is about
 class _Overdrawn(NamedTuple):
     """An acknowledgement of more than was captured so far."""
 
-    sight: Sight
+    frame: FrameEvent
     total: int
     sent: int
     due: int  #: when to look again, in frames of the connection
 
 
-class Evidence:
+class PendingEvidence:
     """What is still to become clear of one connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionState) -> None:
         self._connection = connection
         self._reported: dict[Kind, int] = {}  # the number of the last request that was found overdue
         self._overdrawn: deque[_Overdrawn] = deque()
         self._excess = 0  # bytes acknowledged that were never sent, so far
-        self._ahead: deque[tuple[Sight, Stream, int]] = deque()
+        self._ahead: deque[tuple[FrameEvent, Stream, int]] = deque()
         self._done: deque[Stream] = deque()
         self._lagging: dict[Stream, int] = {}
         self._stalled_ns = 0
@@ -73,39 +73,39 @@ class Evidence:
         self._ahead.clear()
         self._done.clear()
 
-    def acknowledge_bytes(self, sight: Sight) -> None:
+    def acknowledge_bytes(self, frame: FrameEvent) -> None:
         """Take a BUFFER_ACKNOWLEDGEMENT, before it is learnt."""
         connection, window = self._connection, self._connection.window
         if window.size is None or connection.doubtful or len(self._overdrawn) >= _MOST:
             return
-        total = window.acked + (sight.get("buffer_bytes") or 0) - self._excess
+        total = window.acked + (frame.get("buffer_bytes") or 0) - self._excess
         if total > window.sent:
-            self._overdrawn.append(_Overdrawn(kept(sight), total, window.sent, self._frames + GRACE))
+            self._overdrawn.append(_Overdrawn(kept(frame), total, window.sent, self._frames + GRACE))
 
-    def acknowledge_seqno(self, sight: Sight, stream: Stream) -> None:
+    def acknowledge_seqno(self, frame: FrameEvent, stream: Stream) -> None:
         """Take a SEQNO_ACKNOWLEDGED, before it is learnt."""
-        seqno = sight.get("prepared_seqno")
+        seqno = frame.get("prepared_seqno")
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.reached
         if (beyond or not self._connection.sync_replication) and len(self._ahead) < _MOST:
-            self._ahead.append((kept(sight), stream, self._frames + GRACE))
+            self._ahead.append((kept(frame), stream, self._frames + GRACE))
 
     def finish(self, stream: Stream) -> None:
         """Take a stream that is over."""
         if stream.acks_due or stream.acks_early:
             self._done.append(stream)
 
-    def look(self, sight: Sight) -> Iterator[Found]:
-        """Yield what became clear by now. ``sight``: the frame at hand."""
+    def look(self, frame: FrameEvent) -> Iterator[Found]:
+        """Yield what became clear by now. ``frame``: the frame at hand."""
         connection = self._connection
         yield from self._unasked()
         if connection.now_ns is not None:
             yield from self._overdue(connection.now_ns)
-            yield from self._stalls(sight, connection.now_ns)
-            yield from self._noops_missing(sight)
+            yield from self._stalls(frame, connection.now_ns)
+            yield from self._noops_missing(frame)
             if connection.controls_known and connection.sync_replication:
                 yield from self._lags(connection.now_ns)
         yield from self._beyond()
-        yield from self._acknowledgements(sight)
+        yield from self._acknowledgements(frame)
 
     @property
     def _frames(self) -> int:
@@ -127,7 +127,7 @@ class Evidence:
             answered = exchanges.answered.get(kind, 0)
             heard = connection.frames[1 - kind[0]]
             for waiting in exchanges.waiting(kind):
-                asked = waiting.sight
+                asked = waiting.frame
                 if asked.number <= reported or waiting.doubtful:
                     continue
                 waited = now_ns - (asked.ts_ns or now_ns)
@@ -140,21 +140,21 @@ class Evidence:
                 self._reported[kind] = asked.number
                 yield OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
 
-    def _stalls(self, sight: Sight, now_ns: int) -> Iterator[Found]:
+    def _stalls(self, frame: FrameEvent, now_ns: int) -> Iterator[Found]:
         """Yield a window that has been full for long; where its account is relative, if the producer is blocked."""
         connection, window = self._connection, self._connection.window
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
         if not since or now_ns - since <= _STALL or self._stalled_ns == since:
             return
         if connection.doubtful:
-            full = standing(connection, now_ns).state is State.BLOCKED
+            full = standing(connection, now_ns).state is FlowState.BLOCKED
         else:
             full = window.size is not None and window.outstanding >= window.size
         if full:
             self._stalled_ns = since
-            yield STALLED, Delayed(sight, connection.no_stream, now_ns - since)
+            yield STALLED, Delayed(frame, connection.no_stream, now_ns - since)
 
-    def _noops_missing(self, sight: Sight) -> Iterator[Found]:
+    def _noops_missing(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer."""
         connection = self._connection
         noops = connection.noops
@@ -167,7 +167,7 @@ class Evidence:
         since = max(noops.last_ns or 0, noops.answered_ns or 0, connection.noops_enabled_ns, self._noop_missed_ns)
         if sent_ns - since > 2 * interval + SECOND:
             self._noop_missed_ns = sent_ns
-            yield NOOPS_MISSING, Delayed(sight, connection.no_stream, sent_ns - since)
+            yield NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since)
 
     def _lags(self, now_ns: int) -> Iterator[Found]:
         for stream in self._connection.current.values():
@@ -187,19 +187,19 @@ class Evidence:
             ack = self._overdrawn.popleft()
             sent = connection.window.sent
             if ack.total > sent:
-                yield OVERDRAWN, Delayed(ack.sight, connection.no_stream, 0, ack.total, sent)
+                yield OVERDRAWN, Delayed(ack.frame, connection.no_stream, 0, ack.total, sent)
                 excess = ack.total - ack.sent
                 self._excess += excess
                 left = [each._replace(total=each.total - excess) for each in self._overdrawn]
                 self._overdrawn = deque(each for each in left if each.total > each.sent)
         while self._ahead and (connection.over or frames >= self._ahead[0][2]):
-            sight, stream, _ = self._ahead.popleft()
-            yield AHEAD, Delayed(sight, stream, 0, sight.fields[0] or 0, stream.reached)
+            frame, stream, _ = self._ahead.popleft()
+            yield AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.reached)
 
-    def _acknowledgements(self, sight: Sight) -> Iterator[Found]:
+    def _acknowledgements(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
         connection = self._connection
-        while self._done and (connection.over or sight.number - self._done[0].last_frame >= GRACE):
+        while self._done and (connection.over or frame.number - self._done[0].last_frame >= GRACE):
             stream = self._done.popleft()
             if stream.lost or stream.opaque in connection.shared:
                 continue
@@ -212,7 +212,7 @@ class Evidence:
                 yield ACK_UNASKED, Delayed(extra, stream)
 
 
-def noop_interval_ns(connection: Connection) -> int | None:
+def noop_interval_ns(connection: ConnectionState) -> int | None:
     """Return the interval of NOOPs that was agreed on; None where it is not a number."""
     text = connection.agreed.get("set_noop_interval", "")
     try:

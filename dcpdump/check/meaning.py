@@ -2,7 +2,8 @@
 
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
 from dcpdump.spec.field import Bits, Layout
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     CONTROL,
     DELETION,
@@ -16,8 +17,7 @@ from dcpdump.streams.opcodes import (
     STREAM_REQ,
 )
 from dcpdump.streams.request import PRODUCER, XATTRS
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: By opcode: a field of which only some values have a meaning, what it is called, and how bad others are.
@@ -38,11 +38,11 @@ _EXPIRY = "enable_expiry_opcode"
 _CONSUMER_NAME = "consumer_name"
 
 
-def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]:
+def without_meaning(frame: FrameEvent, layout: Layout) -> tuple[str, Severity | None]:
     """Return what is said of a value that means nothing, and how bad that is."""
-    opcode = sight.opcode
+    opcode = frame.opcode
     field, called, severity = _MEANT.get(opcode, ("", "", None))
-    number = sight.get(field)
+    number = frame.get(field)
     names = next((each.names for each in layout.extras if each.name == field), None)
     if number is None or names is None:
         return "", None
@@ -54,10 +54,10 @@ def without_meaning(sight: Sight, layout: Layout) -> tuple[str, Severity | None]
     return text, severity
 
 
-def not_together(sight: Sight) -> str:
+def not_together(frame: FrameEvent) -> str:
     """Return which flags cannot stand together, or not without others."""
-    opcode = sight.opcode
-    flags = sight.get("flags") if opcode in (OPEN, ADD_STREAM, STREAM_REQ, OSO) else None
+    opcode = frame.opcode
+    flags = frame.get("flags") if opcode in (OPEN, ADD_STREAM, STREAM_REQ, OSO) else None
     if flags is None:
         return ""
     if opcode == OPEN:
@@ -79,18 +79,18 @@ def _open_flags(flags: int) -> str:
     return ""
 
 
-def form_not_agreed(sight: Sight, connection: Connection) -> str:
+def form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
     """Return which form of a message is not what HELLO and DCP_OPEN have agreed on: it is refused."""
-    if sight.opcode == OPEN:
-        return _open_value(sight)
+    if frame.opcode == OPEN:
+        return _open_value(frame)
     flags = connection.open_flags
     if flags is None or flags & _PREVIEW:  # the preview had forms of its own
         return ""
-    if sight.opcode == STREAM_REQ and sight.value_length and without_collections(connection):
+    if frame.opcode == STREAM_REQ and frame.value_length and without_collections(connection):
         return "it has a value, and HELLO did not grant collections"
-    if sight.opcode != DELETION or sight.shape.version not in ("1", "2"):
+    if frame.opcode != DELETION or frame.shape.version not in ("1", "2"):
         return ""
-    second, times = sight.shape.version == "2", bool(flags & _DELETE_TIMES)
+    second, times = frame.shape.version == "2", bool(flags & _DELETE_TIMES)
     if times and not second:
         return "it is of version 1, and DCP_OPEN asked for delete times"
     if second and not times and (flags & PRODUCER or without_collections(connection)):
@@ -98,25 +98,25 @@ def form_not_agreed(sight: Sight, connection: Connection) -> str:
     return ""
 
 
-def _open_value(sight: Sight) -> str:
+def _open_value(frame: FrameEvent) -> str:
     """Return what is wrong with the value of DCP_OPEN: of its keys only consumer_name is known, and only consumers."""
-    document = None if sight.record is None else sight.record.meaning.document
-    if not sight.value_length or not isinstance(document, dict):
+    document = None if frame.record is None else frame.record.meaning.document
+    if not frame.value_length or not isinstance(document, dict):
         return ""
     if document.keys() - {_CONSUMER_NAME}:  # which may be anybody's data, so it is not named
         return "its value has a key other than consumer_name, which has no meaning"
-    if _CONSUMER_NAME in document and (sight.get("flags") or 0) & PRODUCER:
+    if _CONSUMER_NAME in document and (frame.get("flags") or 0) & PRODUCER:
         return "its value has consumer_name, which a producer does not take"
     return ""
 
 
-def expiration_not_agreed(sight: Sight, connection: Connection, stream: Stream) -> bool:
+def expiration_not_agreed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> bool:
     """Return whether this is an expiration that is to be sent as a deletion, enable_expiry_opcode not being on.
 
     Of a stream whose request was captured: the controls that it goes by were captured before this message.
     """
     return (
-        sight.opcode == EXPIRATION
+        frame.opcode == EXPIRATION
         and stream.request is not None
         and connection.produces is True
         and connection.controls_known
@@ -125,7 +125,7 @@ def expiration_not_agreed(sight: Sight, connection: Connection, stream: Stream) 
     )
 
 
-def without_collections(connection: Connection) -> bool:
+def without_collections(connection: ConnectionState) -> bool:
     """Return whether keys have no collection ids, and that is known for sure."""
     waits = any(connection.asked_for(HELLO))
     return connection.has_collections is False and not connection.doubtful and not waits

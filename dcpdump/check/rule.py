@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
@@ -74,14 +74,14 @@ class Remark(NamedTuple):
     message: str
     severity: Severity | None = None  #: other than the rule's
     status: str = ""  #: other than the rule's
-    sight: Sight | None = None  #: another frame than the one at hand
+    frame: FrameEvent | None = None  #: another frame than the one at hand
     scope: Scope | None = None  #: other than the rule's
 
 
 class Delayed(NamedTuple):
     """What became clear about a frame some time after it."""
 
-    sight: Sight  #: the frame
+    frame: FrameEvent  #: the frame
     stream: Stream  #: that it is about
     waited_ns: int = 0
     amount: int = 0
@@ -92,8 +92,8 @@ class Delayed(NamedTuple):
 Answer = str | Remark | Sequence[Remark] | None
 #: Asked with a frame, or with what became clear about one, its connection and its stream.
 Judge = Callable[..., Answer]
-#: Says that no frame of a burst can trip a rule. It need not find out: when in doubt it says no.
-Spares = Callable[[Burst, Close, Connection, Stream], bool]
+#: Says that no frame of a run can break a rule. When in doubt it says no.
+Spares = Callable[[DocumentRun, Close, ConnectionState, Stream], bool]
 
 #: What suspends a rule, by the letters of ``Rule.off``.
 SUSPENSIONS = {

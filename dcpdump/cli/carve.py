@@ -7,19 +7,19 @@ from typing import Any
 import click
 
 from dcpdump import __version__
+from dcpdump.batch.filter import masks
 from dcpdump.capture import expand, open_capture, timeline
-from dcpdump.capture.remarks import Remarks
-from dcpdump.capture.transcript import Transcript
-from dcpdump.capture.write import PcapngWriter
+from dcpdump.capture.comments import Remarks
+from dcpdump.capture.raw_records import RawRecords
+from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note
 from dcpdump.cli.options import Size, selection, selection_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
-from dcpdump.columnar.filter import masks
 from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT
-from dcpdump.share.carving import Carving
+from dcpdump.rewrite.carving import Carving
 
 
 @click.command()
@@ -71,7 +71,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: 
 def _pieces(carving: Carving, paths: Sequence[str]) -> Iterator[bytes]:
     """It gives the packets as they are written, with what their captures say of them."""
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
-    transcripts = {path: Transcript(path) for path in paths}
+    transcripts = {path: RawRecords(path) for path in paths}
     remarks = {path: Remarks() for path in paths}
     begun = False
     for packet in timeline(list(transcripts.values())):

@@ -8,20 +8,20 @@ import click
 
 from dcpdump import __version__
 from dcpdump.capture import expand
+from dcpdump.check.engine import TICKS, RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
-from dcpdump.check.run import TICKS, Referee
 from dcpdump.cli import exit as code
-from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options, moment
+from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options, moment
+from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
-from dcpdump.cli.report import report
 from dcpdump.cli.sink import Sink
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson
 from dcpdump.render.style import Palette
-from dcpdump.streams.burst import Step
+from dcpdump.streams.document_run import Step
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
@@ -75,7 +75,7 @@ def check(
     return code.FINDINGS if status in (code.DONE, code.DAMAGED) and checking.fails(fail_on) else status
 
 
-class Checking(Keeper):
+class Checking(LedgerConsumer):
     """A referee of all frames, and what it finds of the connections to show. ``alone``: there is one capture."""
 
     closely = TICKS
@@ -84,7 +84,7 @@ class Checking(Keeper):
         super().__init__(chosen, shown)
         self._rules = rules
         self._alone = alone
-        self._referee = Referee(rules, self.ledger)
+        self._referee = RuleEngine(rules, self.ledger)
         self._lose = self._referee.lose
         self._fold = Fold(None if everything else SHOWN)
 

@@ -13,15 +13,15 @@ from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.check.alone import judge
 from dcpdump.check.finding import Finding
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.errors import CaptureError, PasteError
 from dcpdump.paste import DIALECTS, NAME, Pasted, read_paste
 from dcpdump.record import as_json
 from dcpdump.render import OUTPUTS, View, ndjson
 from dcpdump.render.findings import frame_lines, frame_objects
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.style import Palette
 
 _TEXTS = ("table", "grid", "line")
@@ -125,10 +125,10 @@ def _rules(found: Sequence[Finding], shown: Display, view: View) -> str:
 
 def _suggestion(suggestion: Suggestion, shown: Display, view: View) -> str:
     count = len(suggestion.edits)
-    head = [Line(Kind.HINT, f"Consistent with {count} edit{'s' if count > 1 else ''}:")]
-    head += [Line(Kind.HINT, f"  {edit}") for edit in suggestion.edits]
+    head = [Line(LineKind.HINT, f"Consistent with {count} edit{'s' if count > 1 else ''}:")]
+    head += [Line(LineKind.HINT, f"  {edit}") for edit in suggestion.edits]
     if shown.redactor is None:
-        head.append(Line(Kind.HINT, "which reads:"))
+        head.append(Line(LineKind.HINT, "which reads:"))
     text = "".join(f"{view.palette.paint(line)}\n" for line in head)
     if shown.redactor is not None:  # if it is not what was meant, bytes of a key would stand as numbers
         return text

@@ -87,17 +87,17 @@ def _export(
 
     Where there is no frame there are no tables, nor are those of an earlier export that these were to replace.
     """
+    from dcpdump.arrow.folder import Tables
     from dcpdump.cli.exporting import Exporting
-    from dcpdump.cli.reading import Captures, Reading
+    from dcpdump.cli.reading import CaptureSource, Reading
     from dcpdump.cli.workers import worth_having
     from dcpdump.streams.watching import Watching
-    from dcpdump.tables.folder import Tables
 
     jobs = worth_having(jobs, captures)
     dissection = Watching(limits, show_secrets=shown.show_secrets)
     with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
         exporting = Exporting(dissection, chosen, shown, tables, jobs)
-        reading = Reading(Captures(captures, patient=True), dissection, exporting)
+        reading = Reading(CaptureSource(captures, patient=True), dissection, exporting)
         reading.read()
         if dissection.tally.frames:
             exporting.conclude(captures)
@@ -108,8 +108,8 @@ def _export(
 
 
 def _print_schemas() -> None:
-    from dcpdump.columnar import schema
-    from dcpdump.tables.folder import SCHEMAS
+    from dcpdump.arrow import schema
+    from dcpdump.arrow.folder import SCHEMAS
 
     with Sink(None) as sink:
         sink.write("\n".join(schema.text(make()) for make in SCHEMAS.values()))

@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from dcpdump.arrow import verdicts
+from dcpdump.arrow.background import BackgroundWriter
+from dcpdump.arrow.files import Files, gap_rows
+from dcpdump.arrow.folder import Tables
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.arrow.ipc import ReceivedBatches, carried
+from dcpdump.arrow.schema import frames
+from dcpdump.batch.block import BLOCK_BYTES, Block
+from dcpdump.batch.filter import masks
+from dcpdump.batch.part import Part, joined
+from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.capture import Capture
-from dcpdump.check.judging import Judging
+from dcpdump.check.checking import Judging
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.workers import Workers
-from dcpdump.columnar.block import BLOCK_BYTES, Block
-from dcpdump.columnar.carried import Arrivals, carried
-from dcpdump.columnar.decode import FrameTable
-from dcpdump.columnar.filter import masks
-from dcpdump.columnar.packed import packed, unpacked
-from dcpdump.columnar.part import Part, joined
-from dcpdump.columnar.schema import frames
-from dcpdump.columnar.stage import Stage
 from dcpdump.streams.watching import Watching
-from dcpdump.tables import verdicts
-from dcpdump.tables.account import Files, gap_rows
-from dcpdump.tables.folder import Tables
 
 
 class Exporting(Consumer[Part]):
@@ -45,8 +45,8 @@ class Exporting(Consumer[Part]):
             jobs if chosen.count is None else 1, self._decode, packed, unpacked
         )
         self._beside = jobs > 1
-        self._writing: Stage[Any] | None = None
-        self._arrivals = Arrivals(frames())
+        self._writing: BackgroundWriter[Any] | None = None
+        self._arrivals = ReceivedBatches(frames())
 
     def meet(self, block: Block) -> None:
         """Count packets. The first tell when the input begins, which the processes have to know."""
@@ -55,7 +55,7 @@ class Exporting(Consumer[Part]):
         self._files.feed(block)
         if self._writing is None:
             self._decoding.begin()  # before there is a thread, of which processes that are copied would know nothing
-            self._writing = Stage(lambda batch: self._tables.feed("frames", batch), beside=self._beside)
+            self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), beside=self._beside)
 
     def take(self, parts: list[Part]) -> bool:
         """Write what was lost, judge, and have rows made; return whether there are enough."""

@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Keeper, choosing, choosing_options
+from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import flow as rows
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 
 
 @click.command()
@@ -27,7 +27,7 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = Keeper(chosen, shown)
+        keeper = LedgerConsumer(chosen, shown)
         reading = keeper.read(paths, sink)
         now = keeper.ledger.last_ns
         keeper.report(
@@ -38,9 +38,9 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         return reading.conclude("none" if quiet else "text")
 
 
-def _nothing(keeper: Keeper) -> Line:
+def _nothing(keeper: LedgerConsumer) -> Line:
     """Return why there is no flow control to show."""
     if not keeper.connections:
-        return Line(Kind.PLAIN, "no connection matches")
+        return Line(LineKind.PLAIN, "no connection matches")
     dcp = any(each.open_frame is not None or each.streams for each in keeper.connections)
-    return Line(Kind.PLAIN, "no message of a stream, so no flow control" if dcp else "no DCP connections")
+    return Line(LineKind.PLAIN, "no message of a stream, so no flow control" if dcp else "no DCP connections")

@@ -4,22 +4,22 @@ from typing import Any
 
 import click
 
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.ends import BLANK
+from dcpdump.batch.part import Part
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
+from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
-from dcpdump.columnar.chosen import record_of
-from dcpdump.columnar.ends import BLANK
-from dcpdump.columnar.part import Part
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record
 from dcpdump.render import history as rows
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec import find
-from dcpdump.streams.burst import Step, one_by_one
+from dcpdump.streams.column_events import keys
+from dcpdump.streams.document_run import Step, one_by_one
+from dcpdump.streams.frame_event import OWN_SEQNO
 from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
-from dcpdump.streams.sight import OWN_SEQNO
-from dcpdump.streams.sights import keys
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
 
@@ -55,10 +55,10 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
         return reading.conclude("none" if quiet else "text")
 
 
-class Tracing(Keeper):
+class Tracing(LedgerConsumer):
     """It also keeps what it meets of some keys."""
 
-    bursts = False
+    runs = False
 
     def __init__(self, chosen: Chosen, shown: Display, matches: Clause) -> None:
         super().__init__(chosen, shown, self._meet)
@@ -78,10 +78,10 @@ class Tracing(Keeper):
                 met[part.first + row] = record
 
     def _learn(self, step: Step) -> None:
-        for sight in one_by_one(step):
-            stream = self.ledger.feed(sight)
-            if stream is not None and sight.number in self._met:
-                self._streams[sight.number] = stream
+        for frame in one_by_one(step):
+            stream = self.ledger.feed(frame)
+            if stream is not None and frame.number in self._met:
+                self._streams[frame.number] = stream
 
     def changes(self) -> list[Change]:
         """Return what was met, of the streams to show, as it may be shown."""
@@ -102,7 +102,7 @@ class Tracing(Keeper):
 
 def _nothing(tracing: Tracing) -> Line:
     """Return why there is no history to show."""
-    return Line(Kind.PLAIN, "no stream matches" if tracing.ledger.streams else "no DCP streams")
+    return Line(LineKind.PLAIN, "no stream matches" if tracing.ledger.streams else "no DCP streams")
 
 
 def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:

@@ -17,10 +17,10 @@ import click
 
 from dcpdump import __version__
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note, trace
-from dcpdump.cli.plain import PLAIN
+from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
-from dcpdump.cli.stop import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
+from dcpdump.cli.stderr import note, trace
 from dcpdump.compiled import is_compiled
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
 

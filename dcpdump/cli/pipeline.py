@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note, progress
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
+from dcpdump.cli.stderr import note, progress
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 
 if TYPE_CHECKING:
-    from dcpdump.spark.choice import Choice
     from dcpdump.spark.input import Input
+    from dcpdump.spark.options import Options
     from dcpdump.spark.outcome import Outcome
 
 #: Input of less than this is done here before Spark has started.
@@ -60,7 +60,7 @@ class Job:
     output: str
     capture_id: str
     tables: tuple[str, ...]
-    choice: "Choice"
+    choice: "Options"
     master: str | None
     conf: dict[str, str]
     split_bytes: int
@@ -154,7 +154,7 @@ for _option in pipeline.params:
 def run(job: Job, engine: str) -> int:
     """It does the job with an engine, lets the tables appear, and gives the exit code."""
     from dcpdump.spark.input import inputs
-    from dcpdump.spark.shelf import Shelf
+    from dcpdump.spark.output import CaptureOutput
 
     found = inputs(job.inputs)
     size = sum(each.size for each in found)
@@ -163,7 +163,7 @@ def run(job: Job, engine: str) -> int:
         engine = "spark" if size >= SMALL_BYTES or job.master is not None or submitted else "local"
         if engine == "local" and not job.quiet:
             note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which takes longer to start")
-    with Shelf(job.output, job.capture_id) as shelf:
+    with CaptureOutput(job.output, job.capture_id) as shelf:
         if engine == "local":
             from dcpdump.spark import local
 
@@ -205,9 +205,9 @@ def follow(job: Job) -> int:
 
     hurt = False
     with session(job.master, job.conf) as spark:
-        from dcpdump.spark.watch import TABLES, Watch, Watched
+        from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch
 
-        def tell(done: Watched) -> None:
+        def tell(done: BatchOutcome) -> None:
             nonlocal hurt
             hurt |= not done.outcome.whole
             if not job.quiet:
@@ -218,7 +218,7 @@ def follow(job: Job) -> int:
         job = replace(job, tables=tables)
         if not job.quiet:
             note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
-        watch = Watch(
+        watch = FolderWatch(
             spark,
             job.inputs,
             job.output,
@@ -239,11 +239,11 @@ def follow(job: Job) -> int:
     return code.DAMAGED if hurt else code.DONE
 
 
-def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Choice":
-    from dcpdump.columnar.filter import masks
-    from dcpdump.spark.choice import Choice
+def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Options":
+    from dcpdump.batch.filter import masks
+    from dcpdump.spark.options import Options
 
-    return Choice(
+    return Options(
         masks(chosen.texts, chosen.filter, window=chosen.window),
         shown.value_bytes,
         shown.show_secrets,

@@ -7,11 +7,11 @@ import click
 
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
-from dcpdump.cli.reading import Captures, Reading
+from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
 from dcpdump.filter.clauses import with_problems
-from dcpdump.filter.header import wanted_of
+from dcpdump.filter.header_clauses import wanted_of
 from dcpdump.net.limits import DEFAULT, Limits
 
 
@@ -48,7 +48,7 @@ def read(
     paths = expand(captures)
     inputs = [open_capture(path, salvage=salvage, follow=follow) for path in paths]
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        source = Captures(inputs)
+        source = CaptureSource(inputs)
         # What comes through a pipe, or goes to a terminal, is shown at once.
         working = 1 if source.endless or sink.is_terminal else worth_having(jobs, inputs)
         limits = replace(DEFAULT, memory=memory)
@@ -58,18 +58,18 @@ def read(
 
 
 def _reading(
-    source: Captures, chosen: Selection, shown: Display, sink: Sink, limits: Limits, **options: Any
+    source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, limits: Limits, **options: Any
 ) -> Reading[Any]:
     """Return the reading that suits what is chosen; each way loads only what it needs."""
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
-        from dcpdump.cli.picked import PickedFrames
-        from dcpdump.columnar.picker import Picker
+        from dcpdump.batch.picker import Picker
+        from dcpdump.cli.picked_frames import PickedFrameOutput
 
         picker = Picker(wanted, limits, show_secrets=shown.show_secrets)
-        return Reading(source, picker, PickedFrames(chosen, shown, sink, **options), sink)
-    from dcpdump.cli.frames import Frames
-    from dcpdump.columnar.dissection import Dissection
+        return Reading(source, picker, PickedFrameOutput(chosen, shown, sink, **options), sink)
+    from dcpdump.batch.dissection import Dissection
+    from dcpdump.cli.frame_output import FrameOutput
 
     dissection = Dissection(limits, show_secrets=shown.show_secrets)
-    return Reading(source, dissection, Frames(chosen, shown, sink, **options), sink)
+    return Reading(source, dissection, FrameOutput(chosen, shown, sink, **options), sink)

@@ -9,24 +9,24 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
+from dcpdump.batch.block import Block
+from dcpdump.batch.dissector import BlockDissector
+from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import end_line
+from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.sink import PipeClosed, Sink
-from dcpdump.cli.stop import EndedAtOnce, Stop, Terminated
+from dcpdump.cli.stderr import end_line
 from dcpdump.cli.summary import SHOWN, status_of, summarise
-from dcpdump.columnar.block import Block
-from dcpdump.columnar.dissector import BlockDissector
-from dcpdump.columnar.input import blocks_as_they_come, blocks_of
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 
 if TYPE_CHECKING:
-    from dcpdump.cli.live import Interface
+    from dcpdump.cli.live_reading import InterfaceSource
 
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]
-Source = Union["Captures", "Interface"]
+Source = Union["CaptureSource", "InterfaceSource"]
 
 
 class Consumer(ABC, Generic[P]):
@@ -57,7 +57,7 @@ class Consumer(ABC, Generic[P]):
         """Free what is held, however the reading ended."""
 
 
-class Captures:
+class CaptureSource:
     """A source: files and pipes as one timeline.
 
     ``patient``: what comes through a pipe is not wanted before there is much of it.

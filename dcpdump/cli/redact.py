@@ -10,17 +10,17 @@ from dataclasses import replace
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.notes import note
 from dcpdump.cli.options import Size
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
 from dcpdump.net.limits import DEFAULT
-from dcpdump.pseudonym import Pseudonyms
-from dcpdump.render.columns import counted
-from dcpdump.share.redaction import Flaw, Redaction
-from dcpdump.share.spool import Spool
+from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.render.text_columns import counted
+from dcpdump.rewrite.redaction import Flaw, Redaction
+from dcpdump.rewrite.spill import Spill
 
 
 @click.command()
@@ -66,7 +66,7 @@ def redact(
     folder = os.path.dirname(os.path.abspath(out))
     if not os.path.isdir(folder):
         raise OutputError("there is no such folder", folder)
-    with Spool(folder) as spool:
+    with Spill(folder) as spool:
         redaction = Redaction(inputs, words, spool, full=level == "full", limits=replace(DEFAULT, memory=memory))
         with ExitStack() as stack:
             sinks = _sinks(stack, paths, out, force)

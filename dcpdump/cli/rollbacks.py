@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Keeper, choosing, choosing_options
+from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import rollbacks as rows
@@ -25,7 +25,7 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown = choosing(options), display(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = Keeper(chosen, shown)
+        keeper = LedgerConsumer(chosen, shown)
         reading = keeper.read(paths, sink)
         streams = keeper.streams
         wanted = set(streams)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dcpdump.cli.notes import note
+from dcpdump.cli.stderr import note
 
 #: What help says of the option.
 SALT_FILE = "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten."

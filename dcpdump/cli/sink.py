@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from dcpdump.cli.plain import PLAIN
-from dcpdump.cli.stop import EndedAtOnce
+from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.signals import EndedAtOnce
 from dcpdump.errors import OutputError
 
 _BLOCK = 64 * 1024

@@ -5,18 +5,18 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import rights
-from dcpdump.capture.intake import ROOM, Intake
+from dcpdump.batch.dissection import Dissection
+from dcpdump.capture import drop_privileges as rights
 from dcpdump.capture.live import ANY, Live, interfaces
+from dcpdump.capture.live_queue import ROOM, LiveQueue
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
-from dcpdump.cli.frames import Frames
-from dcpdump.cli.live import Interface, telling
-from dcpdump.cli.notes import note
+from dcpdump.cli.frame_output import FrameOutput
+from dcpdump.cli.live_reading import InterfaceSource, telling
 from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.columnar.dissection import Dissection
+from dcpdump.cli.stderr import note
 from dcpdump.escape import safe
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.render.style import Palette
@@ -121,9 +121,9 @@ def sniff(
     user = give_up_rights(shown, write)
     with Sink(shown.path, force=shown.force) as sink:
         save = Save(write, rotation, force=shown.force) if write else None
-        with Intake(live, room=wanted.room, save=save, seconds=wanted.duration) as intake:
-            source, dissection = Interface(intake, live.name), Dissection(show_secrets=shown.show_secrets)
-            reading = Reading(source, dissection, Frames(chosen, shown, sink), sink)
+        with LiveQueue(live, room=wanted.room, save=save, seconds=wanted.duration) as intake:
+            source, dissection = InterfaceSource(intake, live.name), Dissection(show_secrets=shown.show_secrets)
+            reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
             with telling(intake, dissection), source.stop:
                 if not quiet:
                     note(begun(live, user))

@@ -4,15 +4,15 @@ from typing import Any
 
 import click
 
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.frames import Selected
+from dcpdump.cli.frame_output import Selected
+from dcpdump.cli.listing import report
 from dcpdump.cli.options import display, display_options, selection, selection_options
-from dcpdump.cli.reading import Captures, Reading
-from dcpdump.cli.report import report
+from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import COUNTED
-from dcpdump.columnar.dissection import Dissection
-from dcpdump.columnar.statistics import Statistics
 from dcpdump.render import statistics
 
 
@@ -29,7 +29,7 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         found = Statistics()
         counting = Selected(chosen, found.feed, COUNTED)
-        reading = Reading(Captures(inputs), Dissection(show_secrets=shown.show_secrets), counting, sink)
+        reading = Reading(CaptureSource(inputs), Dissection(show_secrets=shown.show_secrets), counting, sink)
         reading.analyse()
         if found.total.frames:
             report(sink, shown, lambda: statistics.lines(found), lambda: statistics.objects(found))

@@ -6,18 +6,20 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli.ledger import Keeper, choosing, choosing_options
+from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import streams as rows
-from dcpdump.render.columns import spark
-from dcpdump.streams.causes import Kind, Verdict
+from dcpdump.render.text_columns import spark
+from dcpdump.streams.causes import Verdict, VerdictKind
 from dcpdump.streams.rates import Rates
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
 
 _BARS = 16
-_STUCK = frozenset({Kind.STUCK, Kind.BLOCKED, Kind.ENDED, Kind.REFUSED, Kind.ROLLED_BACK})
+_STUCK = frozenset(
+    {VerdictKind.STUCK, VerdictKind.BLOCKED, VerdictKind.ENDED, VerdictKind.REFUSED, VerdictKind.ROLLED_BACK}
+)
 
 
 @click.command()
@@ -48,7 +50,7 @@ def streams(
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         rates = Rates() if shown.format == "text" and sink.is_terminal else None
-        keeper = Keeper(chosen, shown, None if rates is None else rates.feed)
+        keeper = LedgerConsumer(chosen, shown, None if rates is None else rates.feed)
         reading = keeper.read(paths, sink)
         judge = Judge(keeper.ledger, round(idle * 1e9))
         judged = [(stream, judge.verdict(stream)) for stream in keeper.streams]
@@ -65,12 +67,12 @@ def streams(
 def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, ended: bool) -> bool:
     if not (stuck or rolled_back or ended):
         return True
-    over = verdict.kind in (Kind.ENDED, Kind.TAKEN_OVER)
+    over = verdict.kind in (VerdictKind.ENDED, VerdictKind.TAKEN_OVER)
     caught = stuck and verdict.trouble and verdict.kind in _STUCK
     return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
-def _drawn(keeper: Keeper, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
+def _drawn(keeper: LedgerConsumer, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
     """Return a line of bars for each stream: its rates over the time of the capture."""
     first, last = keeper.ledger.first_ns, keeper.ledger.last_ns
     if first is None or last is None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
-from dcpdump.cli.notes import note
+from dcpdump.cli.stderr import note
 from dcpdump.dissect import TLS, Dissector
-from dcpdump.render.columns import counted
+from dcpdump.render.text_columns import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"

@@ -34,7 +34,7 @@ def need_pyarrow() -> None:
     # Arrow's own pools keep what is freed for later: a fifth more memory, and no time is gained. It looks but once.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
-        import dcpdump.columnar.schema  # noqa: F401
+        import dcpdump.arrow.schema  # noqa: F401
     except ImportError as error:
         if error.name != "pyarrow":
             raise

@@ -7,27 +7,27 @@ from typing import Any
 
 import click
 
+from dcpdump.batch.block import Block
 from dcpdump.capture import expand, open_capture
-from dcpdump.capture.intake import Intake
-from dcpdump.cli.ledger import Chosen, Keeper, choosing, choosing_options
-from dcpdump.cli.live import Interface, books, telling
-from dcpdump.cli.notes import note
+from dcpdump.capture.live_queue import LiveQueue
+from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
+from dcpdump.cli.listing import report
+from dcpdump.cli.live_reading import InterfaceSource, books, telling
 from dcpdump.cli.options import Display, display, display_options
-from dcpdump.cli.reading import Captures, Reading, Source
-from dcpdump.cli.report import report
+from dcpdump.cli.reading import CaptureSource, Reading, Source
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
-from dcpdump.columnar.block import Block
+from dcpdump.cli.stderr import note
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
-from dcpdump.render.top import Look, Peer, Row
+from dcpdump.render.top import Look, Peer, StreamRow
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
-from dcpdump.streams.hide import hidden_end, hide_request
-from dcpdump.streams.pace import Pace, Paces
-from dcpdump.streams.state import Connection
+from dcpdump.streams.rate_meter import Rate, RateMeter
+from dcpdump.streams.redacted import hidden_end, hide_request
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
 
 #: How long an interface is looked at once.
@@ -78,14 +78,14 @@ def top(
         screen = Screen(shown.coloured(terminal=True)) if screens else None
         user = "" if live is None else give_up_rights(shown)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
-        intake = None if live is None else open_now.enter_context(Intake(live, room=wanted.room, seconds=seconds))
+        intake = None if live is None else open_now.enter_context(LiveQueue(live, room=wanted.room, seconds=seconds))
         every = None if once or ends else interval
         draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
         name = ", ".join(paths) if live is None else live.name
-        watch = Watch(chosen, shown, intake, name, draw, every)
-        source: Source = Captures(inputs)
+        watch = LiveTables(chosen, shown, intake, name, draw, every)
+        source: Source = CaptureSource(inputs)
         if live is not None and intake is not None:
-            source = Interface(intake, live.name)
+            source = InterfaceSource(intake, live.name)
             open_now.enter_context(telling(intake, watch.dissection))
             open_now.enter_context(source.stop)  # by now, for whom the note tells how to end it
             if not quiet:
@@ -129,14 +129,14 @@ def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> D
     return draw
 
 
-class Watch(Keeper):
+class LiveTables(LedgerConsumer):
     """It keeps the ledger, and draws it every ``interval`` seconds; None: it does not."""
 
     def __init__(
         self,
         chosen: Chosen,
         shown: Display,
-        intake: Intake | None,
+        intake: LiveQueue | None,
         source: str,
         draw: Draw,
         interval: float | None,
@@ -144,7 +144,7 @@ class Watch(Keeper):
         super().__init__(chosen, shown)
         self._intake, self._source, self._draw = intake, source, draw
         self._interval = interval
-        self._paces = Paces()
+        self._paces = RateMeter()
         self._due = 0.0
         self._came_ns = 0  #: when the last packets came, by the clock that only goes forward
 
@@ -196,7 +196,7 @@ class Watch(Keeper):
             ledger.frames,
             peers,
             [
-                Row(
+                StreamRow(
                     stream,
                     clients.get(stream.connection.number, ""),
                     judge.verdict(stream),
@@ -209,7 +209,7 @@ class Watch(Keeper):
         )
 
 
-def _peer(each: Connection, pace: Pace, redactor: Redactor | None) -> Peer:
+def _peer(each: ConnectionState, pace: Rate, redactor: Redactor | None) -> Peer:
     """Return a connection with its names as they may be shown."""
     src, dst, name = each.src, each.dst, each.name
     if redactor is not None:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from dcpdump.capture import Capture
-from dcpdump.helper import LEAST_BYTES, Helper, can_help, write_all
+from dcpdump.forked_worker import LEAST_BYTES, ForkedWorker, can_help, write_all
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def worth_having(jobs: int | None, captures: Sequence[Capture]) -> int:
 
 
 class _Worker(NamedTuple):
-    helper: Helper  #: it is told how much there is to take, and tells how much it made
+    helper: ForkedWorker  #: it is told how much there is to take, and tells how much it made
     room: mmap.mmap
 
 
@@ -99,7 +99,7 @@ class Workers(Generic[T]):
         with suppress(OSError):  # there may be no more processes: those that there are will do
             for _ in range(self._jobs):
                 room = mmap.mmap(-1, _ROOM)
-                self._idle.append(_Worker(Helper(partial(self._work, room)), room))
+                self._idle.append(_Worker(ForkedWorker(partial(self._work, room)), room))
 
     def _work(self, room: mmap.mmap, orders: int, results: int) -> None:
         while size := os.read(orders, _SIZE):

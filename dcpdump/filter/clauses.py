@@ -7,7 +7,7 @@ from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from dcpdump.filter.error import FilterError
-from dcpdump.filter.names import named_opcodes, named_statuses
+from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
 from dcpdump.record import Record, seqno_range, seqnos
 

@@ -8,11 +8,11 @@ stops: that packet is for ``Connections.feed``, which knows everything else. Bot
 from dataclasses import dataclass
 from typing import Final
 
+from dcpdump.big_endian import be16, be32
 from dcpdump.net.connections import Connections, Delivery, Half
 from dcpdump.net.event import Bytes, Seen
 from dcpdump.net.flow import Connection
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
-from dcpdump.numbers import be16, be32
 
 #: The time of a packet that has none.
 NO_TIME: Final = -(1 << 63)

@@ -6,12 +6,12 @@ acknowledgements, and keeps segments from far outside of it apart. Order itself 
 
 from typing import Final, NamedTuple
 
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
-from dcpdump.net.history import Difference
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.reassembly import Fin, Reassembly
-from dcpdump.net.repeats import conflict
+from dcpdump.net.retransmissions import conflict
+from dcpdump.net.retransmit_window import Difference
 from dcpdump.net.seqnum import MASK, advance, distance
 from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import FIN, RST, SYN, Segment
@@ -43,8 +43,8 @@ class ByteStream(Reassembly):
 
     __slots__ = ("_base", "_first_ack", "_isn", "_stray", "answers", "last_ack", "ready")
 
-    def __init__(self, limits: Limits = DEFAULT, balance: Balance | None = None) -> None:
-        super().__init__(limits, balance if balance is not None else Balance())
+    def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
+        super().__init__(limits, balance if balance is not None else Counters())
         self.answers = False  #: whether the other side's SYN was seen, so that its first ACK tells where this one began
         self.last_ack = _NEVER  #: the last acknowledgement number seen from the other side
         self._base: int | None = None  # the sequence number of offset 0

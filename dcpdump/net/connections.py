@@ -8,8 +8,8 @@ from collections import OrderedDict
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import END, EVICTED, End, Event, Seen
 from dcpdump.net.flow import Connection, reverse_key
 from dcpdump.net.layers import Layers
@@ -58,7 +58,7 @@ class Connections:
     """All TCP connections of one input. ``counts`` says at any time what became of everything."""
 
     def __init__(self, limits: Limits = DEFAULT) -> None:
-        self.counts = Balance()
+        self.counts = Counters()
         self._limits = limits
         self._layers = Layers(limits, self.counts)
         self.halves: dict[bytes, Half] = {}

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import EXCERPT
 from dcpdump.net.ip import Fragment
 from dcpdump.net.limits import DEFAULT, Limits
@@ -69,9 +69,9 @@ _Key = tuple[bytes, int, int]
 class Fragments:
     """Datagrams in pieces, within bounds of bytes, pieces and capture time. At a bound the oldest goes."""
 
-    def __init__(self, limits: Limits = DEFAULT, balance: Balance | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         self._limits = limits
-        self._balance = balance if balance is not None else Balance()
+        self._balance = balance if balance is not None else Counters()
         self._puzzles: OrderedDict[_Key, _Puzzle] = OrderedDict()  # oldest first
         self._bytes = 0
         self._pieces = 0

@@ -4,7 +4,7 @@ import struct
 from typing import Final
 
 from dcpdump.net import ip, link, tcp, tunnel
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.fragments import Fragments
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
@@ -23,7 +23,7 @@ _row: Final = tuple.__new__
 class Layers:
     """Opens packets. Holds only the IP fragments that wait for others."""
 
-    def __init__(self, limits: Limits = DEFAULT, balance: Balance | None = None) -> None:
+    def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         self._limits = limits
         self._fragments = Fragments(limits, balance)
 

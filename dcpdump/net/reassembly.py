@@ -6,13 +6,13 @@ a Gap with a reason. What is kept while waiting is bounded, and all work is line
 
 from typing import Final, NamedTuple
 
-from dcpdump.net.backlog import Backlog
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, End, Event, Gap, Seen
-from dcpdump.net.history import History
+from dcpdump.net.gap_timeout import GapTimeout, Hole
 from dcpdump.net.limits import Limits
-from dcpdump.net.patience import Hole, Patience
-from dcpdump.net.repeats import is_twin, note_delivered, note_waiting
+from dcpdump.net.reorder_queue import ReorderQueue
+from dcpdump.net.retransmissions import is_twin, note_delivered, note_waiting
+from dcpdump.net.retransmit_window import RetransmitWindow
 from dcpdump.net.stream_state import ReassemblyState
 
 
@@ -27,8 +27,8 @@ class Fin(NamedTuple):
 
 #: What a direction has that has not been seen yet: always empty, and shared, because half of all directions
 #: in a capture full of scans never begin.
-_NO_HISTORY: Final = History(0)
-_NO_BACKLOG: Final = Backlog()
+_NO_HISTORY: Final = RetransmitWindow(0)
+_NO_BACKLOG: Final = ReorderQueue()
 
 
 class Reassembly:
@@ -58,7 +58,7 @@ class Reassembly:
         "offset",
     )
 
-    def __init__(self, limits: Limits, balance: Balance) -> None:
+    def __init__(self, limits: Limits, balance: Counters) -> None:
         self.offset = 0  #: of the next byte to deliver
         self.joined_late = False
         self.deadline: int | None = None
@@ -66,7 +66,7 @@ class Reassembly:
         self._balance = balance
         self._history = _NO_HISTORY
         self._backlog = _NO_BACKLOG
-        self._patience: Patience | None = None
+        self._patience: GapTimeout | None = None
         self._gathering = False
         self._since = 0  # when gathering began
         self._now = 0
@@ -110,15 +110,15 @@ class Reassembly:
         if patience is not None:
             self._open()
             self._backlog.restore(state["waiting"])
-            self._patience = Patience(self._limits)
+            self._patience = GapTimeout(self._limits)
             self._patience.restore(patience)
             self._balance.pending_bytes += self._backlog.size
 
     def _open(self) -> None:
         """It makes room for what is to come."""
-        self._history = History(self._limits.history)
-        self._backlog = Backlog()
-        self._patience = Patience(self._limits)
+        self._history = RetransmitWindow(self._limits.history)
+        self._backlog = ReorderQueue()
+        self._patience = GapTimeout(self._limits)
 
     def _clock(self, seen: Seen) -> int:
         """Capture time; where a packet has none, that of the last one that had."""

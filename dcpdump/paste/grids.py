@@ -23,14 +23,14 @@ _BORDER = re.compile(r"^[^|+]*\+[-=+]{5,}")
 _BYTES_LINE = re.compile(r"^\W*Byte/")
 
 
-class _Row(NamedTuple):
+class _GridRow(NamedTuple):
     line: int
     offset: str
     data: bytes | None  # None: cells of words
     odd: str  # the first cell that is no byte, where others are bytes in 0x
 
 
-def _rows(text: str) -> list[_Row]:
+def _rows(text: str) -> list[_GridRow]:
     rows = []
     # Where bytes are written with 0x, a heading such as "| 00 | 01 |" is none.
     spelled = _SPELLED.search(text) is not None
@@ -49,7 +49,7 @@ def _rows(text: str) -> list[_Row]:
             prefixed = prefixed or (cell["bytes"][:1] == "0" and cell["bytes"][1:2] in "xX")
         whole = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
         odd = "" if whole or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
-        rows.append(_Row(number, offset[0] if offset else "", bytes(data) if whole else None, odd))
+        rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if whole else None, odd))
     return rows
 
 

@@ -41,7 +41,7 @@ _ELLIPSIS = re.compile(r"\s*(?:\.{3,}|…)")
 _TAIL = re.compile(r"(?:^|[\s:=\]>|])((?:0[xX])?[0-9a-fA-F]{2}(?:[ :-]?(?:0x)?[0-9a-fA-F]{2})*)\s*$")
 
 
-class _Piece(NamedTuple):
+class _LogPiece(NamedTuple):
     line: int
     data: bytes
     prefix: str  # what stands before the bytes, digits masked
@@ -63,7 +63,7 @@ def _wrapped(text: str) -> Pasted | None:
 
 def read_log(text: str) -> Pasted | None:
     """The frames that log lines hold, or None."""
-    pieces: list[_Piece] = []
+    pieces: list[_LogPiece] = []
     skipped = 0
     for number, line in enumerate(text.split("\n"), 1):
         piece = _piece(number, line, pieces[0] if pieces else None)
@@ -97,7 +97,7 @@ def read_log(text: str) -> Pasted | None:
     return Pasted("log lines", tuple(bytes(part) for part in parts), tuple(notes))
 
 
-def _piece(number: int, line: str, before: _Piece | None) -> _Piece | None:
+def _piece(number: int, line: str, before: _LogPiece | None) -> _LogPiece | None:
     for pattern in _RUNS if _PROMISING.search(line) else ():
         for run in pattern.finditer(line):
             data = _bytes(run[0], number)
@@ -112,11 +112,11 @@ def _piece(number: int, line: str, before: _Piece | None) -> _Piece | None:
                     if not shows(rest, data):
                         refuse_behind(run[0], rest, number)
                     prefix = _masked(line[: run.start()])
-                    return _Piece(number, data[skip:], prefix, cut, skip, not _ends(line, run.end()))
+                    return _LogPiece(number, data[skip:], prefix, cut, skip, not _ends(line, run.end()))
     for word in _WORD.finditer(line):
         frame = read_base64_token(word[0])
         if frame is not None:
-            return _Piece(number, frame, _masked(line[: word.start()]), False)
+            return _LogPiece(number, frame, _masked(line[: word.start()]), False)
     if before is None or len(line) > 2000:
         return None
     # A line goes on with the bytes when it has nothing else, or the same words before them.
@@ -124,7 +124,7 @@ def _piece(number: int, line: str, before: _Piece | None) -> _Piece | None:
         prefix = _masked(line[: tail.start(1)])
         digits = _NOT_HEX.sub("", tail[1])
         if prefix in ("", before.prefix) and not before.skipped and len(digits) % 2 == 0:
-            return _Piece(number, bytes.fromhex(digits), prefix, False)
+            return _LogPiece(number, bytes.fromhex(digits), prefix, False)
     return None
 
 

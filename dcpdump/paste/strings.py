@@ -14,7 +14,7 @@ from dcpdump.paste.tokens import Quoted, Token, quoted
 _GLUE = frozenset({"+", ".", "..", "\\", "&", "++", "\\\n", "<>", "<", ">"})
 
 
-class _Piece(NamedTuple):
+class _StringPiece(NamedTuple):
     """A string, and how often it repeats."""
 
     string: Quoted
@@ -24,7 +24,7 @@ class _Piece(NamedTuple):
 class _Group(NamedTuple):
     """Strings that stand together, as pieces of one; ``cut``: an ellipsis follows them."""
 
-    pieces: list[_Piece]
+    pieces: list[_StringPiece]
     cut: bool = False
 
 
@@ -72,7 +72,7 @@ def _groups(tokens: list[Token]) -> list[_Group]:
         if token.kind == "string":
             if not open_group:
                 groups.append(_Group([]))
-            groups[-1].pieces.append(_Piece(quoted(token.text)))
+            groups[-1].pieces.append(_StringPiece(quoted(token.text)))
             open_group = True
         elif token.kind == "repeats" and groups:
             times = int(re.sub(r"\D", "", token.text)[:9])
@@ -84,7 +84,7 @@ def _groups(tokens: list[Token]) -> list[_Group]:
     return groups
 
 
-def _join(pieces: list[_Piece]) -> bytes | None:
+def _join(pieces: list[_StringPiece]) -> bytes | None:
     first = pieces[0].string
     digits = meaning_of_digits(first.body, rust=first.prefix == "b" and first.quote == '"')
     alike = all(times == 1 for _, times in pieces) and len({(s.single, "r" in s.prefix) for s, _ in pieces}) == 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dcpdump.record import Record
 from dcpdump.render import csv, grid, line, ndjson, table
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.style import Palette
 
 
@@ -27,7 +27,7 @@ def _for_people(draw: Callable[[Record, int | None], list[Line]], *, apart: bool
         if apart:
             if record.connection is not None:
                 lines.insert(0, table.place(record, file=view.file))
-            lines.append(Line(Kind.PLAIN, ""))
+            lines.append(Line(LineKind.PLAIN, ""))
         return "".join(f"{view.palette.paint(drawn)}\n" for drawn in lines)
 
     return write

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, number
 from dcpdump.render.lines import Line
+from dcpdump.render.text_columns import aligned, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
 from dcpdump.streams.request import SUCCESS
-from dcpdump.streams.spoken import clock, printable, span, status
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.wording import clock, printable, span, status
 from dcpdump.wire.json_text import parse_json
 
 _HEADS = (
@@ -35,7 +35,7 @@ _RIGHT = ("streams", "frames", "bytes", "lost")
 _ON = {"true": "on", "false": "off"}
 
 
-def lines(connections: Sequence[Connection]) -> list[Line]:
+def lines(connections: Sequence[ConnectionState]) -> list[Line]:
     """Return a table of connections."""
     rows = []
     for each in connections:
@@ -65,7 +65,7 @@ def lines(connections: Sequence[Connection]) -> list[Line]:
     return aligned(_HEADS, rows, _RIGHT)
 
 
-def objects(connections: Sequence[Connection]) -> Iterator[Json]:
+def objects(connections: Sequence[ConnectionState]) -> Iterator[Json]:
     """Yield connections as objects. What was not captured is left out."""
     for each in connections:
         out: Json = {
@@ -115,13 +115,13 @@ def agent(text: str | None) -> str:
     return printable(name) if isinstance(name, str) else text or ""
 
 
-def _ends(each: Connection) -> str:
+def _ends(each: ConnectionState) -> str:
     if each.client_address is None:
         return f"{each.src} ? {each.dst}"
     return f"{each.client_address} → {each.server_address}{' (inferred)' * each.roles.inferred}"
 
 
-def _authentication(each: Connection) -> str:
+def _authentication(each: ConnectionState) -> str:
     if each.mechanism is None:
         return "?"
     return each.mechanism + {True: "", False: " refused", None: " unanswered"}[each.authenticated]
@@ -133,7 +133,7 @@ def _features(features: frozenset[int] | None) -> list[str] | None:
     return ["".join(FEATURE.speak(value)) or f"0x{value:04x}" for value in sorted(features)]
 
 
-def _flags(each: Connection) -> str:
+def _flags(each: ConnectionState) -> str:
     if each.open_flags is None:
         return "?"
     refused = "" if each.open_status in (None, SUCCESS) else f" ({status(each.open_status)})"
@@ -151,7 +151,7 @@ def _control_object(control: Control) -> Json:
     return {name: value for name, value in out.items() if value is not None}
 
 
-def _noops(each: Connection) -> str:
+def _noops(each: ConnectionState) -> str:
     noops = each.noops
     if not noops.sent:
         return ""

@@ -9,15 +9,15 @@ from dcpdump.check.finding import Finding
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.escape import safe
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import counted
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import counted
 
 Folded = Iterable[tuple[Finding, int]]
 _KINDS = {
-    Severity.VIOLATION: Kind.PROBLEM,
-    Severity.SUSPICIOUS: Kind.HINT,
-    Severity.INFO: Kind.FIELD,
-    Severity.UNKNOWN: Kind.PLACE,
+    Severity.VIOLATION: LineKind.PROBLEM,
+    Severity.SUSPICIOUS: LineKind.HINT,
+    Severity.INFO: LineKind.FIELD,
+    Severity.UNKNOWN: LineKind.PLACE,
 }
 _LEVELS = {Severity.VIOLATION: "error", Severity.SUSPICIOUS: "warning", Severity.INFO: "note"}
 _WIDTH = 96
@@ -67,7 +67,7 @@ def lines(findings: Folded) -> Iterator[Line]:
         yield Line(_KINDS[finding.severity], f"{head}  {_sentence(finding)}")
         if more:
             where = f"c{finding.connection}" if finding.reason else _place(finding)
-            yield Line(Kind.PLACE, f"{'':<10} {rule.code} {rule.id:<3} {where}  … {more:,} more (--all)")
+            yield Line(LineKind.PLACE, f"{'':<10} {rule.code} {rule.id:<3} {where}  … {more:,} more (--all)")
 
 
 def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) -> Line:
@@ -79,7 +79,7 @@ def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) ->
     if partly:
         who = "connection or stream was" if partly == 1 else "connections and streams were"
         text += f"; {partly:,} {who} seen in part, and not judged by what is missing"
-    return Line(Kind.PLAIN, text)
+    return Line(LineKind.PLAIN, text)
 
 
 def objects(findings: Folded) -> Iterator[Json]:
@@ -156,7 +156,7 @@ def _result(finding: Finding, more: int, index: int, files: Sequence[str]) -> Js
 def table(rules: Iterable[Rule]) -> Iterator[Line]:
     """It lists rules, a line each."""
     for rule in rules:
-        yield Line(Kind.FIELD, f"{rule.code} {rule.id:<3} {rule.severity.value:<10} {rule.title}")
+        yield Line(LineKind.FIELD, f"{rule.code} {rule.id:<3} {rule.severity.value:<10} {rule.title}")
 
 
 def rule_objects(rules: Iterable[Rule]) -> Iterator[Json]:
@@ -175,16 +175,16 @@ def rule_objects(rules: Iterable[Rule]) -> Iterator[Json]:
 
 def page(rule: Rule) -> Iterator[Line]:
     """It writes what there is to say about a rule."""
-    yield Line(Kind.TITLE, f"{rule.code} ({rule.id}) {rule.title}")
-    yield Line(Kind.PLAIN, "")
+    yield Line(LineKind.TITLE, f"{rule.code} ({rule.id}) {rule.title}")
+    yield Line(LineKind.PLAIN, "")
     for paragraph in rule.page.split("\n\n"):
         for text in textwrap.wrap(" ".join(paragraph.split()), _WIDTH):
-            yield Line(Kind.FIELD, text)
-        yield Line(Kind.PLAIN, "")
-    yield Line(Kind.FIELD, f"Severity: {rule.severity.value}")
+            yield Line(LineKind.FIELD, text)
+        yield Line(LineKind.PLAIN, "")
+    yield Line(LineKind.FIELD, f"Severity: {rule.severity.value}")
     if rule.status:
-        yield Line(Kind.FIELD, f"A conforming peer answers: {rule.status}")
+        yield Line(LineKind.FIELD, f"A conforming peer answers: {rule.status}")
     if rule.source:
-        yield Line(Kind.FIELD, f"Source: {rule.source}")
+        yield Line(LineKind.FIELD, f"Source: {rule.source}")
     for letter in rule.off:
-        yield Line(Kind.FIELD, f"Off when: {SUSPENSIONS[letter]}")
+        yield Line(LineKind.FIELD, f"Off when: {SUSPENSIONS[letter]}")

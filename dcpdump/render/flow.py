@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, counted, number, spark
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.streams import client
+from dcpdump.render.text_columns import aligned, counted, number, spark
 from dcpdump.spec import find
+from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.leak import Leak, leak
-from dcpdump.streams.spoken import clock, span
-from dcpdump.streams.standing import Evidence, Standing, State, standing
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import COUNTED, FIRST, LAST, Excess, Window, between
+from dcpdump.streams.wording import clock, span
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
 _RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")
@@ -19,16 +19,16 @@ _BARS = 24
 #: Of intervals and kinds, people are shown the largest.
 _SHOWN = 20
 _STATES = {
-    State.OFF: "no flow control",
-    State.NOT_ACCEPTED: "not accepted, or its answer was not captured",
-    State.OPEN: "open",
-    State.BLOCKED: "BLOCKED",
-    State.EXCEEDED: "EXCEEDED",
+    FlowState.OFF: "no flow control",
+    FlowState.NOT_ACCEPTED: "not accepted, or its answer was not captured",
+    FlowState.OPEN: "open",
+    FlowState.BLOCKED: "BLOCKED",
+    FlowState.EXCEEDED: "EXCEEDED",
 }
 _INFERRED = " (inferred from where the producer waited before)"
 
 
-def lines(connections: Sequence[Connection], now_ns: int | None, *, drawn: bool = False) -> list[Line]:
+def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: bool = False) -> list[Line]:
     """Return a table of windows; below, for each, when it was blocked, and what does not add up."""
     rows, notes = [], []
     for each in connections:
@@ -36,12 +36,12 @@ def lines(connections: Sequence[Connection], now_ns: int | None, *, drawn: bool 
         if not window.wire and not window.acks and window.asked is None:
             continue
         found = standing(each, now_ns)
-        off = found.state is State.OFF or not all(each.frames)
+        off = found.state is FlowState.OFF or not all(each.frames)
         rows.append(
             (
                 str(each.number),
                 client(each),
-                "none" if found.state is State.OFF else number(window.size) or "?",
+                "none" if found.state is FlowState.OFF else number(window.size) or "?",
                 number(window.sent),
                 number(window.acked),
                 number(window.acks),
@@ -56,7 +56,7 @@ def lines(connections: Sequence[Connection], now_ns: int | None, *, drawn: bool 
     return [*aligned(_HEADS, rows, _RIGHT), *notes]
 
 
-def objects(connections: Sequence[Connection], now_ns: int | None) -> Iterator[Json]:
+def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Iterator[Json]:
     """Yield windows as objects."""
     for each in connections:
         window, state = each.window, standing(each, now_ns)
@@ -83,7 +83,7 @@ def objects(connections: Sequence[Connection], now_ns: int | None) -> Iterator[J
                 "outstanding": window.outstanding,
                 "peak": window.peak,
                 "overacked": window.overacked if window.complete else None,
-                "blocked": state.state is State.BLOCKED,
+                "blocked": state.state is FlowState.BLOCKED,
                 "blocked_ms": window.blocked_ns(now_ns) // 1_000_000,
                 "intervals": [_interval(*times) for times in _intervals(window, state)],
                 "exceeded": [_excess(each) for each in _excesses(window)] or None,
@@ -102,30 +102,30 @@ def _least(window: Window, count: int) -> str:
     return number(count) if window.complete else f"\N{GREATER-THAN OR EQUAL TO} {count:,}"
 
 
-def _state(each: Connection, found: Standing) -> str:
-    inferred = found.evidence is Evidence.INFERRED
-    if found.state is State.UNKNOWN:
+def _state(each: ConnectionState, found: Standing) -> str:
+    inferred = found.evidence is FlowEvidence.INFERRED
+    if found.state is FlowState.UNKNOWN:
         why = "bytes were lost" if each.open_frame is not None else "the capture starts after DCP_OPEN"
         why = why if all(each.frames) else "only one direction of the connection was captured"
         return f"unknown: {why}"
-    if inferred and found.state is State.OFF:
+    if inferred and found.state is FlowState.OFF:
         return "no flow control (inferred: it was not asked for in what was captured)"
     return _STATES[found.state] + (_INFERRED if inferred else "")
 
 
-def _blocked(each: Connection, now_ns: int | None) -> str:
+def _blocked(each: ConnectionState, now_ns: int | None) -> str:
     total = each.window.blocked_ns(now_ns)
     if not total or each.first_ns is None or now_ns is None or now_ns <= each.first_ns:
         return ""
     return f"{span(total)} ({100 * total / (now_ns - each.first_ns):.0f} %)"
 
 
-def _notes(each: Connection, found: Standing, now_ns: int | None) -> list[Line]:
-    out = [Line(Kind.PROBLEM, f"  conn {each.number} {text}") for text in _times(each.window, found, now_ns)]
+def _notes(each: ConnectionState, found: Standing, now_ns: int | None) -> list[Line]:
+    out = [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _times(each.window, found, now_ns)]
     hidden = len(_intervals(each.window, found)) - _SHOWN
     if hidden > 0:
-        out.append(Line(Kind.PLAIN, f"  conn {each.number} {hidden:,} shorter intervals are in -f ndjson"))
-    return out + [Line(Kind.PROBLEM, f"  conn {each.number} {text}") for text in _sums(each.window)]
+        out.append(Line(LineKind.PLAIN, f"  conn {each.number} {hidden:,} shorter intervals are in -f ndjson"))
+    return out + [Line(LineKind.PROBLEM, f"  conn {each.number} {text}") for text in _sums(each.window)]
 
 
 def _times(window: Window, found: Standing, now_ns: int | None) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _times(window: Window, found: Standing, now_ns: int | None) -> Iterator[str]
         else:
             until = f"the end ({span(between(start, now_ns))})"
         full = f"outstanding {_least(window, outstanding)} of {number(window.size) or 'a size that was not captured'}"
-        inferred = end is None and found.evidence is Evidence.INFERRED
+        inferred = end is None and found.evidence is FlowEvidence.INFERRED
         yield f"{'seems blocked' if inferred else 'blocked'} {clock(start)} to {until}, {full}"
     for excess in _excesses(window)[:_SHOWN]:
         until = "the end" if excess.end_ns is None else clock(excess.end_ns)
@@ -162,7 +162,7 @@ def _sums(window: Window) -> Iterator[str]:
 
 
 def _intervals(window: Window, found: Standing) -> list[tuple[int | None, int | None, int]]:
-    open_one = [(found.since_ns, None, window.outstanding)] if found.state is State.BLOCKED else []
+    open_one = [(found.since_ns, None, window.outstanding)] if found.state is FlowState.BLOCKED else []
     return [*((each.start_ns, each.end_ns, each.outstanding) for each in window.blocked), *open_one]
 
 

@@ -2,7 +2,7 @@
 
 from dcpdump.record import Record
 from dcpdump.render import table
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import Section
 
@@ -17,7 +17,7 @@ _TEXT = (Section.KEY, Section.VALUE)
 
 def lines(record: Record, value_bytes: int | None) -> list[Line]:
     """It draws the frame's bytes and then its table; ``value_bytes`` limits how much of the value is drawn."""
-    return [*_grid(record, value_bytes), Line(Kind.PLAIN, ""), *table.lines(record, value_bytes)]
+    return [*_grid(record, value_bytes), Line(LineKind.PLAIN, ""), *table.lines(record, value_bytes)]
 
 
 def _grid(record: Record, value_bytes: int | None) -> list[Line]:
@@ -38,7 +38,7 @@ def _grid(record: Record, value_bytes: int | None) -> list[Line]:
         out += [f"{start:8d}{cells}|", rule(len(row))]
     if shown < len(data):
         out.append(f"        … {len(data) - shown:,} more bytes")
-    return [*(Line(Kind.GRID, text) for text in out), Line(Kind.PLAIN, f"        {_total(record)}")]
+    return [*(Line(LineKind.GRID, text) for text in out), Line(LineKind.PLAIN, f"        {_total(record)}")]
 
 
 def rule(cells: int) -> str:

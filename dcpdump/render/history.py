@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from dcpdump.escape import safe
 from dcpdump.record import Json, as_json, iso_time
-from dcpdump.render.columns import aligned, number
 from dcpdump.render.line import spoken_name
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.streams import client
+from dcpdump.render.text_columns import aligned, number
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
-from dcpdump.streams.spoken import seqno
+from dcpdump.streams.wording import seqno
 
 _HEADS = (
     "key",
@@ -65,8 +65,11 @@ def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int
     belongs = f": it belongs to vb {vbucket} (of {VBUCKETS:,})" if vbucket is not None else ""
     if belongs and not coverages:
         belongs += ", of which there is no stream"
-    table = aligned(_HEADS, rows, _RIGHT) or [Line(Kind.PLAIN, f"no message about such a key{belongs}")]
-    return [*table, *(Line(Kind.PLAIN if each.complete else Kind.PROBLEM, _covered(each)) for each in coverages)]
+    table = aligned(_HEADS, rows, _RIGHT) or [Line(LineKind.PLAIN, f"no message about such a key{belongs}")]
+    return [
+        *table,
+        *(Line(LineKind.PLAIN if each.complete else LineKind.PROBLEM, _covered(each)) for each in coverages),
+    ]
 
 
 def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_bytes: int | None) -> Iterator[Json]:

@@ -5,8 +5,8 @@ TX is what the side that wants changes sends, RX what it receives.
 
 from dcpdump.escape import safe
 from dcpdump.record import Record, iso_time, masked, value_length
-from dcpdump.render.lines import Kind, Line
-from dcpdump.spec.field import Bits, Choice, Field, Message, Sender
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.spec.field import Bits, EnumValue, Field, Message, Sender
 from dcpdump.spec.header import WORD_END
 from dcpdump.spec.names import STATUS
 from dcpdump.wire.frame import FieldValue, Section
@@ -35,7 +35,7 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
         parts.append(f"[answers #{record.request.frame} after {record.latency_ns / 1000:,.0f} us]")
     if record.problems:
         parts.append("! " + "; ".join(safe(problem.text) for problem in record.problems))
-    return [Line(Kind.PROBLEM if record.problems else Kind.FIELD, " ".join(parts))]
+    return [Line(LineKind.PROBLEM if record.problems else LineKind.FIELD, " ".join(parts))]
 
 
 def speaks(message: Message, *, response: bool) -> str:
@@ -83,7 +83,7 @@ def _field(record: Record, value: FieldValue) -> list[str]:
 
 def word(message: str, field: Field, number: int) -> str:
     """It writes a field as ``name=value``; nothing where the value is 0 and says no more than that."""
-    if not number and not field.seqno and not isinstance(field.names, Choice):
+    if not number and not field.seqno and not isinstance(field.names, EnumValue):
         return ""
     name = _SHORTER.get(message, {}).get(field.name) or _WORDS.get(field.name, field.name)
     return f"{name.replace('_', '-')}={_number(field, number)}"
@@ -108,7 +108,7 @@ def _number(field: Field, number: int) -> str:
     if field.name == "end_seqno" and number == _NEVER:
         return "max"
     words = "|".join(field.names.speak(number)) if field.names else ""
-    if isinstance(field.names, Choice) and words:
+    if isinstance(field.names, EnumValue) and words:
         return words
     text = f"0x{number:x}" if field.identity or isinstance(field.names, Bits) or field.name == "flags" else str(number)
     return f"{text}({words})" if words else text

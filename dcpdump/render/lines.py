@@ -4,7 +4,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Kind(Enum):
+class LineKind(Enum):
     """What a line says."""
 
     PLACE = "where and when"
@@ -20,5 +20,5 @@ class Kind(Enum):
 class Line(NamedTuple):
     """One line, without its newline."""
 
-    kind: Kind
+    kind: LineKind
     text: str

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import counted
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.streams import client
+from dcpdump.render.text_columns import counted
 from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import ROLLBACK, Request
 from dcpdump.streams.rollback import Rollback
-from dcpdump.streams.spoken import clock, seqno, span, status, times
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
+from dcpdump.streams.wording import clock, seqno, span, status, times
 
 _SOON_NS = 1_000_000_000
 
@@ -19,7 +19,7 @@ _SOON_NS = 1_000_000_000
 def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | None) -> list[Line]:
     """Write each rollback as a few lines. ``streams``: those looked at; ``until_ns``: when the capture ends."""
     if not found:
-        return [Line(Kind.PLAIN, _none(streams))]
+        return [Line(LineKind.PLAIN, _none(streams))]
     out: list[Line] = []
     for each in found:
         request, stream = each.first, each.stream
@@ -28,7 +28,7 @@ def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | 
         asked += f"{seqno(request.snap_end_seqno)} uuid {_hex(request.vbucket_uuid)}"
         head = f"vb {stream.vbucket}{sid}  conn {stream.connection.number} {client(stream.connection)}  "
         head += f"{clock(request.ts_ns)}  {asked} -> rollback to {seqno(request.rollback_seqno)}"
-        out.append(Line(Kind.TITLE, head))
+        out.append(Line(LineKind.TITLE, head))
         out += _evidence(each.explanation, request)
         out += _after(each, until_ns)
     return out
@@ -46,14 +46,14 @@ def _none(streams: Sequence[Stream]) -> str:
 
 def _evidence(explanation: Explanation, request: Request) -> Iterator[Line]:
     """Write why, and the frames that it rests on."""
-    yield Line(Kind.PLAIN, f"  why: {explanation.text}")
+    yield Line(LineKind.PLAIN, f"  why: {explanation.text}")
     log, purge, answered = explanation.log, explanation.purge, request.answer_frame
     if log is not None:
         after = ", after the rollback" if answered is not None and log.frame > answered else ""
-        yield Line(Kind.PLAIN, f"  failover log: {written(log.entries)} (frame {log.frame}{after})")
+        yield Line(LineKind.PLAIN, f"  failover log: {written(log.entries)} (frame {log.frame}{after})")
     if purge is not None:
         after = ", after the rollback" if answered is not None and purge.frame > answered else ""
-        yield Line(Kind.PLAIN, f"  purge seqno: {purge.seqno} (frame {purge.frame}{after})")
+        yield Line(LineKind.PLAIN, f"  purge seqno: {purge.seqno} (frame {purge.frame}{after})")
 
 
 def _after(each: Rollback, until_ns: int | None) -> list[Line]:
@@ -61,8 +61,8 @@ def _after(each: Rollback, until_ns: int | None) -> list[Line]:
     if count > 1:
         loop = " (loop)" if count > LOOP else ""
         text = f"  repeated: {times(count)} in {span(each.lasted_ns)}{loop}"
-        out.append(Line(Kind.PROBLEM if loop else Kind.PLAIN, text))
-    return [*out, Line(Kind.PLAIN, f"  then: {_then(each, until_ns)}")]
+        out.append(Line(LineKind.PROBLEM if loop else LineKind.PLAIN, text))
+    return [*out, Line(LineKind.PLAIN, f"  then: {_then(each, until_ns)}")]
 
 
 def _then(each: Rollback, until_ns: int | None) -> str:

@@ -1,7 +1,7 @@
 """A message as the specification draws it: byte grids, fields, rules, flags, errors. From the table alone."""
 
 from dcpdump.render.grid import HEAD
-from dcpdump.spec.field import Bits, Blob, Choice, Field, FlatTable, Layout, Message, Part, Presence, Repeat
+from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, Message, Part, Presence, Repeat
 from dcpdump.spec.names import CONTROL_KEYS, STATUS
 from dcpdump.spec.opcodes import DCP_CONTROL
 
@@ -132,13 +132,13 @@ def _names(message: Message) -> list[str]:
             if not isinstance(field, Field) or field.label in told:
                 continue
             told.add(field.label)
-            if isinstance(field.names, (Bits, Choice)):
+            if isinstance(field.names, (Bits, EnumValue)):
                 width = 2 * field.width if isinstance(field.names, Bits) else 2
                 out += _section(field.label, tuple(_meaning(field.names, value, width) for value in field.names.names))
     return out
 
 
-def _meaning(names: Bits | Choice, value: int, width: int) -> str:
+def _meaning(names: Bits | EnumValue, value: int, width: int) -> str:
     """Write a value with its name, and with what it means where the table says so."""
     old = " (old, refused today)" if isinstance(names, Bits) and value & names.old else ""
     meaning = names.meanings.get(value, "")

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from dcpdump.columnar.statistics import Amount, Distribution, Statistics
+from dcpdump.batch.statistics import Amount, Distribution, Statistics
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import counted
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import counted
 from dcpdump.spec import find
 
 _COLUMNS = 64  #: vbuckets in a row of the map
@@ -18,7 +18,7 @@ _SHORTEST = 0.001  #: seconds: of less there is no rate that means anything
 
 def lines(found: Statistics) -> list[Line]:
     """It writes everything that was counted."""
-    out = [Line(Kind.TITLE, _total(found))]
+    out = [Line(LineKind.TITLE, _total(found))]
     out += _section("messages", _messages(found))
     out += _section("connections", _connections(found))
     out += _section(_vbuckets_title(found), _heat_map(found))
@@ -65,7 +65,7 @@ def _percentiles(found: Distribution) -> Json:
 def _section(title: str, rows: list[str]) -> list[Line]:
     if not rows:
         return []
-    return [Line(Kind.PLAIN, ""), Line(Kind.COLUMNS, title), *(Line(Kind.PLAIN, row) for row in rows)]
+    return [Line(LineKind.PLAIN, ""), Line(LineKind.COLUMNS, title), *(Line(LineKind.PLAIN, row) for row in rows)]
 
 
 def _seconds(found: Statistics) -> float:

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, counted, number
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import aligned, counted, number
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.request import Request
-from dcpdump.streams.spoken import clock, seqno
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock, seqno
 
 Judged = tuple[Stream, Verdict]
 
@@ -66,11 +66,11 @@ def lines(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
             )
         )
     table = aligned(_HEADS, rows, _RIGHT)
-    troubled = [Kind.PROBLEM if verdict.trouble else Kind.PLAIN for _, verdict in judged]
+    troubled = [LineKind.PROBLEM if verdict.trouble else LineKind.PLAIN for _, verdict in judged]
     return [*table[:1], *(Line(kind, line.text) for kind, line in zip(troubled, table[1:], strict=True))]
 
 
-def total(judged: Sequence[Judged], streams: int, connections: Sequence[Connection]) -> Line:
+def total(judged: Sequence[Judged], streams: int, connections: Sequence[ConnectionState]) -> Line:
     """It counts verdicts, and what was lost."""
     kinds = Counter(verdict.kind.value for _, verdict in judged)
     lost = sum(sum(connection.lost_bytes) for connection in connections)
@@ -82,7 +82,7 @@ def total(judged: Sequence[Judged], streams: int, connections: Sequence[Connecti
         words.append(counted(rollbacks, "rollback"))
     if any(connection.lossy for connection in connections):
         words.append(f"{lost:,} B lost")
-    return Line(Kind.TITLE, " · ".join(words))
+    return Line(LineKind.TITLE, " · ".join(words))
 
 
 def as_object(stream: Stream, verdict: Verdict) -> Json:
@@ -130,7 +130,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     return {name: value for name, value in out.items() if value is not None}
 
 
-def client(connection: Connection) -> str:
+def client(connection: ConnectionState) -> str:
     """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
     return connection.name or connection.client_address or f"{connection.src} ? {connection.dst}"
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from dcpdump.escape import safe
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 
 _STYLES = {
-    Kind.PLACE: "dim",
-    Kind.TITLE: "bold cyan",
-    Kind.COLUMNS: "dim",
-    Kind.PROBLEM: "bold red",
-    Kind.HINT: "yellow",
+    LineKind.PLACE: "dim",
+    LineKind.TITLE: "bold cyan",
+    LineKind.COLUMNS: "dim",
+    LineKind.PROBLEM: "bold red",
+    LineKind.HINT: "yellow",
 }
 
 
@@ -19,7 +19,7 @@ class Palette:
     """It paints lines, or leaves them alone."""
 
     def __init__(self, colour: bool) -> None:
-        self._codes: dict[Kind, tuple[str, str]] = {}
+        self._codes: dict[LineKind, tuple[str, str]] = {}
         if colour:
             from rich.color import ColorSystem  # here, so that plain output never loads rich
             from rich.style import Style

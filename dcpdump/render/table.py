@@ -2,7 +2,7 @@
 
 from dcpdump.escape import safe
 from dcpdump.record import Record, iso_time, value_length
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec.field import Blob, Field, Names
 from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.frame import FieldValue, Section
@@ -17,14 +17,14 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
     rows = _rows(record, value_bytes)
     label = max([_LABEL, *(len(row[0]) for row in rows)])
     offset = max([_OFFSET, *(len(row[1]) for row in rows)])
-    out = [Line(Kind.TITLE, title(record)), Line(Kind.COLUMNS, f"{'Field':<{label}} (offset) (value)")]
+    out = [Line(LineKind.TITLE, title(record)), Line(LineKind.COLUMNS, f"{'Field':<{label}} (offset) (value)")]
     for name, place, text in rows:
         if place or text:
-            out.append(Line(Kind.FIELD, f"{name:<{label}} {place:<{offset}}: {text}".rstrip()))
+            out.append(Line(LineKind.FIELD, f"{name:<{label}} {place:<{offset}}: {text}".rstrip()))
         else:
-            out.append(Line(Kind.FIELD, name))
-    out += [Line(Kind.PROBLEM, f"! {safe(problem.text)}") for problem in record.problems]
-    out += [Line(Kind.HINT, f"note: {safe(hint)}") for hint in record.hints]
+            out.append(Line(LineKind.FIELD, name))
+    out += [Line(LineKind.PROBLEM, f"! {safe(problem.text)}") for problem in record.problems]
+    out += [Line(LineKind.HINT, f"note: {safe(hint)}") for hint in record.hints]
     return out
 
 
@@ -52,7 +52,7 @@ def place(record: Record, *, file: bool = False) -> Line:
         parts.append(f"after {raw.gap_before:,} bytes lost or skipped")
     if raw.confidence:
         parts.append(f"confidence {raw.confidence}")
-    return Line(Kind.PLACE, "  ".join(parts))
+    return Line(LineKind.PLACE, "  ".join(parts))
 
 
 Row = tuple[str, str, str]

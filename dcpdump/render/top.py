@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.columns import aligned, counted, number
-from dcpdump.render.lines import Kind, Line
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import aligned, counted, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.pace import Pace
-from dcpdump.streams.spoken import clock
-from dcpdump.streams.state import Connection
+from dcpdump.streams.rate_meter import Rate
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
+from dcpdump.streams.wording import clock
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
@@ -23,8 +23,8 @@ _RIGHT = ("streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "v
 class Peer(NamedTuple):
     """A connection, as it is; names and addresses as they may be shown."""
 
-    connection: Connection
-    pace: Pace
+    connection: ConnectionState
+    pace: Rate
     client: str
     server: str
     src: str
@@ -32,13 +32,13 @@ class Peer(NamedTuple):
     name: str | None
 
 
-class Row(NamedTuple):
+class StreamRow(NamedTuple):
     """A stream, as it is."""
 
     stream: Stream
     client: str
     verdict: Verdict
-    pace: Pace
+    pace: Rate
     lag: int | None  #: seqnos that it is behind; None where nothing tells
 
 
@@ -49,7 +49,7 @@ class Look(NamedTuple):
     now_ns: int | None
     frames: int
     connections: Sequence[Peer]
-    streams: Sequence[Row]
+    streams: Sequence[StreamRow]
     books: Json
 
 
@@ -65,23 +65,23 @@ def lag(ledger: Ledger, stream: Stream) -> int | None:
 
 def lines(look: Look, most: int | None = None) -> list[Line]:
     """It writes tables. ``most``: rows of them, of which those are left out that matter least."""
-    out = [Line(Kind.TITLE, _title(look))]
+    out = [Line(LineKind.TITLE, _title(look))]
     connections = sorted(look.connections, key=lambda peer: (bool(peer.connection.end_reason), -peer.pace.bytes))
     streams = sorted(look.streams, key=_rank)
     room = None if most is None else max(2, min(len(connections), most // 3))
     shown = connections[:room]
     out += aligned(_CONNECTION_HEADS, [_connection(peer) for peer in shown], _RIGHT)
     if len(connections) > len(shown):
-        out.append(Line(Kind.PLAIN, f"… {len(connections) - len(shown):,} more connections, with less traffic"))
+        out.append(Line(LineKind.PLAIN, f"… {len(connections) - len(shown):,} more connections, with less traffic"))
     if streams:
-        out.append(Line(Kind.PLAIN, ""))
+        out.append(Line(LineKind.PLAIN, ""))
     rows = streams if most is None else streams[: max(1, most - len(shown))]
     table = aligned(_STREAM_HEADS, [_stream(row) for row in rows], _RIGHT)
     out += table[:1]
     for row, line in zip(rows, table[1:], strict=True):
-        out.append(Line(Kind.PROBLEM if row.verdict.trouble else Kind.PLAIN, line.text))
+        out.append(Line(LineKind.PROBLEM if row.verdict.trouble else LineKind.PLAIN, line.text))
     if len(streams) > len(rows):
-        out.append(Line(Kind.PLAIN, f"… {len(streams) - len(rows):,} more streams, slower and without trouble"))
+        out.append(Line(LineKind.PLAIN, f"… {len(streams) - len(rows):,} more streams, slower and without trouble"))
     return out
 
 
@@ -93,7 +93,7 @@ def as_object(look: Look) -> Json:
     return out
 
 
-def _rank(row: Row) -> tuple[bool, int, int, int, int]:
+def _rank(row: StreamRow) -> tuple[bool, int, int, int, int]:
     """Trouble first, then what is fast, roughly: rows that change places all the time cannot be read."""
     stream = row.stream
     fast = int(row.pace.frames).bit_length()
@@ -132,7 +132,7 @@ def _connection(peer: Peer) -> tuple[str, ...]:
     )
 
 
-def _stream(row: Row) -> tuple[str, ...]:
+def _stream(row: StreamRow) -> tuple[str, ...]:
     stream = row.stream
     return (
         str(stream.connection.number),
@@ -148,7 +148,7 @@ def _stream(row: Row) -> tuple[str, ...]:
     )
 
 
-def _ending(each: Connection) -> str:
+def _ending(each: ConnectionState) -> str:
     return f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else ""
 
 
@@ -183,7 +183,7 @@ def _connection_object(peer: Peer) -> Json:
     return {name: value for name, value in out.items() if value is not None}
 
 
-def _stream_object(row: Row) -> Json:
+def _stream_object(row: StreamRow) -> Json:
     stream = row.stream
     out: Json = {
         "connection": stream.connection.number,

@@ -14,7 +14,7 @@ __all__ = ["register"]
 
 def register(spark: "SparkSession") -> None:
     """It makes ``spark.read.format("dcp")`` and ``USING dcp`` read captures in this session."""
-    from dcpdump.spark.source import Captures, FilteredCaptures
+    from dcpdump.spark.data_source import Captures, FilteredCaptures
 
     filtered = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
     spark.dataSource.register(FilteredCaptures if filtered else Captures)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.errors import CaptureError
+from dcpdump.spark.filesystem import is_remote, place
 from dcpdump.spark.input import Input, inputs
-from dcpdump.spark.place import is_remote, place
 
 #: Captures of one batch, at most: so much is decoded before the next rows appear.
 MOST = 64

@@ -17,7 +17,7 @@ from pyarrow import fs
 from dcpdump.capture import expand
 from dcpdump.capture.paths import CAPTURE_NAME
 from dcpdump.errors import CaptureError
-from dcpdump.spark.place import is_remote, place
+from dcpdump.spark.filesystem import is_remote, place
 
 _CHUNK = 4 * 1024 * 1024
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from dcpdump.spark.choice import Choice
-from dcpdump.spark.decode import decode_split
+from dcpdump.arrow import verdicts
+from dcpdump.spark.decoding import decode_split
+from dcpdump.spark.event_log import EventReplay
+from dcpdump.spark.filesystem import open_binary
 from dcpdump.spark.input import Input
+from dcpdump.spark.options import Options
 from dcpdump.spark.outcome import DAMAGED, LATE, OK, UNUSABLE, Outcome
-from dcpdump.spark.place import open_binary
-from dcpdump.spark.plan import Plan, plan_splits
-from dcpdump.spark.rounds import Progress, Rounds
+from dcpdump.spark.output import Parts, Written, table_of
 from dcpdump.spark.seams import settle, verify
-from dcpdump.spark.shelf import Parts, Written, table_of
-from dcpdump.spark.survey import survey_split
-from dcpdump.spark.testimony import Hearing
-from dcpdump.spark.work import Exit, State, Surveyed, Work
-from dcpdump.tables import verdicts
+from dcpdump.spark.split_plan import SplitPlan, plan_splits
+from dcpdump.spark.split_survey import survey_split
+from dcpdump.spark.task_rounds import Progress, TaskRounds
+from dcpdump.spark.work import Exit, InputState, Surveyed, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,17 +32,17 @@ _JUDGED = ("streams", "findings")
 _LATE = "it came late: packets behind its own were decoded before, so what it alone has may be missing"
 
 
-class Decoded(NamedTuple):
+class TaskResult(NamedTuple):
     """What a task came to: the files that it wrote, and how it left its connections."""
 
     written: list[Written]
     exit: Exit
 
 
-class Job(NamedTuple):
+class TaskOptions(NamedTuple):
     """What every task is told. ``tag`` begins the names of the files that it writes."""
 
-    choice: Choice
+    choice: Options
     folder: str
     tables: frozenset[str]
     tag: str = ""
@@ -57,7 +57,7 @@ class Job(NamedTuple):
         """It looks at a piece of the input: this runs in a task."""
         return survey_split(work, open_binary, self.choice.limits, salvage=self.choice.salvage)
 
-    def decode(self, work: Work) -> Decoded:
+    def decode(self, work: Work) -> TaskResult:
         """It decodes a piece of the input, and writes its rows: this runs in a task."""
         choice, parts = self.choice, Parts(self.folder, f"{self.tag}{work.ordinal:06d}")
         decoding = decode_split(
@@ -68,16 +68,16 @@ class Job(NamedTuple):
             salvage=choice.salvage,
             redactor=choice.redactor,
             show_secrets=choice.show_secrets,
-            sights=self.judges,
+            frames=self.judges,
         )
         for name, batch in decoding:
-            if name == "sights" or name in self.tables:
+            if name == "events" or name in self.tables:
                 parts.feed(name, batch)
-        return Decoded(parts.close(), decoding.exit)
+        return TaskResult(parts.close(), decoding.exit)
 
     def judge(self, paths: Sequence[str]) -> list[Written]:
         """It has the ledger and the rules go over all frames in order: this runs in a task."""
-        parts, hearing = Parts(self.folder, f"{self.tag}judged"), Hearing()
+        parts, hearing = Parts(self.folder, f"{self.tag}judged"), EventReplay()
         for path in paths:
             with open_binary(f"{self.folder}/{path}") as file, pa.ipc.open_stream(file) as stream:
                 for batch in stream:
@@ -94,13 +94,13 @@ class Job(NamedTuple):
 def run(
     spark: "SparkSession",
     found: Sequence[Input],
-    choice: Choice,
+    choice: Options,
     folder: str,
     tables: Iterable[str],
     *,
     split_bytes: int = SPLIT_BYTES,
     progress: Progress | None = None,
-    begin: State | None = None,
+    begin: InputState | None = None,
     end: bool = True,
     tag: str = "",
     since_ns: int | None = None,
@@ -113,9 +113,9 @@ def run(
     plan = plan_splits(found, open_binary, split_bytes)
     if plan.first_ns is not None:
         choice.begin(plan.first_ns)
-    job = Job(choice, folder, frozenset(tables), tag, len(found) - len(plan.unusable) == 1)
-    rounds = Rounds(spark, folder, progress)
-    done: dict[int, Decoded] = {}
+    job = TaskOptions(choice, folder, frozenset(tables), tag, len(found) - len(plan.unusable) == 1)
+    rounds = TaskRounds(spark, folder, progress)
+    done: dict[int, TaskResult] = {}
 
     def decode(works: Sequence[Work]) -> list[Exit]:
         for work, result in zip(works, rounds.run("decoded", job.decode, works), strict=True):
@@ -132,14 +132,14 @@ def run(
     parts.feed("files", table_of(outcome.files, "files"))
     outcome.written += parts.close()
     if job.judges:
-        sights = [each.path for each in outcome.written if each.table == "sights"]
-        (written,) = rounds.run("judged", job.judge, [sights])
+        frames = [each.path for each in outcome.written if each.table == "events"]
+        (written,) = rounds.run("judged", job.judge, [frames])
         outcome.written += written
     outcome.moved = rounds.moved
     return outcome
 
 
-def _outcome(done: Sequence[Decoded]) -> Outcome:
+def _outcome(done: Sequence[TaskResult]) -> Outcome:
     outcome = Outcome()
     for written, left in done:
         tally = left.tally
@@ -152,7 +152,7 @@ def _outcome(done: Sequence[Decoded]) -> Outcome:
     return outcome
 
 
-def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: Plan) -> list[dict[str, Any]]:
+def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: SplitPlan) -> list[dict[str, Any]]:
     """It says of each capture what was read of it, by any task."""
     rows: dict[str, dict[str, Any]] = {
         each.path: {"path": each.path, "size": each.size, "packets": 0, "status": OK, "problem": None} for each in found

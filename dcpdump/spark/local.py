@@ -5,22 +5,22 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dcpdump.arrow import verdicts
+from dcpdump.arrow.files import Files, gap_rows
+from dcpdump.batch.part import Part, joined
+from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture
-from dcpdump.check.judging import Judging
-from dcpdump.columnar.input import blocks_of
-from dcpdump.columnar.part import Part, joined
+from dcpdump.check.checking import Judging
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
-from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import fetched
+from dcpdump.spark.options import Options
 from dcpdump.spark.outcome import UNUSABLE, Outcome
-from dcpdump.spark.shelf import Parts, table_of
+from dcpdump.spark.output import Parts, table_of
 from dcpdump.streams.watching import Watching
-from dcpdump.tables import verdicts
-from dcpdump.tables.account import Files, gap_rows
 
 
-def run(paths: Sequence[str], choice: Choice, folder: str, tables: Iterable[str]) -> Outcome:
+def run(paths: Sequence[str], choice: Options, folder: str, tables: Iterable[str]) -> Outcome:
     """It reads captures as one timeline, and writes the parts of their tables to a folder."""
     # What is made here is freed by its last user; looking for cycles in it would take a tenth of the time.
     gc.disable()
@@ -48,7 +48,7 @@ def _opened(paths: Iterable[str], *, salvage: bool = False) -> tuple[list[Captur
 
 
 class _Engine:
-    def __init__(self, choice: Choice, parts: Parts, tables: frozenset[str]) -> None:
+    def __init__(self, choice: Options, parts: Parts, tables: frozenset[str]) -> None:
         self._choice = choice
         self._tables = tables
         self._parts = parts

@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from dcpdump.spark.shelf import Written
-from dcpdump.spark.work import State
+from dcpdump.spark.output import Written
+from dcpdump.spark.work import InputState
 
 OK, DAMAGED, LATE, UNUSABLE = "ok", "damaged", "late", "unusable"
 
@@ -23,7 +23,7 @@ class Outcome:
     foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: other protocols, by port
 
     moved: int = 0  #: bytes that went between tasks, beside rows
-    after: State | None = None  #: where the input stands, if it goes on
+    after: InputState | None = None  #: where the input stands, if it goes on
 
     @property
     def whole(self) -> bool:

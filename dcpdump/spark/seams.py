@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.life import Life, is_thin, number_of, renumbered
-from dcpdump.spark.plan import Group, Plan
+from dcpdump.spark.connection_state import SavedConnection, is_thin, number_of, renumbered
+from dcpdump.spark.split_plan import Group, SplitPlan
 from dcpdump.spark.stitch import recounted, stitched
-from dcpdump.spark.work import BEGINNING, Exit, Pair, Seam, State, Surveyed, Work
+from dcpdump.spark.work import BEGINNING, Exit, InputState, Pair, Seam, Surveyed, Work
 
 #: Connections that began in a split are numbered from here on, until all splits before it are known.
 _TOKENS = 1 << 40
@@ -24,7 +24,7 @@ Decoding = Callable[[Sequence[Work]], Iterable[Exit]]
 
 
 def settle(
-    plan: Plan, survey: Surveying, limits: Limits = DEFAULT, *, begin: State | None = None, end: bool = True
+    plan: SplitPlan, survey: Surveying, limits: Limits = DEFAULT, *, begin: InputState | None = None, end: bool = True
 ) -> list[Work]:
     """It has splits surveyed until all lives are known, and gives the works of decoding.
 
@@ -41,7 +41,7 @@ def settle(
 class Seams:
     """What is known of all splits and all connections so far."""
 
-    def __init__(self, limits: Limits, begin: State) -> None:
+    def __init__(self, limits: Limits, begin: InputState) -> None:
         self._groups: Sequence[Group] = ()
         self._limits = limits
         self._begin = begin
@@ -50,8 +50,8 @@ class Seams:
         self._given: dict[int, dict[Pair, bytes | None]] = defaultdict(dict)  # what a split was surveyed with
         self._entries: dict[int, dict[Pair, tuple[int, bytes]]] = defaultdict(dict)  # proved: left by which, and what
         self._places: dict[Pair, list[int]] = defaultdict(list)  # the splits of a pair
-        self._stand: dict[Pair, tuple[int, Life | None]] = {
-            pair: (-1, Life.unpacked(life)) for pair, life in begin.lives.items()
+        self._stand: dict[Pair, tuple[int, SavedConnection | None]] = {
+            pair: (-1, SavedConnection.unpacked(life)) for pair, life in begin.lives.items()
         }
         self._pending: set[Pair] = set(begin.lives)
         self._rank: dict[int, dict[Pair, int]] = {}  # of each split, the connections in the order of their last use
@@ -109,7 +109,7 @@ class Seams:
                 self._entries[number][pair] = stand, before
             self._stand[pair] = number, after
 
-    def _next(self, pair: Pair, stand: int, life: Life | None) -> int | None:
+    def _next(self, pair: Pair, stand: int, life: SavedConnection | None) -> int | None:
         """It gives the next split that has to do with a connection: with its packets, or its time."""
         places = self._places[pair]
         at = bisect_right(places, stand)
@@ -122,7 +122,7 @@ class Seams:
                     return between
         return number
 
-    def _after(self, number: int, pair: Pair, life: Life | None) -> Life | None:
+    def _after(self, number: int, pair: Pair, life: SavedConnection | None) -> SavedConnection | None:
         packed = self._surveyed[number].seams.get(pair)
         if packed is None:
             return None
@@ -201,7 +201,7 @@ class Seams:
 
     def _promise(self, works: list[Work], lasting: dict[Pair, bytes]) -> None:
         """It tells works what those after them begin with; ``lasting`` is what the end begins with."""
-        coming = {pair: Life.unpacked(life).digest() for pair, life in lasting.items()}
+        coming = {pair: SavedConnection.unpacked(life).digest() for pair, life in lasting.items()}
         met: dict[int, set[Pair]] = {}
         spans = self._gluing()
         for (first, stop), work in zip(spans, works, strict=True):
@@ -215,10 +215,10 @@ class Seams:
                 coming.pop(pair, None)
             for pair, life in work.entries.items():
                 if life is not None:
-                    coming[pair] = Life.unpacked(life).digest()
+                    coming[pair] = SavedConnection.unpacked(life).digest()
 
 
-def verify(works: Sequence[Work], decode: Decoding, *, begin: State | None = None) -> State:
+def verify(works: Sequence[Work], decode: Decoding, *, begin: InputState | None = None) -> InputState:
     """It has works decoded, those again that did not begin where the ones before them ended, until all did.
 
     A work of the same ordinal takes the place of the one before. What goes on behind the last one is given.
@@ -239,7 +239,7 @@ def verify(works: Sequence[Work], decode: Decoding, *, begin: State | None = Non
 class _Chain:
     """Work after work, each of which is to begin where those before it ended."""
 
-    def __init__(self, begin: State, works: Sequence[Work]) -> None:
+    def __init__(self, begin: InputState, works: Sequence[Work]) -> None:
         self._begin = begin
         self._works = works
         self.state = begin
@@ -247,7 +247,7 @@ class _Chain:
     def refuted(self, works: dict[int, Work], exits: dict[int, Exit]) -> list[Work]:
         """It gives the works that began otherwise, with what they should begin with."""
         begin = self._begin
-        lives = {pair: Life.unpacked(life) for pair, life in begin.lives.items()}
+        lives = {pair: SavedConnection.unpacked(life) for pair, life in begin.lives.items()}
         stand: dict[Pair, tuple[int, bytes, bytes | None]] = {
             pair: (-1, life.digest(), begin.lives[pair]) for pair, life in lives.items()
         }
@@ -275,14 +275,14 @@ class _Chain:
                 if pair in left.deadlines:
                     deadlines[pair] = left.deadlines[pair]
         ended = any(work.end is not None for work in works.values())
-        self.state = State({} if ended else self._whole(stand), first, last)
+        self.state = InputState({} if ended else self._whole(stand), first, last)
         return [again[number] for number in sorted(again)]
 
     def _whole(self, stand: dict[Pair, tuple[int, bytes, bytes | None]]) -> dict[Pair, bytes]:
         """It gives lives; of those that were as promised, what was promised."""
         if any(life is None for _, _, life in stand.values()):
             told = ((pair, life) for work in self._works for pair, life in work.entries.items() if life is not None)
-            promised = {(pair, Life.unpacked(life).digest()): life for pair, life in told}
+            promised = {(pair, SavedConnection.unpacked(life).digest()): life for pair, life in told}
         return {pair: promised[pair, digest] if life is None else life for pair, (_, digest, life) in stand.items()}
 
 

@@ -6,14 +6,14 @@ split has to be looked at again with the true past.
 
 from collections.abc import Callable
 
-from dcpdump.net.balance import Balance
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.counters import Counters
 from dcpdump.net.limits import Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import SeenState, StreamState
-from dcpdump.spark.life import Life
-from dcpdump.spark.look import Beginning
-from dcpdump.spark.tail import LEFT, Tail
+from dcpdump.spark.connection_state import SavedConnection
+from dcpdump.spark.guess import Beginning
+from dcpdump.spark.tail_state import LEFT, DirectionTail
 from dcpdump.spark.work import Seam
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.decode import decode
@@ -25,7 +25,7 @@ from dcpdump.wire.splitter_state import CUT, SEARCH, SplitterState, WhereState
 _NEVER = -1
 
 
-def stitched(before: Life | None, seam: Seam, limits: Limits) -> Life | None:
+def stitched(before: SavedConnection | None, seam: Seam, limits: Limits) -> SavedConnection | None:
     """It gives the life after a split, with the number that it had before; None where the split's guess was wrong.
 
     Not asked of what was surveyed with its true past: there the split's own word counts.
@@ -35,7 +35,7 @@ def stitched(before: Life | None, seam: Seam, limits: Limits) -> Life | None:
         if before is None or seam.syn is None:
             return life
         key, isn = seam.syn
-        stream = ByteStream(limits, Balance())
+        stream = ByteStream(limits, Counters())
         stream.restore(before.streams[0 if key == before.key else 1])
         return None if stream.begins_with(isn) else life
     if before is None:
@@ -48,7 +48,7 @@ def stitched(before: Life | None, seam: Seam, limits: Limits) -> Life | None:
     return _composed(before, ends, after, seam)
 
 
-def _turned(life: Life) -> Life:
+def _turned(life: SavedConnection) -> SavedConnection:
     """It exchanges the two directions of a life."""
     ended = (life.ended >> 1) | (life.ended & 1) << 1
     return life._replace(
@@ -56,7 +56,9 @@ def _turned(life: Life) -> Life:
     )
 
 
-def _composed(before: Life, ends: tuple[Beginning, ...], after: Life, seam: Seam) -> Life | None:
+def _composed(
+    before: SavedConnection, ends: tuple[Beginning, ...], after: SavedConnection, seam: Seam
+) -> SavedConnection | None:
     streams: list[StreamState] = []
     splitters: list[SplitterState | None] = []
     straddling: list[tuple[int, RawFrame]] = []
@@ -143,7 +145,7 @@ def _recounted_splitter(state: SplitterState, placed: Callable[[WhereState], Whe
     return {**state, "marks": [(end, placed(where)) for end, where in state["marks"]]}
 
 
-def _recounted_tail(tail: Tail, placed: Callable[[WhereState], WhereState]) -> Tail:
+def _recounted_tail(tail: DirectionTail, placed: Callable[[WhereState], WhereState]) -> DirectionTail:
     return tail._replace(marks=tuple((size, Where(*placed((*where,)))) for size, where in tail.marks))
 
 
@@ -181,7 +183,7 @@ def _even(old: StreamState, end: Beginning) -> bool:
     )
 
 
-def _searched(cut: SplitterState, size: int, tail: Tail | None) -> SplitterState | None:
+def _searched(cut: SplitterState, size: int, tail: DirectionTail | None) -> SplitterState | None:
     """It goes on with a search that finds nothing in ``size`` bytes: all but the last few are passed by."""
     if tail is None or len(tail.data) < LEFT or size <= LEFT or len(cut["data"]) > LEFT or cut["doubtful"]:
         return None

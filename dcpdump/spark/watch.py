@@ -14,13 +14,13 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark.arrivals import Arrival, Arrivals
-from dcpdump.spark.choice import Choice
+from dcpdump.spark.filesystem import place
 from dcpdump.spark.input import Input
 from dcpdump.spark.job import run
+from dcpdump.spark.options import Options
 from dcpdump.spark.outcome import Outcome
-from dcpdump.spark.place import place
-from dcpdump.spark.shelf import Shelf
-from dcpdump.spark.work import BEGINNING, State
+from dcpdump.spark.output import CaptureOutput
+from dcpdump.spark.work import BEGINNING, InputState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,12 +41,12 @@ class Closed(DataSource):
         """It gives the columns."""
         return "batch bigint, path string, size bigint"
 
-    def simpleStreamReader(self, schema: Any) -> "Reader":
+    def simpleStreamReader(self, schema: Any) -> "ArrivalReader":
         """It gives what looks for them."""
-        return Reader(self.options)
+        return ArrivalReader(self.options)
 
 
-class Reader(SimpleDataSourceStreamReader):
+class ArrivalReader(SimpleDataSourceStreamReader):
     """It looks for captures. An offset is a number of batches."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ def _rows(number: int, arrivals: Sequence[Arrival]) -> Iterator[tuple[Any, ...]]
     return iter([(number, each.path, each.size) for each in arrivals])
 
 
-class Watched(NamedTuple):
+class BatchOutcome(NamedTuple):
     """What a batch came to."""
 
     number: int
@@ -82,7 +82,7 @@ class Watched(NamedTuple):
     outcome: Outcome
 
 
-class Watch:
+class FolderWatch:
     """It decodes what comes into folders. ``told`` hears of each batch."""
 
     def __init__(
@@ -91,12 +91,12 @@ class Watch:
         names: Sequence[str],
         output: str,
         capture_id: str,
-        choice: Choice,
+        choice: Options,
         tables: Sequence[str],
         *,
         idle: float,
         split_bytes: int,
-        told: Callable[[Watched], None],
+        told: Callable[[BatchOutcome], None],
     ) -> None:
         self._spark = spark
         self._output = output
@@ -143,7 +143,7 @@ class Watch:
         number, last = min(row["batch"] for row in came), max(row["batch"] for row in came)
         found = [Input(row["path"], row["size"]) for row in came]
         begin, since_ns = self._stand(number)
-        with Shelf(self._output, self._capture_id) as shelf:
+        with CaptureOutput(self._output, self._capture_id) as shelf:
             outcome = run(
                 self._spark,
                 found,
@@ -160,18 +160,18 @@ class Watch:
         lasts = [row["last_time_ns"] for row in outcome.files if row.get("last_time_ns") is not None]
         until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
         self._keep(last + 1, outcome.after or BEGINNING, until_ns)
-        self._told(Watched(number, len(found), outcome))
+        self._told(BatchOutcome(number, len(found), outcome))
         self._came += len(found)
 
-    def _stand(self, number: int) -> tuple[State | None, int | None]:
+    def _stand(self, number: int) -> tuple[InputState | None, int | None]:
         """Return the lives of the connections before a batch, and the latest time before it."""
         if not number:
             return None, None
         where = place(self._path(number))
         with where.system.open_input_stream(where.path) as file:
-            return State.unpacked(file.read(), self._path(number))
+            return InputState.unpacked(file.read(), self._path(number))
 
-    def _keep(self, number: int, state: State, latest_ns: int | None) -> None:
+    def _keep(self, number: int, state: InputState, latest_ns: int | None) -> None:
         """Keep the lives of the connections for the next batch; the one before it may be done again."""
         where, part = place(self._path(number)), place(self._path(number) + ".part")
         where.system.create_dir(place(f"{self._home}/lives").path, recursive=True)

@@ -5,13 +5,13 @@ import zlib
 from typing import NamedTuple
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.net.balance import Balance
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import Seen
-from dcpdump.spark.effects import Effects
-from dcpdump.spark.life import Life, pack, unpack
-from dcpdump.spark.look import Beginning
-from dcpdump.spark.split import Read, Split
-from dcpdump.spark.tail import Tail
+from dcpdump.spark.connection_state import SavedConnection, pack, unpack
+from dcpdump.spark.guess import Beginning
+from dcpdump.spark.session_delta import SessionDelta
+from dcpdump.spark.splits import Read, Split
+from dcpdump.spark.tail_state import DirectionTail
 from dcpdump.tally import Tally
 
 Pair = bytes
@@ -38,10 +38,10 @@ class Seam(NamedTuple):
 
     syn: tuple[bytes, int] | None  #: key and number of the SYN that it began with
     guessed: tuple[Beginning, Beginning] | None  #: what its past was taken for
-    effects: Effects | None
-    ends: tuple[Tail | None, Tail | None]  #: of guessed directions that are no memcached: their last bytes
+    effects: SessionDelta | None
+    ends: tuple[DirectionTail | None, DirectionTail | None]  #: last bytes of guessed directions without memcached
     born: bool  #: whether the last connection between them began here
-    life: Life  #: of the last connection between them
+    life: SavedConnection  #: of the last connection between them
 
     def packed(self) -> bytes:
         """It packs itself."""
@@ -80,14 +80,14 @@ class Exit(NamedTuple):
     last_ns: int | None
     fragmented: bool
     tally: Tally
-    balance: Balance
+    balance: Counters
 
     def agrees(self, work: Work) -> bool:
         """It says whether it left what later works were told: asked of every work, the answer is as good as a proof."""
         return all(self.digests.get(pair) == digest for pair, digest in work.promised)
 
 
-class State(NamedTuple):
+class InputState(NamedTuple):
     """Where an input stands, that goes on later."""
 
     lives: dict[Pair, bytes]
@@ -99,7 +99,7 @@ class State(NamedTuple):
         return pack((_FORMAT, self.lives, self.opened, (*self.last,), latest_ns))
 
     @classmethod
-    def unpacked(cls, data: bytes, where: str) -> "tuple[State, int | None]":
+    def unpacked(cls, data: bytes, where: str) -> "tuple[InputState, int | None]":
         """Read what ``packed`` wrote, of ``where`` it is kept. Raises DcpdumpError for what another version wrote."""
         try:
             kept = unpack(data)
@@ -116,4 +116,4 @@ class State(NamedTuple):
 _FORMAT = 1
 
 #: Where an input stands of which nothing was read.
-BEGINNING = State({})
+BEGINNING = InputState({})

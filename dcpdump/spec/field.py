@@ -52,7 +52,7 @@ SERVER, CLIENT, MANAGER = Sender.SERVER, Sender.CLIENT, Sender.MANAGER
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class EnumValue:
     """Names of the values of an enumeration."""
 
     names: Mapping[int, str]
@@ -117,7 +117,7 @@ class ServerDuration:
         return -1
 
 
-Names = Choice | Bits | Moment | ServerDuration
+Names = EnumValue | Bits | Moment | ServerDuration
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ statuses and features as the server spells them.
 
 from dataclasses import dataclass
 
-from dcpdump.spec.field import Bits, Choice
+from dcpdump.spec.field import Bits, EnumValue
 
 #: What a datatype byte says of a value. A value of 0 is raw bytes.
 DATATYPE = Bits({0x01: "JSON", 0x02: "Snappy", 0x04: "XATTR"})
@@ -91,7 +91,7 @@ MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0
 
 OSO_FLAGS = Bits({0x01: "start", 0x02: "end"}, {0x01: "items follow in any order", 0x02: "all of them were sent"})
 
-STREAM_END_STATUS = Choice(
+STREAM_END_STATUS = EnumValue(
     {
         0: "Ok",
         1: "Closed",
@@ -116,11 +116,11 @@ STREAM_END_STATUS = Choice(
     },
 )
 
-VBUCKET_STATE = Choice({1: "active", 2: "replica", 3: "pending", 4: "dead"})
+VBUCKET_STATE = EnumValue({1: "active", 2: "replica", 3: "pending", 4: "dead"})
 #: GET_ALL_VB_SEQNOS may ask for every live state at once.
-VBUCKET_STATE_FILTER = Choice({0: "alive", **VBUCKET_STATE.names})
+VBUCKET_STATE_FILTER = EnumValue({0: "alive", **VBUCKET_STATE.names})
 
-SYSTEM_EVENT = Choice(
+SYSTEM_EVENT = EnumValue(
     {
         0: "BeginCollection",
         1: "EndCollection",
@@ -131,10 +131,10 @@ SYSTEM_EVENT = Choice(
     }
 )
 
-DURABILITY_LEVEL = Choice({1: "majority", 2: "majorityAndPersistOnMaster", 3: "persistToMajority"})
-DELETED = Choice({0: "alive", 1: "deleted"})
+DURABILITY_LEVEL = EnumValue({1: "majority", 2: "majorityAndPersistOnMaster", 3: "persistToMajority"})
+DELETED = EnumValue({0: "alive", 1: "deleted"})
 
-STATUS = Choice(
+STATUS = EnumValue(
     {
         0x0000: "Success",
         0x0001: "KeyEnoent",
@@ -230,7 +230,7 @@ NOT_ERRORS = frozenset({0x00, 0x21, 0x23, 0xA6, 0xA7, 0xCC, 0xCD, 0xD3})
 APPLICATION_STATUS = 0xFF00  #: from here on, statuses are for applications to define
 
 #: HELLO features. Only those in the response are on.
-FEATURE = Choice(
+FEATURE = EnumValue(
     {
         0x0001: "Invalid",
         0x0002: "TLS",

@@ -1,9 +1,10 @@
 """Answers: awaited, paired with their requests, and what they teach of a connection, its streams and its server."""
 
 from dcpdump.spec import find
-from dcpdump.streams.facts import Complaint, Waiting
-from dcpdump.streams.logs import Logs
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.facts import Complaint, UnansweredRequest
+from dcpdump.streams.failover_logs import Logs
+from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.opcode_kinds import (
     ALL_SEQNOS,
     CLOSE_STREAM,
     FAILOVER_LOG,
@@ -17,8 +18,7 @@ from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.requests import answered, closed, request_of, set_apart
 from dcpdump.streams.roles import server_by
 from dcpdump.streams.setup import ANSWERS, waiting_for
-from dcpdump.streams.sight import Sight, kept
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED
 
@@ -29,89 +29,91 @@ _EARLY_ACKS = 1024
 _FAILOVER_LOGS = (FAILOVER_LOG, FAILOVER_LOG_OLD)
 
 
-def await_answer(connection: Connection, sight: Sight) -> tuple[Waiting, Sight | None]:
+def await_answer(connection: ConnectionState, frame: FrameEvent) -> tuple[UnansweredRequest, FrameEvent | None]:
     """Remember a request that is answered. The second result is its answer, where that was captured before it."""
-    waiting = waiting_for(sight, connection)
-    if sight.opcode == STREAM_REQ:
-        waiting.request = request_of(sight)
+    waiting = waiting_for(frame, connection)
+    if frame.opcode == STREAM_REQ:
+        waiting.request = request_of(frame)
     late = connection.starts_late or (
-        sight.opcode == STREAM_REQ and connection.torn and sight.opaque in connection.shared
+        frame.opcode == STREAM_REQ and connection.torn and frame.opaque in connection.shared
     )
     return waiting, connection.exchanges.ask(waiting, sum(connection.frames), late=late)
 
 
-def take_answer(connection: Connection, sight: Sight, logs: Logs, streams: list[Stream]) -> Stream | None:
+def take_answer(connection: ConnectionState, frame: FrameEvent, logs: Logs, streams: list[Stream]) -> Stream | None:
     """Find the request of the answer at hand, learn the answer, and return the stream that it is about."""
-    if connection.server is None and not sight.weak:
-        connection.server = server_by(sight.opcode, sight.direction, response=True)
+    if connection.server is None and not frame.weak:
+        connection.server = server_by(frame.opcode, frame.direction, response=True)
     waiting = None
-    if find(sight.opcode).replies:
-        waiting = connection.exchanges.answer(sight, sum(connection.frames), late=connection.starts_late)
-    return learn_answer(connection, sight, waiting, logs, streams)
+    if find(frame.opcode).replies:
+        waiting = connection.exchanges.answer(frame, sum(connection.frames), late=connection.starts_late)
+    return learn_answer(connection, frame, waiting, logs, streams)
 
 
 def learn_answer(
-    connection: Connection, sight: Sight, waiting: Waiting | None, logs: Logs, streams: list[Stream]
+    connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None, logs: Logs, streams: list[Stream]
 ) -> Stream | None:
     """Learn an answer to a request, and return the stream that it is about.
 
     ``logs``: learn what the server has; ``streams``: all streams, to which one is added where an answer begins it.
     """
-    opcode = sight.opcode
+    opcode = frame.opcode
     learn = ANSWERS.get(opcode)
     if learn is not None:
-        learn(connection, sight, waiting)
+        learn(connection, frame, waiting)
     if opcode == STREAM_REQ:
-        return _answer_to_request(connection, sight, waiting, logs, streams)
+        return _answer_to_request(connection, frame, waiting, logs, streams)
     if opcode in _FAILOVER_LOGS and waiting is not None:
-        logs.learn_log(connection, waiting.sight.word, sight)
+        logs.learn_log(connection, waiting.frame.word, frame)
     if opcode == CLOSE_STREAM and waiting is not None:
-        stream = connection.current.get(waiting.sight.word << 16 | waiting.sight.stream_id)
+        stream = connection.current.get(waiting.frame.word << 16 | waiting.frame.stream_id)
         if stream is not None:
-            closed(stream, sight)
+            closed(stream, frame)
         return stream
     if opcode in (ALL_SEQNOS, OBSERVE):
-        logs.learn_highs(connection, sight, waiting)
+        logs.learn_highs(connection, frame, waiting)
         return None
     if not COUNTED[opcode]:
         return None
-    return _answer_to_message(connection, sight, waiting)
+    return _answer_to_message(connection, frame, waiting)
 
 
 def _answer_to_request(
-    connection: Connection, sight: Sight, waiting: Waiting | None, logs: Logs, streams: list[Stream]
+    connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None, logs: Logs, streams: list[Stream]
 ) -> Stream | None:
     """Learn what a producer answers to a stream request."""
     if connection.feeder is None:
-        connection.feeder = sight.direction
-    connection.window.answers += sight.length
-    if waiting is not None and sight.word == SUCCESS:
+        connection.feeder = frame.direction
+    connection.window.answers += frame.length
+    if waiting is not None and frame.word == SUCCESS:
         later = set_apart(connection, waiting)
         if later is not None:
             connection.streams.append(later)
             streams.append(later)
-    stream = answered(connection, sight, waiting)
+    stream = answered(connection, frame, waiting)
     if stream is not None:
-        logs.learn_log(connection, stream.vbucket, sight)
+        logs.learn_log(connection, stream.vbucket, frame)
     return stream
 
 
-def _answer_to_message(connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
+def _answer_to_message(
+    connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None
+) -> Stream | None:
     """Learn what a consumer answers to a message of a stream."""
-    opcode = sight.opcode
-    if opcode == MARKER and sight.direction == connection.feeder:
+    opcode = frame.opcode
+    if opcode == MARKER and frame.direction == connection.feeder:
         return None
     if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
         waiting.stream.state_acks += 1
-    stream = connection.by_opaque.get(sight.opaque)
+    stream = connection.by_opaque.get(frame.opaque)
     if stream is None:
-        if opcode == MARKER and not sight.word and len(connection.early_acks) < _EARLY_ACKS:
-            connection.early_acks.append(kept(sight))
+        if opcode == MARKER and not frame.word and len(connection.early_acks) < _EARLY_ACKS:
+            connection.early_acks.append(kept(frame))
         return None
-    if sight.opaque in connection.shared:
+    if frame.opaque in connection.shared:
         return None  # of which of them it is cannot be told
     if opcode == MARKER:
-        stream.acknowledge_marker(sight)
-    if sight.word and len(stream.complaints) < _COMPLAINTS:
-        stream.complaints.append(Complaint(opcode, sight.word, sight.number, sight.ts_ns))
+        stream.acknowledge_marker(frame)
+    if frame.word and len(stream.complaints) < _COMPLAINTS:
+        stream.complaints.append(Complaint(opcode, frame.word, frame.number, frame.ts_ns))
     return stream

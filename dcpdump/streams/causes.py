@@ -4,7 +4,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Kind(Enum):
+class VerdictKind(Enum):
     """What became of a stream, in a word or two."""
 
     FLOWING = "open and flowing"
@@ -85,7 +85,7 @@ class Unknown(NamedTuple):
 class Verdict(NamedTuple):
     """What became of a stream, and why that is known. ``trouble``: somebody should look at it."""
 
-    kind: Kind
+    kind: VerdictKind
     cause: Cause | Reason
     why: str = ""
     trouble: bool = False

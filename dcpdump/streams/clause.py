@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dcpdump.streams.facts import Entry
-from dcpdump.streams.logs import Purge, Purged
+from dcpdump.streams.failover_logs import Purge, Purged
 from dcpdump.streams.request import FROM_LATEST, IGNORE_PURGED, STRICT_UUID, Request
 
 
@@ -26,7 +26,7 @@ class Clause(Enum):
     UNKNOWN = "unknown"
 
 
-class Asked(NamedTuple):
+class AskedStream(NamedTuple):
     """The numbers of a request that decide, as the server takes them.
 
     A client that has nothing of its snapshot is at the end of the one before; one that has all of it is at its end.
@@ -50,12 +50,12 @@ class Asked(NamedTuple):
     def _insists(self) -> bool:
         return self.strict and self.uuid != 0
 
-    def at(self, high_seqno: int) -> "Asked":
+    def at(self, high_seqno: int) -> "AskedStream":
         """Return it as the server takes it when its high seqno is that."""
         return self._replace(start=high_seqno, low=high_seqno, high=high_seqno) if self.latest else self
 
 
-def asked(request: Request) -> Asked | None:
+def asked(request: Request) -> AskedStream | None:
     """Return the numbers of a request; None where one was not captured."""
     start, uuid, low, high = (
         request.start_seqno,
@@ -71,7 +71,7 @@ def asked(request: Request) -> Asked | None:
     elif start == high:
         low = start
     strict, latest, keeps = bool(flags & STRICT_UUID), bool(flags & FROM_LATEST), bool(flags & IGNORE_PURGED)
-    return Asked(start, uuid, low, high, strict, latest, keeps, request.purge_seqno)
+    return AskedStream(start, uuid, low, high, strict, latest, keeps, request.purge_seqno)
 
 
 class Below(Enum):
@@ -82,7 +82,7 @@ class Below(Enum):
     YES = 2
 
 
-def below(request: Asked, purged: Purged) -> Below:
+def below(request: AskedStream, purged: Purged) -> Below:
     """Return whether a request starts below a purge seqno of which bounds are known."""
     least = purged.least.seqno if purged.least is not None else 0
     most = purged.most.seqno if purged.most is not None else None
@@ -96,7 +96,7 @@ def below(request: Asked, purged: Purged) -> Below:
     return Below.NO if theirs == least == most else Below.MAYBE
 
 
-class Held(NamedTuple):
+class Judged(NamedTuple):
     """A request held against a failover log."""
 
     clause: Clause | None  #: None: it stands, or the high seqno decides
@@ -104,20 +104,20 @@ class Held(NamedTuple):
     next: Entry | None = None  #: the failover that ended the branch of its uuid; None: it is the newest branch
 
 
-def held(request: Asked, log: Sequence[Entry]) -> Held:
+def held(request: AskedStream, log: Sequence[Entry]) -> Judged:
     """Return what a failover log says of a request, whose uuid counts where it stands last: it came first there."""
     at = max((at for at, entry in enumerate(log) if entry.uuid == request.uuid), default=None)
     if at is None:
-        return Held(Clause.UUID, 0)
+        return Judged(Clause.UUID, 0)
     if at == 0:
-        return Held(None)
+        return Judged(None)
     failover = log[at - 1]
     if request.high <= failover.seqno:
-        return Held(None, None, failover)
-    return Held(Clause.SNAPSHOT, min(request.low, failover.seqno), failover)
+        return Judged(None, None, failover)
+    return Judged(Clause.SNAPSHOT, min(request.low, failover.seqno), failover)
 
 
-def beyond_the_high_seqno(request: Asked, target: int, least: int) -> bool:
+def beyond_the_high_seqno(request: AskedStream, target: int, least: int) -> bool:
     """Return whether a high seqno that is not below ``least`` can send a request of the newest branch to a seqno."""
     if target == request.low:
         return max(request.low, least) < request.high

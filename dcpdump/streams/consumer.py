@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.wire.json_text import parse_json
 
 if TYPE_CHECKING:
-    from dcpdump.streams.state import Connection
+    from dcpdump.streams.state import ConnectionState
     from dcpdump.streams.stream import Stream
 
 #: So many streams before or after a moment are looked through for one of the same consumer.
@@ -46,7 +46,7 @@ class Identity(NamedTuple):
 NAMELESS = Identity()
 
 
-def identify(connection: "Connection") -> Identity:
+def identify(connection: "ConnectionState") -> Identity:
     """Return what agent and name of a connection say."""
     agent, name = connection.agent, connection.name
     found = [_ID.search(text) for text in (agent, name) if text is not None]
@@ -59,7 +59,7 @@ def identify(connection: "Connection") -> Identity:
     return Identity(client_id, _COUNTER.sub("#", placeless), _product(agent), tuple(_COUNTER.findall(placeless)))
 
 
-def same(one: "Connection", other: "Connection") -> bool:
+def same(one: "ConnectionState", other: "ConnectionState") -> bool:
     """Return whether two connections are of one consumer, as far as they say."""
     if one is other:
         return True
@@ -76,7 +76,7 @@ def same(one: "Connection", other: "Connection") -> bool:
     return host(one) == host(other) is not None
 
 
-def host(connection: "Connection") -> str | None:
+def host(connection: "ConnectionState") -> str | None:
     """Return the address of the consumer's end: that which the changes are sent to."""
     end = connection.consumer_address
     return None if end is None else end.rpartition(":")[0]
@@ -128,7 +128,7 @@ class Consumers:
                 if mate.connection is not connection and _fits(stream, mate) and same(connection, mate.connection):
                     yield mate
 
-    def _was_open(self, connection: "Connection", stream: "Stream", at_ns: int) -> bool:
+    def _was_open(self, connection: "ConnectionState", stream: "Stream", at_ns: int) -> bool:
         """Return whether a stream in the same place was open on a connection at a time."""
         before = self._line(_owner_of(connection), stream.vbucket).before(at_ns)
         latest = next((each for each in before if each.stream_id == stream.stream_id), None)
@@ -174,13 +174,13 @@ _Owner = tuple[str, int | str | None]
 _Choice = Callable[[_Line], "list[Stream]"]
 
 
-def _owners(connection: "Connection") -> tuple[_Owner, ...]:
+def _owners(connection: "ConnectionState") -> tuple[_Owner, ...]:
     client_id = connection.identity.client_id
     named: tuple[_Owner, ...] = () if client_id is None else (("id", client_id),)
     return (_owner_of(connection), *named, ("host", host(connection)))
 
 
-def _owner_of(connection: "Connection") -> _Owner:
+def _owner_of(connection: "ConnectionState") -> _Owner:
     return "connection", connection.number
 
 
@@ -225,7 +225,7 @@ def _fits(stream: "Stream", mate: "Stream") -> bool:
     return one is not None and other is not None and one.purpose == other.purpose
 
 
-def _say(one: "Connection", other: "Connection") -> bool:
+def _say(one: "ConnectionState", other: "ConnectionState") -> bool:
     """Return whether two connections of one consumer both say who it is."""
     mine, theirs = one.identity, other.identity
     named = mine.family is not None and theirs.family is not None

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.streams.facts import Waiting
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.facts import UnansweredRequest
+from dcpdump.streams.frame_event import FrameEvent, place_of
+from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
     CONTROL,
     HELLO,
@@ -22,7 +23,6 @@ from dcpdump.streams.opcodes import (
     STAT,
     STREAM_REQ,
 )
-from dcpdump.streams.sight import Sight, place_of
 
 if TYPE_CHECKING:
     from dcpdump.streams.request import Request
@@ -42,7 +42,7 @@ Kind = tuple[int, int]  #: the direction of the request, and its opcode
 class Early(NamedTuple):
     """An answer without a request, so far."""
 
-    answer: Sight
+    answer: FrameEvent
     frames: int  #: how many of the connection were captured before it
     late: bool  #: the beginning of the connection is missing, so that its request may be
 
@@ -56,23 +56,23 @@ class Exchanges:
     answered: dict[Kind, int] = field(default_factory=dict)  #: the number of the latest request that was answered
     unclaimed: dict[Kind, int] = field(default_factory=dict)  #: answers for which no request came, so far
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
-    by_place: dict[Place, deque[Waiting]] = field(default_factory=dict)
-    by_kind: dict[Kind, dict[int, Waiting]] = field(default_factory=dict)  #: by number of the request, oldest first
+    by_place: dict[Place, deque[UnansweredRequest]] = field(default_factory=dict)
+    by_kind: dict[Kind, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: by request number, oldest first
     earlier: deque[Early] = field(default_factory=deque)  #: answers of the last few frames that wait for their requests
-    unasked: deque[Sight] = field(default_factory=lambda: deque(maxlen=MOST))  #: answers for which no request came
+    unasked: deque[FrameEvent] = field(default_factory=lambda: deque(maxlen=MOST))  #: answers for which no request came
 
-    def ask(self, waiting: Waiting, frames: int, *, late: bool = False) -> Sight | None:
+    def ask(self, waiting: UnansweredRequest, frames: int, *, late: bool = False) -> FrameEvent | None:
         """Take a request, and return its answer where that was captured before it.
 
         ``frames``: how many of the connection were captured before; ``late``: its beginning is missing, so an
         answer may be that of a request which is not in the capture.
         """
-        request = waiting.sight
+        request = waiting.frame
         kind = request.direction, request.opcode
         place = request.direction, request.opcode, request.opaque
         before = self.by_place.get(place)
         if before and (late or before[0].doubtful):
-            same = all((each.sight.word, each.key) == (request.word, waiting.key) for each in before)
+            same = all((each.frame.word, each.key) == (request.word, waiting.key) for each in before)
             self._forget_all(list(before))
             before = None
             if not same:
@@ -101,12 +101,12 @@ class Exchanges:
         self.count += 1
         return None
 
-    def asked(self, answer: Sight) -> Waiting | None:
+    def asked(self, answer: FrameEvent) -> UnansweredRequest | None:
         """Return the request that an answer is for; None where none waits."""
         queue = self.by_place.get((1 - answer.direction, answer.opcode, answer.opaque))
         return queue[0] if queue else None
 
-    def answer(self, answer: Sight, frames: int, *, late: bool = False) -> Waiting | None:
+    def answer(self, answer: FrameEvent, frames: int, *, late: bool = False) -> UnansweredRequest | None:
         """Take an answer, and return the request that it is for. One without a request waits for it a little.
 
         Of STAT there are many answers, until one has no key. ``late``: the beginning of the connection is missing, so
@@ -127,8 +127,8 @@ class Exchanges:
         waiting = queue.popleft()
         if not queue:
             del self.by_place[place]
-        del self.by_kind[kind][waiting.sight.number]
-        self.answered[kind] = max(self.answered.get(kind, 0), waiting.sight.number)
+        del self.by_kind[kind][waiting.frame.number]
+        self.answered[kind] = max(self.answered.get(kind, 0), waiting.frame.number)
         self.count -= 1
         return waiting
 
@@ -150,7 +150,7 @@ class Exchanges:
             if (1 - answer.direction, answer.opcode, answer.opaque) == (direction, opcode, opaque):
                 yield early
 
-    def take_unasked(self, frames: int) -> Iterator[Sight]:
+    def take_unasked(self, frames: int) -> Iterator[FrameEvent]:
         """Take the answers for which no request came: requests that come now are not theirs.
 
         ``frames``: how many of the connection were captured.
@@ -159,7 +159,7 @@ class Exchanges:
         while self.unasked:
             yield self.unasked.popleft()
 
-    def waiting(self, kind: Kind) -> Iterator[Waiting]:
+    def waiting(self, kind: Kind) -> Iterator[UnansweredRequest]:
         """Yield the requests of a kind that wait, oldest first."""
         yield from self.by_kind.get(kind, {}).values()
 
@@ -180,7 +180,7 @@ class Exchanges:
             else:
                 queue[0].doubtful = True
 
-    def _forget_all(self, forgotten: list[Waiting]) -> None:
+    def _forget_all(self, forgotten: list[UnansweredRequest]) -> None:
         for waiting in forgotten:
             _forgo(waiting)
             self._forget(waiting)
@@ -195,28 +195,28 @@ class Exchanges:
         oldest = min((next(iter(self.by_kind[kind].values())) for kind in self.kinds()), key=_number)
         self._forget(oldest)
 
-    def _forget(self, waiting: Waiting) -> None:
-        sight = waiting.sight
-        kind = sight.direction, sight.opcode
-        queue = self.by_place[sight.direction, sight.opcode, sight.opaque]
+    def _forget(self, waiting: UnansweredRequest) -> None:
+        frame = waiting.frame
+        kind = frame.direction, frame.opcode
+        queue = self.by_place[frame.direction, frame.opcode, frame.opaque]
         queue.popleft()  # those of one opaque are forgotten from the oldest on
         if not queue:
-            del self.by_place[sight.direction, sight.opcode, sight.opaque]
-        del self.by_kind[kind][sight.number]
+            del self.by_place[frame.direction, frame.opcode, frame.opaque]
+        del self.by_kind[kind][frame.number]
         self.count -= 1
 
 
-def _forgo(waiting: Waiting) -> None:
+def _forgo(waiting: UnansweredRequest) -> None:
     """Note that the answer to a request cannot be told from others."""
     if waiting.request is not None:
         waiting.request.ambiguous = True
 
 
-def _number(waiting: Waiting) -> int:
-    return waiting.sight.number
+def _number(waiting: UnansweredRequest) -> int:
+    return waiting.frame.number
 
 
-def _belongs(early: Early, request: Sight, *, late: bool) -> bool:
+def _belongs(early: Early, request: FrameEvent, *, late: bool) -> bool:
     """Return whether an answer that was captured before a request is its own.
 
     ``late``: there may be requests that were not captured. But NOOPs are far apart, so what comes just before one can

@@ -8,16 +8,16 @@ The first clause that holds for certain explains a rollback; where none does, th
 from enum import Enum
 from typing import NamedTuple
 
-from dcpdump.streams.clause import Asked, Below, Clause, Held, asked, below, beyond_the_high_seqno, held
+from dcpdump.streams.clause import AskedStream, Below, Clause, Judged, asked, below, beyond_the_high_seqno, held
 from dcpdump.streams.facts import Entry
+from dcpdump.streams.failover_logs import Log, Purge, Purged, moment
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.logs import Log, Purge, Purged, moment
 from dcpdump.streams.request import NEVER, Request
-from dcpdump.streams.spoken import seqno
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import seqno
 
 
-class Cause(Enum):
+class NoClause(Enum):
     """Why no clause is named."""
 
     REQUEST = "request_not_certain"
@@ -34,7 +34,7 @@ class Explanation(NamedTuple):
     text: str
     expected: int | None = None  #: to which the clause sends back, where all that it needs was captured
     log: Log | None = None  #: the failover log that was used
-    cause: Cause | None = None
+    cause: NoClause | None = None
     purge: Purge | None = None  #: the purge seqno that was used
 
 
@@ -42,7 +42,7 @@ class _Case(NamedTuple):
     """A rollback, and what is known of its server."""
 
     request: Request
-    asked: Asked
+    asked: AskedStream
     target: int
     purged: Purged
     below: Below  #: whether the start is below the purge seqno
@@ -54,7 +54,7 @@ class _Fit(NamedTuple):
 
     log: Log
     clause: Clause
-    held: Held
+    held: Judged
 
 
 def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
@@ -62,11 +62,11 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
     rivals = doubt(request, stream)
     if rivals:
         text = f"it is not certain that the answer is to this request: {rivals}"
-        return Explanation(Clause.UNKNOWN, text, cause=Cause.REQUEST)
+        return Explanation(Clause.UNKNOWN, text, cause=NoClause.REQUEST)
     wanted, target = asked(request), request.rollback_seqno
     if wanted is None or target is None:
         text = "the numbers of the request or of its answer were not captured"
-        return Explanation(Clause.UNKNOWN, text, cause=Cause.NUMBERS)
+        return Explanation(Clause.UNKNOWN, text, cause=NoClause.NUMBERS)
     logs, connection = ledger.logs, stream.connection
     when = moment(request.ts_ns, request.frame)
     answered = when if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
@@ -146,11 +146,11 @@ def _judged(case: _Case, fits: list[_Fit], used: Log) -> Explanation:
     if any(fit.clause is not best.clause for fit in fits):
         text = f"the failover log was {written(fits[0].log.entries)} before and {written(fits[-1].log.entries)} later: "
         text += "by the first " + "; by the other ".join(_reason(case, fit) for fit in fits)
-        return Explanation(Clause.UNKNOWN, text, case.target, best.log, Cause.SEVERAL)
+        return Explanation(Clause.UNKNOWN, text, case.target, best.log, NoClause.SEVERAL)
     text = _reason(case, best)
     if best.held.clause is None and case.below is not Below.NO:
         text += f"; or {_below(case, 'is')}{_odd(case.request)}"
-        return Explanation(Clause.UNKNOWN, text, case.target, best.log, Cause.SEVERAL)
+        return Explanation(Clause.UNKNOWN, text, case.target, best.log, NoClause.SEVERAL)
     text += _odd(case.request) + _disagrees(case, best)
     excluded = case.purged.most if best.held.clause is None and case.target == 0 else None
     return Explanation(best.clause, text, best.held.target, best.log, purge=excluded)
@@ -168,10 +168,12 @@ def _by_elimination(case: _Case, log: Log) -> Explanation:
         why = f"the client has {_has(case.asked)}, and the next failover happened at seqno {found.next.seqno}"
     else:
         why = "the uuid is the newest of the failover log"
-    return Explanation(Clause.UNKNOWN, f"nothing explains it: {why}{_odd(case.request)}", found.target, log, Cause.NONE)
+    return Explanation(
+        Clause.UNKNOWN, f"nothing explains it: {why}{_odd(case.request)}", found.target, log, NoClause.NONE
+    )
 
 
-def _never(wanted: Asked, log: Log | None) -> Explanation:
+def _never(wanted: AskedStream, log: Log | None) -> Explanation:
     what = "the latest seqno without a uuid" if wanted.latest else "0"
     text = f"a request from {what} is never rolled back: the server breaks the protocol"
     return Explanation(Clause.START, text, None, log)
@@ -201,8 +203,8 @@ def _without_log(case: _Case) -> Explanation:
         text += f"the producer says that it does not have all of the snapshot {_snapshot(wanted)}"
     else:
         text += f"nothing explains a rollback to {target}, above the snapshot's start"
-        return Explanation(Clause.UNKNOWN, text + _odd(case.request), None, None, Cause.NONE)
-    return Explanation(Clause.UNKNOWN, text + _odd(case.request), None, None, Cause.LOG)
+        return Explanation(Clause.UNKNOWN, text + _odd(case.request), None, None, NoClause.NONE)
+    return Explanation(Clause.UNKNOWN, text + _odd(case.request), None, None, NoClause.LOG)
 
 
 # -- in words -------------------------------------------------------------------------------------------------
@@ -228,16 +230,16 @@ def _reason(case: _Case, fit: _Fit) -> str:
     return f"{text} {at}" if at == failover.seqno else f"{text} the snapshot's start, {at}"
 
 
-def _has(wanted: Asked) -> str:
+def _has(wanted: AskedStream) -> str:
     inside = wanted.low < wanted.high
     return f"{wanted.start}" + (f" of the snapshot {_snapshot(wanted)}" if inside else "")
 
 
-def _snapshot(wanted: Asked) -> str:
+def _snapshot(wanted: AskedStream) -> str:
     return f"{wanted.low}..{seqno(wanted.high)}"
 
 
-def _fitting(found: Held) -> str:
+def _fitting(found: Judged) -> str:
     """Say what the failover log alone would do."""
     if found.target is not None:
         return f"by the failover log alone it would go back to {found.target}"

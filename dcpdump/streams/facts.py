@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.streams.sight import Sight
+from dcpdump.streams.frame_event import FrameEvent
 
 if TYPE_CHECKING:
     from dcpdump.streams.request import Request
@@ -17,7 +17,7 @@ class Entry(NamedTuple):
     seqno: int
 
 
-class State(NamedTuple):
+class TakeoverState(NamedTuple):
     """A vbucket state that a takeover set."""
 
     state: int
@@ -86,10 +86,10 @@ class Collection:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class UnansweredRequest:
     """A request without an answer, so far."""
 
-    sight: Sight  #: the request, without its bytes
+    frame: FrameEvent  #: the request, without its bytes
     frames: int  #: how many the other end had sent before
     key: str = ""  #: of a control its key, of SELECT_BUCKET the bucket
     value: str = ""
@@ -103,4 +103,4 @@ class Prepare(NamedTuple):
     """A durable write that is neither committed nor aborted."""
 
     seqno: int
-    sight: Sight  #: without its bytes
+    frame: FrameEvent  #: without its bytes

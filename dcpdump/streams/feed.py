@@ -1,18 +1,18 @@
-"""Feed: parts of frames in, sights and bursts out, in the order of the frames."""
+"""Feed: parts of frames in, events and runs of documents out, in the order of the frames."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dcpdump.columnar.ends import Lost
-from dcpdump.columnar.part import Part
+from dcpdump.batch.ends import Lost
+from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
-from dcpdump.streams.burst import Step, one_by_one
+from dcpdump.streams.column_events import frame_events, losses_in, with_losses
+from dcpdump.streams.document_run import Step, one_by_one
+from dcpdump.streams.event_runs import steps
+from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.order import Order
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.sights import losses_in, sights, with_losses
-from dcpdump.streams.steps import steps
+from dcpdump.streams.time_order import Order
 from dcpdump.streams.watching import Watching
 
 Lose = Callable[[int, int, int | None, int | None], None]
@@ -30,12 +30,12 @@ class Feed:
         self._latest = NO_TIME
         self.until_ns: int | None = None  #: what comes later does not count
 
-    def sights(self, parts: Sequence[Part]) -> list[Sight]:
-        """It takes the parts that one block completed, and gives the sights that the ledger is to be fed with next."""
-        return [sight for step in self._ordered(parts, self._sights) for sight in one_by_one(step)]
+    def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
+        """Take the parts that one block completed, and return the events that the ledger learns next."""
+        return [frame for step in self._ordered(parts, self._sights) for frame in one_by_one(step)]
 
     def steps(self, parts: Sequence[Part]) -> Sequence[Step]:
-        """It does the same, with bursts of documents."""
+        """Do the same, with runs of documents."""
         return self._ordered(parts, self._steps)
 
     def _orderly(self, parts: Sequence[Part]) -> bool:
@@ -57,8 +57,8 @@ class Feed:
         found = [step for part in parts for step in tell(part)]
         return self._order.feed(found, waiting=self._dissection.balance.pending_bytes > 0, in_order=in_order)
 
-    def _sights(self, part: Part) -> list[Sight]:
-        seen = sights(part, documents=bool(self._closely))
+    def _sights(self, part: Part) -> list[FrameEvent]:
+        seen = frame_events(part, documents=bool(self._closely))
         self._lost = with_losses(part, seen, self._lost)
         return seen
 

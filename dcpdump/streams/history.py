@@ -4,8 +4,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from dcpdump.record import Record
-from dcpdump.streams.spoken import seqno
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import seqno
 
 VBUCKETS = 1024
 

@@ -15,35 +15,35 @@ missing inside a snapshot nothing can be known: a later version of the document 
 them, or they were lost.
 """
 
-from dcpdump.streams.opcodes import MARKER, STREAM_END
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import MARKER, STREAM_END
 from dcpdump.streams.request import CACHE_TRANSFER, DISK, DUPLICATES, HISTORY, SUCCESS
-from dcpdump.streams.sight import Sight
 from dcpdump.streams.stream import Stream
 
 _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
 
 
-def joins(stream: Stream, sight: Sight) -> bool:
+def joins(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether nothing of a stream can have been lost between its last message and this one."""
-    if sight.weak or stream.oso or stream.caching or _has_two_markers(stream, sight):
+    if frame.weak or stream.oso or stream.caching or _has_two_markers(stream, frame):
         return False
-    if sight.opcode == MARKER:
-        return _marker_joins(stream, sight.get("start_seqno"))
-    if sight.opcode == STREAM_END:
+    if frame.opcode == MARKER:
+        return _marker_joins(stream, frame.get("start_seqno"))
+    if frame.opcode == STREAM_END:
         return _end_joins(stream)
-    if sight.seqno is None or not stream.ordered or stream.snapshot is None:
+    if frame.seqno is None or not stream.ordered or stream.snapshot is None:
         return False
     snapshot, last = stream.snapshot, stream.last_seqno
     if not snapshot.items:
         before = _asked(stream) if last is None else last
         last = max(snapshot.start - 1, -1 if before is None else before)
-    return last is not None and sight.seqno == last + 1 and sight.seqno <= snapshot.end
+    return last is not None and frame.seqno == last + 1 and frame.seqno <= snapshot.end
 
 
-def _has_two_markers(stream: Stream, sight: Sight) -> bool:
+def _has_two_markers(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether there may be another marker with the same range: for a part without history, or with it."""
-    if sight.opcode == MARKER:
-        flags = sight.get("snapshot_type") or 0
+    if frame.opcode == MARKER:
+        flags = frame.get("snapshot_type") or 0
         return bool(flags & DISK and flags & _HAS_HISTORY)
     on_disk = stream.snapshot is not None and bool(stream.snapshot.flags & DISK)
     connection = stream.connection

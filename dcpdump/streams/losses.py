@@ -11,17 +11,17 @@ from operator import itemgetter
 
 from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.consumer import host, same
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 
 #: So many connections that lost bytes after a moment are looked through for one of the same consumer.
 _FURTHER = 100
 #: Later than all that was captured: of a loss at a time that is not known.
 _ANY_TIME = 1 << 64
 
-_Torn = tuple[int, Connection]  #: when something of a connection was lost last
+_Torn = tuple[int, ConnectionState]  #: when something of a connection was lost last
 
 
-def lost_since(connection: Connection, ts_ns: int | None) -> Unknown | None:
+def lost_since(connection: ConnectionState, ts_ns: int | None) -> Unknown | None:
     """Return what of both directions was not captured after a time; None where all was."""
     if not all(connection.frames):
         return Unknown(Reason.ONE_DIRECTION, "only one direction of the connection was captured")
@@ -34,7 +34,7 @@ def lost_since(connection: Connection, ts_ns: int | None) -> Unknown | None:
 class Losses:
     """What was lost of the connections of a ledger that is closed, by their consumers."""
 
-    def __init__(self, connections: Iterable[Connection]) -> None:
+    def __init__(self, connections: Iterable[ConnectionState]) -> None:
         self._by_owner: dict[str, list[_Torn]] = {}
         every = list(connections)
         if not any(each.lossy for each in every):
@@ -46,7 +46,7 @@ class Losses:
         for each in self._by_owner.values():
             each.sort(key=itemgetter(0))
 
-    def since(self, connection: Connection, ts_ns: int | None) -> Unknown | None:
+    def since(self, connection: ConnectionState, ts_ns: int | None) -> Unknown | None:
         """Return what may hide that the consumer of a connection asked for something after a time."""
         found = lost_since(connection, ts_ns)
         if found is not None or ts_ns is None:
@@ -59,7 +59,7 @@ class Losses:
             return Unknown(Reason.BYTES_LOST, text)
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {mate.number} was not captured")
 
-    def _mates(self, connection: Connection, ts_ns: int) -> Iterator[Connection]:
+    def _mates(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:
         """Yield other connections on which the consumer of one may have asked, and which lost bytes after a time."""
         for owner in _owners(connection):
             torn = self._by_owner.get(owner, [])
@@ -69,22 +69,22 @@ class Losses:
                     yield mate
 
 
-def _lost_bytes(connection: Connection) -> int:
+def _lost_bytes(connection: ConnectionState) -> int:
     """Return when bytes were lost last; 0 where none were."""
     times = [ns for ns, count in zip(connection.lost_ns, connection.losses, strict=True) if count]
     return max((_ANY_TIME if ns is None else ns for ns in times), default=0)
 
 
-def _beginning(connection: Connection) -> int:
+def _beginning(connection: ConnectionState) -> int:
     """Return when a connection was first captured of which the beginning was not; 0 where it was."""
     return (connection.first_ns or 0) if connection.starts_late else 0
 
 
-def _owners(connection: Connection) -> list[str]:
+def _owners(connection: ConnectionState) -> list[str]:
     """Return what the connections of one consumer have in common: its client id, or its host."""
     client_id, address = connection.identity.client_id, host(connection)
     return ([] if client_id is None else [f"id {client_id}"]) + ([] if address is None else [f"host {address}"])
 
 
-def _hosts(connection: Connection) -> set[str]:
+def _hosts(connection: ConnectionState) -> set[str]:
     return {each.rpartition(":")[0] for each in (connection.src, connection.dst)}

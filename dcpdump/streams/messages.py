@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from dcpdump.streams.facts import Collection, Prepare, Snapshot, State
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.facts import Collection, Prepare, Snapshot, TakeoverState
+from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     CACHED,
     CACHED_END,
@@ -19,8 +20,7 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import ACTIVE, DISK
-from dcpdump.streams.sight import Sight, kept
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import MANY, Stream
 
 _OSO_START = 1
@@ -28,50 +28,50 @@ _BEGIN, _END, _CREATE, _DROP, _MODIFY = 0, 1, 3, 4, 5
 #: Open prepares are remembered up to so many, where no rule asks for them.
 _PREPARES = 65_536
 
-Learn = Callable[[Stream, Sight], None]
+Learn = Callable[[Stream, FrameEvent], None]
 
 
-def snapshot_of(sight: Sight) -> Snapshot | None:
+def snapshot_of(frame: FrameEvent) -> Snapshot | None:
     """Return the snapshot that a marker announces; None where its numbers were lost, or it has none."""
-    get = sight.get
+    get = frame.get
     start, end, flags = get("start_seqno"), get("end_seqno"), get("snapshot_type")
     if start is None or end is None or flags is None:
         return None
-    snapshot = Snapshot(start, end, flags, sight.shape.version, sight.number, sight.ts_ns)
-    if sight.shape.version != "1":
+    snapshot = Snapshot(start, end, flags, frame.shape.version, frame.number, frame.ts_ns)
+    if frame.shape.version != "1":
         snapshot.max_visible, snapshot.high_completed = get("max_visible_seqno"), get("high_completed_seqno")
         snapshot.purge, snapshot.high_prepared = get("purge_seqno"), get("high_prepared_seqno")
     return snapshot
 
 
-def announce(connection: Connection, sight: Sight) -> None:
+def announce(connection: ConnectionState, frame: FrameEvent) -> None:
     """Note what the marker at hand announces, before it is learnt."""
-    connection.incoming = snapshot_of(sight)
+    connection.incoming = snapshot_of(frame)
 
 
-def _marker(stream: Stream, sight: Sight) -> None:
+def _marker(stream: Stream, frame: FrameEvent) -> None:
     snapshot = stream.connection.incoming
-    if snapshot is None or snapshot.frame != sight.number:
-        snapshot = snapshot_of(sight)
+    if snapshot is None or snapshot.frame != frame.number:
+        snapshot = snapshot_of(frame)
     stream.snapshots += 1
     stream.caching = False
     if snapshot is None:
         stream.snapshot = None
         stream.ordered = stream.in_order = False
-        stream.unclear = f"the snapshot marker of frame {sight.number} could not be read"
+        stream.unclear = f"the snapshot marker of frame {frame.number} could not be read"
         return
     stream.begin(snapshot)
     if stream.prepared and snapshot.high_completed:
         stream.complete(snapshot.high_completed)
 
 
-def _end(stream: Stream, sight: Sight) -> None:
-    stream.end_status, stream.end_frame, stream.ended_ns = sight.get("status"), sight.number, sight.ts_ns
+def _end(stream: Stream, frame: FrameEvent) -> None:
+    stream.end_status, stream.end_frame, stream.ended_ns = frame.get("status"), frame.number, frame.ts_ns
     stream.in_order = False
 
 
-def _oso(stream: Stream, sight: Sight) -> None:
-    stream.oso = bool((sight.get("flags") or 0) & _OSO_START)
+def _oso(stream: Stream, frame: FrameEvent) -> None:
+    stream.oso = bool((frame.get("flags") or 0) & _OSO_START)
     stream.oso_keys.clear()
     stream.in_order = stream.oso and stream.live
     if stream.oso:
@@ -85,54 +85,54 @@ def _oso(stream: Stream, sight: Sight) -> None:
         stream.last = None
 
 
-def _state(stream: Stream, sight: Sight) -> None:
-    state = sight.get("state")
+def _state(stream: Stream, frame: FrameEvent) -> None:
+    state = frame.get("state")
     if state is not None:
-        stream.states.append(State(state, sight.ts_ns, sight.number))
+        stream.states.append(TakeoverState(state, frame.ts_ns, frame.number))
         if state == ACTIVE:
             stream.in_order = False
 
 
-def _prepare(stream: Stream, sight: Sight) -> None:
+def _prepare(stream: Stream, frame: FrameEvent) -> None:
     snapshot = stream.snapshot
-    if snapshot is not None and snapshot.flags & DISK and (sight.seqno or 0) <= (snapshot.high_completed or 0):
+    if snapshot is not None and snapshot.flags & DISK and (frame.seqno or 0) <= (snapshot.high_completed or 0):
         return  # the marker says that it is decided
-    if sight.seqno is not None and len(stream.prepared) < (MANY if stream.connection.closely else _PREPARES):
-        place = kept(sight)
-        stream.prepared[sight.key] = Prepare(sight.seqno, place)
+    if frame.seqno is not None and len(stream.prepared) < (MANY if stream.connection.closely else _PREPARES):
+        place = kept(frame)
+        stream.prepared[frame.key] = Prepare(frame.seqno, place)
         if stream.connection.closely and len(stream.unacked) < MANY:
-            stream.unacked[sight.seqno] = place
+            stream.unacked[frame.seqno] = place
 
 
-def _resolve(stream: Stream, sight: Sight) -> None:
-    stream.prepared.pop(sight.key, None)
+def _resolve(stream: Stream, frame: FrameEvent) -> None:
+    stream.prepared.pop(frame.key, None)
 
 
-def _document(stream: Stream, sight: Sight) -> None:
+def _document(stream: Stream, frame: FrameEvent) -> None:
     """Take a document of a disk snapshot for the commit of its key's prepare, which it stands for."""
     if stream.prepared and stream.marker is not None and stream.marker.flags & DISK:
-        stream.prepared.pop(sight.key, None)
+        stream.prepared.pop(frame.key, None)
 
 
-def _transfer(stream: Stream, sight: Sight) -> None:
+def _transfer(stream: Stream, frame: FrameEvent) -> None:
     stream.caching = True
     stream.cached += 1
 
 
-def _transfer_end(stream: Stream, sight: Sight) -> None:
+def _transfer_end(stream: Stream, frame: FrameEvent) -> None:
     stream.caching = False
     stream.cache_ended = True
 
 
-def _event(stream: Stream, sight: Sight) -> None:
+def _event(stream: Stream, frame: FrameEvent) -> None:
     """Take the names of collections and scopes from a system event, and what it takes away."""
-    _document(stream, sight)
-    record, connection = sight.record, stream.connection
+    _document(stream, frame)
+    record, connection = frame.record, stream.connection
     if record is None:
         return
     get = record.frame.get
     event, scope, collection, uid = get("event"), get("scope_id"), get("collection_id"), get("manifest_uid")
-    name = sight.key.decode("utf-8", "backslashreplace")
+    name = frame.key.decode("utf-8", "backslashreplace")
     if uid is not None:
         connection.manifest_uid = uid
     if event in (_BEGIN, _MODIFY) and collection is not None:
@@ -141,21 +141,21 @@ def _event(stream: Stream, sight: Sight) -> None:
     elif event == _END and collection is not None:
         stream.collections[collection] = False
         if collection in connection.collections:
-            connection.collections[collection].dropped_seqno = sight.seqno
+            connection.collections[collection].dropped_seqno = frame.seqno
     elif event == _CREATE and scope is not None:
         connection.scopes[scope] = Collection(name)
     elif event == _DROP and scope in connection.scopes:
-        connection.scopes[scope].dropped_seqno = sight.seqno
+        connection.scopes[scope].dropped_seqno = frame.seqno
 
 
-def learn_keys(stream: Stream, sight: Sight) -> None:
+def learn_keys(stream: Stream, frame: FrameEvent) -> None:
     """Remember the key of a document or a durable write, for the rules that ask whether it came before."""
-    key, seqno = sight.key, sight.seqno or 0
+    key, seqno = frame.key, frame.seqno or 0
     if stream.oso:
-        if sight.opcode in _DOCUMENTS and len(stream.oso_keys) < MANY:
+        if frame.opcode in _DOCUMENTS and len(stream.oso_keys) < MANY:
             stream.oso_keys.add(key)
         return
-    keys = stream.pending_keys if sight.opcode in (PREPARE, ABORT) else stream.keys
+    keys = stream.pending_keys if frame.opcode in (PREPARE, ABORT) else stream.keys
     if len(keys) < MANY:
         keys.setdefault(key, seqno)
 

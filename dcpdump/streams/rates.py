@@ -4,9 +4,9 @@ from collections import Counter
 
 import numpy as np
 
-from dcpdump.columnar.part import Part
+from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
-from dcpdump.streams.sights import RESPONSE
+from dcpdump.streams.column_events import RESPONSE
 from dcpdump.streams.window import COUNTED
 
 

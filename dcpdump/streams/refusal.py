@@ -2,8 +2,8 @@
 
 from dcpdump.streams.causes import Cause
 from dcpdump.streams.request import Request
-from dcpdump.streams.spoken import clock, seqno
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock, seqno
 
 _XATTRS = 0x04
 _EEXISTS, _EINVAL, _NOT_MY_VBUCKET, _ERANGE, _EACCESS = 0x02, 0x04, 0x07, 0x22, 0x24

@@ -2,30 +2,32 @@
 
 from typing import Any
 
-from dcpdump.streams.facts import Entry, Waiting
+from dcpdump.streams.facts import Entry, UnansweredRequest
 from dcpdump.streams.filters import filter_fault
-from dcpdump.streams.opcodes import STREAM_REQ
+from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.opcode_kinds import STREAM_REQ
 from dcpdump.streams.request import CACHE_TRANSFER, ROLLBACK, SUCCESS, Request
-from dcpdump.streams.sight import Sight, failover_log
-from dcpdump.streams.spoken import printable, whole_number
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import printable, whole_number
 
 
-def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight | None) -> Stream:
+def asked(
+    connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest, early: FrameEvent | None
+) -> Stream:
     """Take a stream request, and return its stream: a new one, or the one whose last request failed.
 
     ``early``: its answer, where that was captured before it, and with it messages of the stream, maybe.
     """
-    request = waiting.request or request_of(sight)
-    place = sight.word << 16 | request.stream_id
+    request = waiting.request or request_of(frame)
+    place = frame.word << 16 | request.stream_id
     before = connection.current.get(place)
-    direction = 1 - sight.direction  # of what the stream brings
+    direction = 1 - frame.direction  # of what the stream brings
     connection.stream_requests += 1
     rival = before.rival if before is not None and before.alive else None
     goes_on = rival if rival is not None and not rival.granted else before
     granted = 0 if early is None or early.word != SUCCESS else early.number  # the number of its grant
-    joins = bool(granted) and before is not None and before.opaque == sight.opaque
+    joins = bool(granted) and before is not None and before.opaque == frame.opaque
     if joins and before is not None and not before.requests and (before.alive or before.last_frame > granted):
         stream = before
     elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.counts_any:
@@ -36,11 +38,11 @@ def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight |
     elif joins and before is not None and before.alive:
         stream = before
     else:
-        stream = Stream(connection, sight.word, request.stream_id)
+        stream = Stream(connection, frame.word, request.stream_id)
         stream.losses, stream.lost_before = connection.losses[direction], connection.lost_bytes[direction]
-        stream.other_losses = connection.losses[sight.direction]
+        stream.other_losses = connection.losses[frame.direction]
         stream.holes = connection.holes
-        stream.first_ns = sight.ts_ns
+        stream.first_ns = frame.ts_ns
         if before is not None and before.alive:
             request.still_open, before.rival = before, stream
             stream.number = before.number + 1
@@ -48,29 +50,29 @@ def asked(connection: Connection, sight: Sight, waiting: Waiting, early: Sight |
             stream.follow(before)
             connection.current[place] = stream
     stream.requests.append(request)
-    stream.opaque, stream.last_ns = sight.opaque, sight.ts_ns
+    stream.opaque, stream.last_ns = frame.opaque, frame.ts_ns
     waiting.stream = stream
     return stream
 
 
-def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> Stream | None:
+def answered(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> Stream | None:
     """Take the answer to a stream request, and return the stream that it is about."""
     if waiting is None or waiting.stream is None or waiting.request is None:
-        stream = connection.by_opaque.get(sight.opaque)
-        if stream is not None and not stream.requests and sight.word == SUCCESS:
-            stream.failover_log = _log(sight)
+        stream = connection.by_opaque.get(frame.opaque)
+        if stream is not None and not stream.requests and frame.word == SUCCESS:
+            stream.failover_log = _log(frame)
         return stream
     stream, request = waiting.stream, waiting.request
-    request.status, request.answer_frame, request.answered_ns = sight.word, sight.number, sight.ts_ns
+    request.status, request.answer_frame, request.answered_ns = frame.word, frame.number, frame.ts_ns
     request.ambiguous, request.doubtful = waiting.behind, waiting.doubtful
     request.torn = connection.doubtful
-    stream.last_ns = sight.ts_ns
-    record = sight.record
-    if sight.word == SUCCESS:
+    stream.last_ns = frame.ts_ns
+    record = frame.record
+    if frame.word == SUCCESS:
         request.ambiguous = waiting.doubtful  # it may have been refused, and what was granted asked for after that
-        request.failover_log = _log(sight)
-        _grant(connection, stream, request, sight)
-    elif sight.word == ROLLBACK:
+        request.failover_log = _log(frame)
+        _grant(connection, stream, request, frame)
+    elif frame.word == ROLLBACK:
         request.rollback_seqno = None if record is None else record.frame.get("rollback_seqno")
         _roll_back(connection, stream, request)
     elif record is not None:
@@ -78,7 +80,7 @@ def answered(connection: Connection, sight: Sight, waiting: Waiting | None) -> S
     return stream
 
 
-def doubt(connection: Connection) -> None:
+def doubt(connection: ConnectionState) -> None:
     """Mark the requests whose answers cannot be told from others: several have one opaque, and some are missing."""
     opaques = connection.shared | connection.exchanges.unpaired
     if not opaques or not connection.doubtful:
@@ -88,7 +90,7 @@ def doubt(connection: Connection) -> None:
             request.ambiguous |= request.torn and request.opaque in opaques
 
 
-def set_apart(connection: Connection, waiting: Waiting) -> Stream | None:
+def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream | None:
     """Begin a stream for what was requested in a place after a request that is granted now; None: nothing was.
 
     The requests were captured before the answers to those before them.
@@ -109,11 +111,11 @@ def set_apart(connection: Connection, waiting: Waiting) -> Stream | None:
     return later
 
 
-def _log(sight: Sight) -> tuple[Entry, ...] | None:
-    return None if sight.record is None else tuple(Entry(*entry) for entry in failover_log(sight.record.frame))
+def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
+    return None if frame.record is None else tuple(Entry(*entry) for entry in failover_log(frame.record.frame))
 
 
-def _roll_back(connection: Connection, stream: Stream, request: Request) -> None:
+def _roll_back(connection: ConnectionState, stream: Stream, request: Request) -> None:
     """Count how often the same request got the same answer in a row."""
     place = stream.vbucket << 16 | stream.stream_id
     before, times = connection.rolled_back.get(place, (None, 0))
@@ -125,7 +127,7 @@ def _roll_back(connection: Connection, stream: Stream, request: Request) -> None
     connection.rolled_back[place] = request, times + 1 if same else 1
 
 
-def _grant(connection: Connection, stream: Stream, request: Request, sight: Sight) -> None:
+def _grant(connection: ConnectionState, stream: Stream, request: Request, frame: FrameEvent) -> None:
     before = request.still_open
     if before is not None:
         before.replaced |= before.alive
@@ -134,65 +136,65 @@ def _grant(connection: Connection, stream: Stream, request: Request, sight: Sigh
         stream.marker = stream.snapshot = stream.last = None
         stream.epoch += 1
     place = stream.vbucket << 16 | stream.stream_id
-    stream.granted, stream.granted_ns, stream.granted_frame = True, sight.ts_ns, sight.number
+    stream.granted, stream.granted_ns, stream.granted_frame = True, frame.ts_ns, frame.number
     if connection.bucket is not None:
         connection.producing[connection.bucket, stream.vbucket] = stream
-    stream.last_frame = max(stream.last_frame, sight.number)
+    stream.last_frame = max(stream.last_frame, frame.number)
     stream.failover_log = request.failover_log
     stream.caching = bool((request.flags or 0) & CACHE_TRANSFER)
-    stream.losses, stream.lost_before = connection.losses[sight.direction], connection.lost_bytes[sight.direction]
-    stream.other_losses, stream.holes = connection.losses[1 - sight.direction], connection.holes
+    stream.losses, stream.lost_before = connection.losses[frame.direction], connection.lost_bytes[frame.direction]
+    stream.other_losses, stream.holes = connection.losses[1 - frame.direction], connection.holes
     stream.reached = max(stream.reached, request.start)
     stream.marker_holes = connection.holes
     stream.ordered = True
     connection.current[place] = stream
     connection.rolled_back.pop(place, None)
-    other = connection.by_opaque.get(sight.opaque)
+    other = connection.by_opaque.get(frame.opaque)
     if other is not None and other.live and not other.closed and other.vbucket != stream.vbucket:
-        connection.shared.add(sight.opaque)
-    connection.by_opaque[sight.opaque] = stream
+        connection.shared.add(frame.opaque)
+    connection.by_opaque[frame.opaque] = stream
     if connection.early_acks:
-        stream.acks_early.extend(each for each in connection.early_acks if each.opaque == sight.opaque)
+        stream.acks_early.extend(each for each in connection.early_acks if each.opaque == frame.opaque)
         connection.early_acks = type(connection.early_acks)(
-            each for each in connection.early_acks if each.opaque != sight.opaque
+            each for each in connection.early_acks if each.opaque != frame.opaque
         )
 
 
-def closing(stream: Stream, sight: Sight) -> None:
+def closing(stream: Stream, frame: FrameEvent) -> None:
     """Take it that the consumer asks to close a stream."""
     stream.close_asked = True
 
 
-def closed(stream: Stream, sight: Sight) -> None:
+def closed(stream: Stream, frame: FrameEvent) -> None:
     """Take the answer to that."""
     stream.close_asked = False
-    if sight.word == SUCCESS and not stream.closed:
+    if frame.word == SUCCESS and not stream.closed:
         stream.closed = True
-        stream.closed_ns = stream.last_ns = sight.ts_ns
+        stream.closed_ns = stream.last_ns = frame.ts_ns
 
 
-def request_of(sight: Sight) -> Request:
+def request_of(frame: FrameEvent) -> Request:
     """Return the request that a frame holds."""
-    document: Any = None if sight.record is None else sight.record.meaning.document
+    document: Any = None if frame.record is None else frame.record.meaning.document
     json = document if isinstance(document, dict) else {}
     collections, scope, purge, sid = (json.get(name) for name in ("collections", "scope", "purge_seqno", "sid"))
     return Request(
-        sight.number,
-        sight.ts_ns,
-        sight.opaque,
-        sight.get("flags"),
-        sight.get("start_seqno"),
-        sight.get("end_seqno"),
-        sight.get("vbucket_uuid"),
-        sight.get("snap_start_seqno"),
-        sight.get("snap_end_seqno"),
+        frame.number,
+        frame.ts_ns,
+        frame.opaque,
+        frame.get("flags"),
+        frame.get("start_seqno"),
+        frame.get("end_seqno"),
+        frame.get("vbucket_uuid"),
+        frame.get("snap_start_seqno"),
+        frame.get("snap_end_seqno"),
         sid if isinstance(sid, int) and 0 < sid <= 0xFFFF else 0,
         tuple(printable(str(each)) for each in collections) if isinstance(collections, list) else None,
         printable(scope) if isinstance(scope, str) else None,
         whole_number(purge) if isinstance(purge, str) else None,
-        bool(sight.value_length),
-        not sight.value_length or (isinstance(document, dict) and ("sid" not in json or isinstance(sid, int))),
-        filter_fault(document) if sight.value_length and sight.whole and sight.record is not None else None,
+        bool(frame.value_length),
+        not frame.value_length or (isinstance(document, dict) and ("sid" not in json or isinstance(sid, int))),
+        filter_fault(document) if frame.value_length and frame.whole and frame.record is not None else None,
     )
 
 

@@ -14,7 +14,7 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import Sender
 
 if TYPE_CHECKING:
-    from dcpdump.streams.state import Connection
+    from dcpdump.streams.state import ConnectionState
 
 #: Data, data over TLS, and data between nodes.
 PORTS = frozenset({11210, 11207, 11209})
@@ -98,14 +98,14 @@ def server_by(opcode: int, direction: int, *, response: bool) -> int | None:
     return None if client is None else direction if response is client else 1 - direction
 
 
-def seen(connection: "Connection") -> Roles:
+def seen(connection: "ConnectionState") -> Roles:
     """Return the roles that were seen, whatever the other connections tell."""
     if connection.server is not None:
         return Roles(connection.server, Basis.MESSAGES)
     return Roles(1, Basis.SYN) if connection.syn else UNKNOWN
 
 
-def inferred(connection: "Connection") -> Roles:
+def inferred(connection: "ConnectionState") -> Roles:
     """Return what ports and messages of a connection suggest by themselves."""
     ports = port(connection.src), port(connection.dst)
     server = _one(ports, PORTS)
@@ -114,7 +114,7 @@ def inferred(connection: "Connection") -> Roles:
     return _weakly(connection, ports)
 
 
-def infer(connections: Collection["Connection"]) -> None:
+def infer(connections: Collection["ConnectionState"]) -> None:
     """Note in each connection of which the roles were not seen what all of them suggest."""
     unknown = [each for each in connections if seen(each).server is None]
     if not unknown:
@@ -130,7 +130,7 @@ def infer(connections: Collection["Connection"]) -> None:
         each.inferred = _among(each, servers, peers)
 
 
-def _among(connection: "Connection", servers: set[str], peers: dict[int, set[int]]) -> Roles:
+def _among(connection: "ConnectionState", servers: set[str], peers: dict[int, set[int]]) -> Roles:
     """Return what a connection among others suggests."""
     elsewhere = _one((connection.src, connection.dst), servers)
     if elsewhere is not None:
@@ -144,7 +144,7 @@ def _among(connection: "Connection", servers: set[str], peers: dict[int, set[int
     return alone
 
 
-def _weakly(connection: "Connection", ports: tuple[int, int]) -> Roles:
+def _weakly(connection: "ConnectionState", ports: tuple[int, int]) -> Roles:
     server = _one(ports, _DEVELOPMENT)
     if server is not None:
         return Roles(server, Basis.DEVELOPMENT)
@@ -156,7 +156,7 @@ def _weakly(connection: "Connection", ports: tuple[int, int]) -> Roles:
     return Roles(producer, Basis.PRODUCER) if lasting is None and producer is not None else UNKNOWN
 
 
-def _replicates(connection: "Connection") -> bool:
+def _replicates(connection: "ConnectionState") -> bool:
     """Return whether nodes talk to each other: then either may be the server."""
     return connection.replicates or any(stream.count(*_BETWEEN_NODES) for stream in connection.streams)
 

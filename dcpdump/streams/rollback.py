@@ -9,8 +9,8 @@ from typing import NamedTuple
 from dcpdump.streams.causes import Unknown
 from dcpdump.streams.consumer import same
 from dcpdump.streams.explanation import Explanation, doubt, explain
+from dcpdump.streams.failover_logs import Moment, moment
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.logs import Moment, moment
 from dcpdump.streams.losses import Losses
 from dcpdump.streams.request import SUCCESS, Request
 from dcpdump.streams.stream import Stream

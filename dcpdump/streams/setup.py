@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from dcpdump.escape import safe
 from dcpdump.spec.names import COLLECTIONS
-from dcpdump.streams.facts import Control, Waiting
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.facts import Control, UnansweredRequest
+from dcpdump.streams.frame_event import FrameEvent, kept, place_of
+from dcpdump.streams.opcode_kinds import (
     ALL_SEQNOS,
     CONTROL,
     HELLO,
@@ -17,9 +18,8 @@ from dcpdump.streams.opcodes import (
     SELECT_BUCKET,
 )
 from dcpdump.streams.request import PRODUCER, SUCCESS
-from dcpdump.streams.sight import Sight, kept, place_of
-from dcpdump.streams.spoken import whole_number
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.wording import whole_number
 
 _CONTINUE = 0x21
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"
@@ -33,68 +33,68 @@ _KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
 _FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
 
 
-def begin_direction(connection: Connection, sight: Sight) -> None:
+def begin_direction(connection: ConnectionState, frame: FrameEvent) -> None:
     """Note what the first frame of a direction shows of those before it."""
-    first = connection.syn or not connection.frames[1 - sight.direction]
-    if first and sight.opcode in _FIRST and not (sight.response or sight.server):
-        connection.began = sight.direction
-    elif connection.late and sight.direction != connection.feeder:
-        connection.window.join(sight.ts_ns)
+    first = connection.syn or not connection.frames[1 - frame.direction]
+    if first and frame.opcode in _FIRST and not (frame.response or frame.server):
+        connection.began = frame.direction
+    elif connection.late and frame.direction != connection.feeder:
+        connection.window.join(frame.ts_ns)
 
 
-def waiting_for(sight: Sight, connection: Connection) -> Waiting:
+def waiting_for(frame: FrameEvent, connection: ConnectionState) -> UnansweredRequest:
     """Return what is to be remembered of a request that has to be answered."""
-    waiting = Waiting(place_of(sight), connection.frames[1 - sight.direction])
-    if sight.opcode in _KEYED:
-        waiting.key = _key(sight) or ""
-    if sight.opcode == CONTROL:
-        waiting.value = _text(sight.value)
-    elif sight.opcode == ALL_SEQNOS and sight.get("collection_id") is not None:
+    waiting = UnansweredRequest(place_of(frame), connection.frames[1 - frame.direction])
+    if frame.opcode in _KEYED:
+        waiting.key = _key(frame) or ""
+    if frame.opcode == CONTROL:
+        waiting.value = _text(frame.value)
+    elif frame.opcode == ALL_SEQNOS and frame.get("collection_id") is not None:
         waiting.value = "one collection"
     return waiting
 
 
-def keep_alive(connection: Connection, sight: Sight) -> None:
+def keep_alive(connection: ConnectionState, frame: FrameEvent) -> None:
     """Take a DCP_NOOP."""
     noops = connection.noops
     noops.sent += 1
-    connection.window.noops += sight.length
-    noops.last_ns = noops.open_ns = sight.ts_ns
-    noops.open_frame = sight.number
+    connection.window.noops += frame.length
+    noops.last_ns = noops.open_ns = frame.ts_ns
+    noops.open_frame = frame.number
 
 
 # -- requests -----------------------------------------------------------------------------------------------
 
 
-def _hello(connection: Connection, sight: Sight) -> None:
-    connection.agent = _key(sight) or None
-    connection.asked_features = _features(sight)
+def _hello(connection: ConnectionState, frame: FrameEvent) -> None:
+    connection.agent = _key(frame) or None
+    connection.asked_features = _features(frame)
 
 
-def _sasl(connection: Connection, sight: Sight) -> None:
-    connection.mechanism = _key(sight) or None
+def _sasl(connection: ConnectionState, frame: FrameEvent) -> None:
+    connection.mechanism = _key(frame) or None
 
 
-def _open(connection: Connection, sight: Sight) -> None:
+def _open(connection: ConnectionState, frame: FrameEvent) -> None:
     connection.opens += 1
-    connection.name = _key(sight)
-    connection.open_flags, connection.open_sight = sight.get("flags"), kept(sight)
+    connection.name = _key(frame)
+    connection.open_flags, connection.opened_by = frame.get("flags"), kept(frame)
     if connection.open_flags is not None:
-        connection.feeder = 1 - sight.direction if connection.open_flags & PRODUCER else sight.direction
+        connection.feeder = 1 - frame.direction if connection.open_flags & PRODUCER else frame.direction
     connection.window.complete = not connection.lossy
 
 
-def _control(connection: Connection, sight: Sight) -> None:
-    key, value = _key(sight), _text(sight.value)
+def _control(connection: ConnectionState, frame: FrameEvent) -> None:
+    key, value = _key(frame), _text(frame.value)
     if key is None:
         return
     if key in connection.controls or len(connection.controls) < _CONTROLS:
-        connection.controls[key] = Control(key, value, sight.number, sight.ts_ns)
+        connection.controls[key] = Control(key, value, frame.number, frame.ts_ns)
     if key == _BUFFER_SIZE:
         connection.window.ask(whole_number(value))
 
 
-REQUESTS: dict[int, Callable[[Connection, Sight], None]] = {
+REQUESTS: dict[int, Callable[[ConnectionState, FrameEvent], None]] = {
     HELLO: _hello,
     SASL_AUTH: _sasl,
     SASL_STEP: _sasl,
@@ -106,28 +106,28 @@ REQUESTS: dict[int, Callable[[Connection, Sight], None]] = {
 # -- answers ------------------------------------------------------------------------------------------------
 
 
-def _helloed(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    if sight.word == SUCCESS and sight.whole:
+def _helloed(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+    if frame.word == SUCCESS and frame.whole:
         connection.hellos += 1
-        connection.features = _features(sight)
+        connection.features = _features(frame)
         if connection.features is not None:
             connection.has_collections = COLLECTIONS in connection.features
 
 
-def _authenticated(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    if sight.word != _CONTINUE:
-        connection.authenticated = sight.word == SUCCESS
+def _authenticated(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+    if frame.word != _CONTINUE:
+        connection.authenticated = frame.word == SUCCESS
 
 
-def _selected(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    if sight.word == SUCCESS and waiting is not None:
+def _selected(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+    if frame.word == SUCCESS and waiting is not None:
         connection.bucket = waiting.key or None
 
 
-def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
-    connection.open_status = sight.word
-    if sight.word == SUCCESS:
-        connection.opened, connection.accepted_frame = True, sight.number
+def _opened(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+    connection.open_status = frame.word
+    if frame.word == SUCCESS:
+        connection.opened, connection.accepted_frame = True, frame.number
         if connection.name:
             place = connection.server_address or connection.dst, connection.bucket or "", connection.name
             other = connection.names.get(place)
@@ -136,14 +136,14 @@ def _opened(connection: Connection, sight: Sight, waiting: Waiting | None) -> No
             connection.names[place] = connection
 
 
-def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+def _controlled(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if waiting is None or not waiting.key:
         return
     key, value = waiting.key, waiting.value
     control = connection.controls.get(key)
-    if control is not None and control.frame == waiting.sight.number:
-        control.status = sight.word
-    if sight.word != SUCCESS:
+    if control is not None and control.frame == waiting.frame.number:
+        control.status = frame.word
+    if frame.word != SUCCESS:
         if key == _BUFFER_SIZE:
             connection.window.refuse()
         return
@@ -155,24 +155,24 @@ def _controlled(connection: Connection, sight: Sight, waiting: Waiting | None) -
         connection.noops_enabled_ns = connection.last_ns
     size = whole_number(value) if key == _BUFFER_SIZE else None
     if size is not None:
-        connection.window.resize(size, sight.ts_ns)
+        connection.window.resize(size, frame.ts_ns)
     elif key == _BUFFER_SIZE:
         connection.window.refuse()
 
 
-def _kept_alive(connection: Connection, sight: Sight, waiting: Waiting | None) -> None:
+def _kept_alive(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     noops = connection.noops
     if waiting is None:
         return
     noops.answered += 1
-    noops.answered_ns = sight.ts_ns
-    if noops.open_frame == waiting.sight.number:
+    noops.answered_ns = frame.ts_ns
+    if noops.open_frame == waiting.frame.number:
         noops.open_ns = noops.open_frame = None
-    if waiting.sight.ts_ns is not None and sight.ts_ns is not None and len(noops.latencies_ns) < _LATENCIES:
-        noops.latencies_ns.append(sight.ts_ns - waiting.sight.ts_ns)
+    if waiting.frame.ts_ns is not None and frame.ts_ns is not None and len(noops.latencies_ns) < _LATENCIES:
+        noops.latencies_ns.append(frame.ts_ns - waiting.frame.ts_ns)
 
 
-ANSWERS: dict[int, Callable[[Connection, Sight, Waiting | None], None]] = {
+ANSWERS: dict[int, Callable[[ConnectionState, FrameEvent, UnansweredRequest | None], None]] = {
     HELLO: _helloed,
     SASL_AUTH: _authenticated,
     SASL_STEP: _authenticated,
@@ -183,16 +183,16 @@ ANSWERS: dict[int, Callable[[Connection, Sight, Waiting | None], None]] = {
 }
 
 
-def _features(sight: Sight) -> frozenset[int] | None:
-    if sight.record is None:
+def _features(frame: FrameEvent) -> frozenset[int] | None:
+    if frame.record is None:
         return None
-    fields = sight.record.frame.fields
+    fields = frame.record.frame.fields
     return frozenset(f.value for f in fields if f.group == "features" and isinstance(f.value, int))
 
 
-def _key(sight: Sight) -> str | None:
+def _key(frame: FrameEvent) -> str | None:
     """Return the key of a frame as text; None where bytes of the frame were lost, and maybe of the key."""
-    return _text(sight.key) if sight.whole else None
+    return _text(frame.key) if frame.whole else None
 
 
 def _text(data: bytes) -> str:

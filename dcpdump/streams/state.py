@@ -10,33 +10,33 @@ from dataclasses import dataclass, field
 
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
-from dcpdump.streams.facts import Collection, Control, Noops, Snapshot, Waiting
-from dcpdump.streams.opcodes import CONTROL
+from dcpdump.streams.facts import Collection, Control, Noops, Snapshot, UnansweredRequest
+from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
+from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.request import (
     PRODUCER,
     SUCCESS,
     Request,
 )
 from dcpdump.streams.roles import Roles, inferred, seen
-from dcpdump.streams.sight import UNKNOWN_LOSS, Sight
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class ConnectionState:
     """One TCP connection. Direction 0 is what ``src`` sends, who opened it where the SYN was captured."""
 
     number: int
     src: str = ""
     dst: str = ""
     closely: bool = False  #: what only rules ask for is kept too
-    names: "dict[tuple[str, str, str], Connection]" = field(default_factory=dict)
+    names: "dict[tuple[str, str, str], ConnectionState]" = field(default_factory=dict)
     #: of all connections, by server, bucket and name: the one that was opened last
     producing: "dict[tuple[str, int], Stream]" = field(default_factory=dict)
     #: of all connections, by bucket and vbucket: the stream that was granted last
     syn: bool = False  #: the opening was captured
-    namesake: "Connection | None" = None  #: the one that had its name before, on that server and bucket
+    namesake: "ConnectionState | None" = None  #: the one that had its name before, on that server and bucket
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
     feeder: int | None = None  #: the direction in which messages of streams travel
@@ -55,7 +55,7 @@ class Connection:
     name: str | None = None  #: of DCP_OPEN
     open_flags: int | None = None
     opened: bool = False  #: DCP_OPEN was answered with Success
-    open_sight: Sight | None = None  #: the latest request
+    opened_by: FrameEvent | None = None  #: the latest request
     accepted_frame: int | None = None  #: the number of its success
     opens: int = 0
     open_status: int | None = None
@@ -72,7 +72,7 @@ class Connection:
     exchanges: Exchanges = field(default_factory=Exchanges)
     rolled_back: dict[int, tuple[Request, int]] = field(default_factory=dict)
     #: by place: the latest request that was rolled back, and how often the same one was in a row
-    early_acks: deque[Sight] = field(default_factory=deque)  #: answers to markers of streams that were not granted yet
+    early_acks: deque[FrameEvent] = field(default_factory=deque)  #: answers to markers of streams not granted yet
     incoming: Snapshot | None = None  #: what the marker at hand announces
     collections: dict[int, Collection] = field(default_factory=dict)
     scopes: dict[int, Collection] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Connection:
     @property
     def late(self) -> bool:
         """Whether its beginning is missing: neither DCP_OPEN nor what a client says first was captured."""
-        return self.open_sight is None and self.began is None
+        return self.opened_by is None and self.began is None
 
     @property
     def starts_late(self) -> bool:
@@ -198,12 +198,12 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """Whether DCP_OPEN was sent and succeeded."""
-        return self.open_sight is not None and self.opened
+        return self.opened_by is not None and self.opened
 
     @property
     def open_frame(self) -> int | None:
         """The number of the latest DCP_OPEN."""
-        return None if self.open_sight is None else self.open_sight.number
+        return None if self.opened_by is None else self.opened_by.number
 
     @property
     def now_ns(self) -> int | None:
@@ -217,10 +217,10 @@ class Connection:
     @property
     def controls_known(self) -> bool:
         """Whether every control and its answer was captured: where that to DCP_OPEN was not, nor may others be."""
-        client = 0 if self.open_sight is None else self.open_sight.direction
+        client = 0 if self.opened_by is None else self.opened_by.direction
         return self.is_open and not self.doubtful and not self.exchanges.unclaimed.get((client, CONTROL))
 
-    def asked_for(self, opcode: int) -> Iterator[Waiting]:
+    def asked_for(self, opcode: int) -> Iterator[UnansweredRequest]:
         """Yield the requests of either end that wait for their answers."""
         for direction in (0, 1):
             yield from self.exchanges.waiting((direction, opcode))
@@ -252,4 +252,4 @@ class Connection:
 
         Not after lost bytes: what was lost may have been one.
         """
-        return self.open_sight is not None and not self.lossy
+        return self.opened_by is not None and not self.lossy

@@ -4,14 +4,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dcpdump.streams.facts import Complaint, Entry, Prepare, Snapshot, State
-from dcpdump.streams.opcodes import CLOSE_STREAM
+from dcpdump.streams.facts import Complaint, Entry, Prepare, Snapshot, TakeoverState
+from dcpdump.streams.frame_event import NO_FRAME, FrameEvent, kept, place_of
+from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.request import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, HISTORY, ROLLBACK, SUCCESS, TAKEOVER, Request
-from dcpdump.streams.sight import NO_FRAME, Sight, kept, place_of
 from dcpdump.streams.window import FIRST, LAST
 
 if TYPE_CHECKING:
-    from dcpdump.streams.state import Connection
+    from dcpdump.streams.state import ConnectionState
 
 _LOSSES = 8
 #: Keys remembered of one snapshot, and durable writes of one stream; beyond, their rules are silent.
@@ -25,7 +25,7 @@ class Stream:
     A request after a rollback or a refusal goes on with the same Stream, one after its end begins the next.
     """
 
-    connection: "Connection"
+    connection: "ConnectionState"
     vbucket: int
     stream_id: int = 0
     number: int = 1  #: 1, 2, 3 … of those with this vbucket and stream id on this connection
@@ -63,7 +63,7 @@ class Stream:
     caching: bool = False  #: in the phase of cache transfer
     cached: int = 0  #: messages of the cache transfer
     cache_ended: bool = False
-    states: list[State] = field(default_factory=list)  #: that a takeover set
+    states: list[TakeoverState] = field(default_factory=list)  #: that a takeover set
     state_acks: int = 0
     acked_seqno: int | None = None  #: of the consumer's SEQNO_ACKNOWLEDGED
     prepared: dict[bytes, Prepare] = field(default_factory=dict)  #: open prepares by key
@@ -95,9 +95,9 @@ class Stream:
     keys: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits of the snapshot, and their seqnos
     pending_keys: dict[bytes, int] = field(default_factory=dict)  #: of its prepares and aborts
     oso_keys: set[bytes] = field(default_factory=set)
-    acks_due: deque[Sight] = field(default_factory=deque)  #: last items of snapshots that ask for an acknowledgement
-    acks_early: deque[Sight] = field(default_factory=deque)  #: acknowledgements before what they acknowledge
-    unacked: dict[int, Sight] = field(default_factory=dict)  #: prepares that no SEQNO_ACKNOWLEDGED covers, by seqno
+    acks_due: deque[FrameEvent] = field(default_factory=deque)  #: last items of snapshots that want an ack
+    acks_early: deque[FrameEvent] = field(default_factory=deque)  #: acknowledgements before what they acknowledge
+    unacked: dict[int, FrameEvent] = field(default_factory=dict)  #: prepares not yet acknowledged, by seqno
 
     @property
     def request(self) -> Request | None:
@@ -225,7 +225,7 @@ class Stream:
         return self.states[-1].state if self.states else None
 
     @property
-    def last_sight(self) -> Sight:
+    def last_sight(self) -> FrameEvent:
         """The place of its last message."""
         connection = self.connection
         return NO_FRAME._replace(
@@ -282,7 +282,7 @@ class Stream:
         self.items_since_marker = 0
         self.in_order = self.live and self.state != ACTIVE
 
-    def item(self, sight: Sight, seqno: int) -> None:
+    def item(self, frame: FrameEvent, seqno: int) -> None:
         """Take a message with a seqno."""
         self.last = seqno
         self.items += 1
@@ -294,9 +294,9 @@ class Stream:
             if self.acks_early:
                 self.acks_early.pop()
             else:
-                self.acks_due.append(place_of(sight))
+                self.acks_due.append(place_of(frame))
 
-    def acknowledge_marker(self, sight: Sight) -> None:
+    def acknowledge_marker(self, frame: FrameEvent) -> None:
         """Take the consumer's answer to a marker: a producer takes any for the acknowledgement that it waits for.
 
         A refusal of a marker that asked for none acknowledges nothing.
@@ -305,8 +305,8 @@ class Stream:
             self.snapshot.acked = True
         if self.acks_due:
             self.acks_due.popleft()
-        elif not sight.word and len(self.acks_early) < MANY:
-            self.acks_early.append(kept(sight))
+        elif not frame.word and len(self.acks_early) < MANY:
+            self.acks_early.append(kept(frame))
 
     def acknowledge(self, seqno: int) -> None:
         """Take a SEQNO_ACKNOWLEDGED."""
@@ -336,9 +336,9 @@ class Stream:
             and not marker.flags & ACKNOWLEDGE
         )
 
-    def fits(self, sight: Sight) -> bool:
+    def fits(self, frame: FrameEvent) -> bool:
         """Return whether a message may be the next of it."""
-        seqno, marker = sight.seqno, self.marker
+        seqno, marker = frame.seqno, self.marker
         if seqno is None or not self.live:
             return self.live
         inside = self.oso or (marker is not None and marker.start <= seqno <= marker.end)

@@ -3,16 +3,16 @@
 from collections import Counter
 from functools import cache, cached_property, partial
 
-from dcpdump.streams.causes import Cause, Kind, Reason, Unknown, Verdict
+from dcpdump.streams.causes import Cause, Reason, Unknown, Verdict, VerdictKind
 from dcpdump.streams.consumer import Consumers
+from dcpdump.streams.flow_state import FlowState, standing, why_blocked, why_unknown
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.losses import Losses, lost_since
 from dcpdump.streams.refusal import explained, refusal
 from dcpdump.streams.request import CLOSED, NEVER, OK, ROLLBACK, SUCCESS, TAKEOVER, Request
-from dcpdump.streams.spoken import clock, reason, seqno, span, status, times
-from dcpdump.streams.standing import State, standing, why_blocked, why_unknown
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
 #: A stream that brings nothing for so long is looked at twice.
 IDLE_NS = 10 * 1_000_000_000
@@ -69,15 +69,15 @@ class Judge:
             return self._left(stream, why, stream.closed_ns, Cause.CLOSED)
         if stream.replaced:
             why = "another was granted in its place; no STREAM_END was captured; reopened"
-            return Verdict(Kind.ENDED, Cause.REPLACED, why)
+            return Verdict(VerdictKind.ENDED, Cause.REPLACED, why)
         if stream.requests and not stream.granted and not stream.counts_any:
             return self._not_granted(stream, stream.requests[-1])
         if stream.next is not None:
             if stream.connection.lossy:
                 why = "another follows it; its end was not captured: bytes were lost"
-                return Verdict(Kind.UNKNOWN, Reason.BYTES_LOST, why)
+                return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
             why = "another follows it; its end was not captured: the capture starts after its beginning"
-            return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE, why)
+            return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE, why)
         return self._open(stream)
 
     # -- ended -------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class Judge:
             active = [each for each in stream.states if each.state == _ACTIVE]
             if active:
                 why = f"vbucket {stream.vbucket} is active there since {clock(active[0].ts_ns)}"
-                return Verdict(Kind.TAKEN_OVER, Cause.HANDED_OVER, why)
+                return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, why)
         if code == OK and request is not None and request.start_seqno is not None and request.end_seqno is not None:
             if stream.high_seqno is None and request.end_seqno <= request.start_seqno:
                 end, start = seqno(request.end_seqno), seqno(request.start_seqno)
@@ -110,25 +110,25 @@ class Judge:
             other, at = later.stream, clock(later.ts_ns)
             place = "" if other.connection is stream.connection else f" on connection {other.connection.number}"
             verb, then = ("reopened", Cause.REOPENED) if other.reopened else ("asked for again", Cause.ASKED_AGAIN)
-            return Verdict(Kind.ENDED, then, f"{why}; {verb}{place} at {at}{_INFERRED * later.inferred}")
+            return Verdict(VerdictKind.ENDED, then, f"{why}; {verb}{place} at {at}{_INFERRED * later.inferred}")
         if cause in _EXPECTED:
-            return Verdict(Kind.ENDED, cause, why)
+            return Verdict(VerdictKind.ENDED, cause, why)
         mate = self._consumers.elsewhere(stream, ended_ns)
         if mate is not None:
             since = f"since {clock(mate.granted_ns)}" if mate.granted_ns is not None else "since before the capture"
             why += f"; its consumer has it open on connection {mate.connection.number} {since}"
-            return Verdict(Kind.ENDED, Cause.OPEN_ELSEWHERE, why)
+            return Verdict(VerdictKind.ENDED, Cause.OPEN_ELSEWHERE, why)
         lost = lost or self._losses.since(stream.connection, ended_ns)
         if lost is not None:
             return Verdict(
-                Kind.ENDED, lost.reason, f"{why}; whether it was reopened is unknown: {lost.text}", trouble=True
+                VerdictKind.ENDED, lost.reason, f"{why}; whether it was reopened is unknown: {lost.text}", trouble=True
             )
         left = self._since(ended_ns)
         if left is None or left < BLOCKED_NS:
             why += f"; not reopened before the capture ends, {span(left)} later"
-            return Verdict(Kind.ENDED, cause or Cause.NOT_REOPENED_YET, why, trouble=True)
+            return Verdict(VerdictKind.ENDED, cause or Cause.NOT_REOPENED_YET, why, trouble=True)
         why += f"; abandoned: not asked for again in {span(left)}"
-        return Verdict(Kind.ENDED, cause or Cause.ABANDONED, why, trouble=True)
+        return Verdict(VerdictKind.ENDED, cause or Cause.ABANDONED, why, trouble=True)
 
     # -- not granted -------------------------------------------------------------------------------------
 
@@ -149,29 +149,29 @@ class Judge:
             if len(equal) > LOOP:
                 lasted = _between(equal[0].ts_ns, equal[-1].answered_ns)
                 why = f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}"
-                return Verdict(Kind.ROLLED_BACK, Cause.LOOP, why, trouble=True)
+                return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, trouble=True)
             retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
             then = Cause.ASKED_AGAIN if again else lost.reason if lost is not None else Cause.NOT_ASKED_AGAIN
             why = f"{to}{retried}{again or _unknown_again(lost) or '; not asked for again'}"
-            return Verdict(Kind.ROLLED_BACK, then, why, trouble=not again)
+            return Verdict(VerdictKind.ROLLED_BACK, then, why, trouble=not again)
         after = again or _unknown_again(lost) or self._silence(request)
         why = f"{status(request.status)}: {explained(request, stream)}{after}"
-        return Verdict(Kind.REFUSED, refusal(request.status), why, trouble=not again)
+        return Verdict(VerdictKind.REFUSED, refusal(request.status), why, trouble=not again)
 
-    def _unanswered(self, connection: Connection, request: Request) -> Verdict:
+    def _unanswered(self, connection: ConnectionState, request: Request) -> Verdict:
         lost = lost_since(connection, request.ts_ns)
         if lost is not None:
-            return Verdict(Kind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
+            return Verdict(VerdictKind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
         if request.ambiguous:
             return _ambiguous(connection)
         left = self._since(request.ts_ns)
         if connection.ended_ns is not None:
             why = f"{_closing(connection)} before it was answered"
-            return Verdict(Kind.ENDED, _ended_by(connection), why, trouble=True)
+            return Verdict(VerdictKind.ENDED, _ended_by(connection), why, trouble=True)
         if left is not None and left >= self._idle_ns:
             why = f"asked for at {clock(request.ts_ns)}, no answer in {span(left)}"
-            return Verdict(Kind.STUCK, Cause.NOT_ANSWERED, why, trouble=True)
-        return Verdict(Kind.ASKED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
+            return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, trouble=True)
+        return Verdict(VerdictKind.ASKED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
 
     def _silence(self, request: Request) -> str:
         left = self._since(request.answered_ns)
@@ -182,18 +182,18 @@ class Judge:
     def _open(self, stream: Stream) -> Verdict:
         connection = stream.connection
         if stream.flags & TAKEOVER and any(each.state == _ACTIVE for each in stream.states):
-            return Verdict(Kind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
+            return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         if connection.ended_ns is not None and (stream.last_ns is None or stream.last_ns <= connection.ended_ns):
             lost = lost_since(connection, stream.last_ns)
             why = f"{_closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             return self._left(stream, why, connection.ended_ns, _ended_by(connection), lost)
         idle = self._since(stream.last_ns)
         held = self._standing(connection)
-        if held.state is State.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
+        if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
             why = "; ".join(
                 filter(None, (why_blocked(connection.window, held), _until(lost_since(connection, stream.last_ns))))
             )
-            return Verdict(Kind.BLOCKED, Cause.WINDOW_FULL, why, trouble=True)
+            return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, trouble=True)
         if idle is None or idle < self._idle_ns:
             return self._recent(stream)
         return self._idle(stream, idle)
@@ -204,32 +204,32 @@ class Judge:
         if not stream.counts_any:
             why = f"nothing came since it was granted at {clock(stream.granted_ns)}"
             if lost is not None:
-                return Verdict(Kind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
-            return Verdict(Kind.QUIET, Cause.NOTHING_SENT, why)
+                return Verdict(VerdictKind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
+            return Verdict(VerdictKind.QUIET, Cause.NOTHING_SENT, why)
         since = "" if stream.requests else "since before the capture"
-        return Verdict(Kind.FLOWING, Cause.FLOWING, "; ".join(filter(None, (since, _until(lost)))))
+        return Verdict(VerdictKind.FLOWING, Cause.FLOWING, "; ".join(filter(None, (since, _until(lost)))))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
         lost = lost_since(stream.connection, stream.last_ns)
         if lost is not None:
-            return Verdict(Kind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
+            return Verdict(VerdictKind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
         due = self._due(stream)
         if due is not None:
             return self._stuck(stream, due[0], f"{due[1]}, for {span(idle)}")
         if stream.snapshot is None and stream.epoch and stream.counts_any:
             why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
-            return Verdict(Kind.UNKNOWN, Reason.BYTES_LOST, why)
+            return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
         if stream.snapshot is None and not stream.witnessed:
             why = f"nothing for {span(idle)}; the capture starts after its snapshot marker"
-            return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE, why)
-        return Verdict(Kind.QUIET, Cause.IDLE, f"nothing for {span(idle)}{self._quietness(stream)}")
+            return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE, why)
+        return Verdict(VerdictKind.QUIET, Cause.IDLE, f"nothing for {span(idle)}{self._quietness(stream)}")
 
     def _stuck(self, stream: Stream, cause: Cause, why: str) -> Verdict:
         """Return the verdict on a stream of which something is due, unless flow control may hold it back."""
-        if cause in _BY_PRODUCER and self._standing(stream.connection).state is State.UNKNOWN:
+        if cause in _BY_PRODUCER and self._standing(stream.connection).state is FlowState.UNKNOWN:
             why += f"; it may be blocked by flow control: {why_unknown(stream.connection)}"
-            return Verdict(Kind.UNKNOWN, Reason.FLOW_CONTROL, why)
-        return Verdict(Kind.STUCK, cause, why, trouble=True)
+            return Verdict(VerdictKind.UNKNOWN, Reason.FLOW_CONTROL, why)
+        return Verdict(VerdictKind.STUCK, cause, why, trouble=True)
 
     def _due(self, stream: Stream) -> tuple[Cause, str] | None:
         """Return what has to come next, if anything must."""
@@ -274,7 +274,7 @@ class Judge:
             words.append(f"a NOOP waits for its answer since {clock(noops.open_ns)}")
         elif noops.answered:
             words.append("NOOPs are answered")
-        if self._standing(connection).state is State.OPEN:
+        if self._standing(connection).state is FlowState.OPEN:
             words.append("flow control is not blocked")
         return "".join(f"; {word}" for word in words)
 
@@ -295,10 +295,10 @@ def _until(lost: Unknown | None) -> str:
     return f"as far as was captured: {lost.text}{' since' * (lost.reason is not Reason.ONE_DIRECTION)}"
 
 
-def _ambiguous(connection: Connection) -> Verdict:
+def _ambiguous(connection: ConnectionState) -> Verdict:
     starts = connection.late and not connection.lossy
     why = "requests with one opaque were sent, and not all were captured: its answer cannot be told from theirs"
-    return Verdict(Kind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
+    return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
 
 
 def _unknown_again(lost: Unknown | None) -> str:
@@ -318,14 +318,14 @@ def _earlier(stream: Stream) -> str:
     return "; ".join(words)
 
 
-def _closing(connection: Connection) -> str:
+def _closing(connection: ConnectionState) -> str:
     server = connection.roles.server if connection.ended_surely else None
     who = "one side" if server is None else "its server" if connection.ended_by == server else "its client"
     how = {"rst": "reset", "reused": "replaced"}.get(connection.end_reason, "closed")
     return f"connection {how} by {who} at {clock(connection.ended_ns)}"
 
 
-def _ended_by(connection: Connection) -> Cause:
+def _ended_by(connection: ConnectionState) -> Cause:
     server = connection.roles.server if connection.ended_surely else None
     if server is None or connection.end_reason not in _ENDS:
         return Cause.CONNECTION_ENDED

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dcpdump.columnar.dissection import Dissection
+from dcpdump.batch.dissection import Dissection
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End
 from dcpdump.net.limits import DEFAULT, Limits

@@ -6,7 +6,7 @@ in one direction) where they stand in it. What their bytes mean is for others.
 
 from typing import Final
 
-from dcpdump.numbers import be16, be32
+from dcpdump.big_endian import be16, be32
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.wire.frame import RawFrame
 

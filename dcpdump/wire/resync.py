@@ -64,7 +64,7 @@ class Streams(Protocol):
         """It gives the last seqno seen on the stream of an opaque."""
 
 
-class Verdict(Enum):
+class Judgement(Enum):
     """What a place in the bytes is judged to be."""
 
     FRAME = "a frame begins here"
@@ -81,11 +81,11 @@ class Kinship(Enum):
     ALIEN = "it contradicts what was seen: a document's copy of a frame"
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The outcome of a search: where, and how sure."""
 
     at: int
-    verdict: Verdict
+    verdict: Judgement
 
 
 def framed(header: Header) -> bool:
@@ -146,41 +146,43 @@ def _lengths_fit(layout: Layout, header: Header) -> bool:
     return layout.value is not Presence.MUST or header.value_length > 0
 
 
-def begins(data: bytes | bytearray, *, final: bool = False) -> Verdict:
+def begins(data: bytes | bytearray, *, final: bool = False) -> Judgement:
     """It judges whether a direction's very first bytes are a frame of the memcached binary protocol.
 
     A header that fits the protocol table is believed at once; one of which only the name is known when the
     next header is known too, or when the frame ends where the bytes do. ``final``: no more bytes will come.
     """
     if len(data) < HEADER_LENGTH:
-        return Verdict.NO if final or (data and data[0] not in MAGICS) else Verdict.WAIT
+        return Judgement.NO if final or (data and data[0] not in MAGICS) else Judgement.WAIT
     header = unpack_header(data)
     if not known(header):
-        return Verdict.NO
+        return Judgement.NO
     if fits_table(header):
-        return Verdict.FRAME
+        return Judgement.FRAME
     if MAGICS[header.magic].response and header.word == 0 and header.extras_length > 32:
-        return Verdict.NO
+        return Judgement.NO
     return chained(data, 0, 1, final=final)
 
 
-def chained(data: bytes | bytearray, at: int, count: int, *, final: bool) -> Verdict:
+def chained(data: bytes | bytearray, at: int, count: int, *, final: bool) -> Judgement:
     """It follows ``count`` frames on from the one at ``at``: each must be known, or the bytes end at its start."""
     for _ in range(count):
         at += unpack_header(data, at).frame_length
         if at == len(data):
-            return Verdict.FRAME
+            return Judgement.FRAME
         if at + HEADER_LENGTH > len(data):
             if not final:
-                return Verdict.WAIT
+                return Judgement.WAIT
             # The bytes end inside the next header, or inside the frame itself: then it stays weak.
-            return Verdict.FRAME if at < len(data) and data[at] in MAGICS else Verdict.WEAK
+            return Judgement.FRAME if at < len(data) and data[at] in MAGICS else Judgement.WEAK
         if not known(unpack_header(data, at)):
-            return Verdict.NO
-    return Verdict.FRAME
+            return Judgement.NO
+    return Judgement.FRAME
 
 
-def find_frame(data: bytes | bytearray, start: int, streams: Streams, *, final: bool, segment: bool = False) -> Found:
+def find_frame(
+    data: bytes | bytearray, start: int, streams: Streams, *, final: bool, segment: bool = False
+) -> SearchResult:
     """It looks for the first place from ``start`` at which a frame begins.
 
     FRAME: there is one at ``at``. WAIT: the bytes before ``at`` hold none, what follows needs more bytes
@@ -193,8 +195,8 @@ def find_frame(data: bytes | bytearray, start: int, streams: Streams, *, final: 
         if known(header) and not strict(header):
             verdict = chained(data, start, CHAIN, final=final)
             # Nobody waits for megabytes because of a header that may be part of a document.
-            if verdict is Verdict.FRAME or (verdict is Verdict.WAIT and header.frame_length <= SEARCH_WINDOW):
-                return Found(start, verdict)
+            if verdict is Judgement.FRAME or (verdict is Judgement.WAIT and header.frame_length <= SEARCH_WINDOW):
+                return SearchResult(start, verdict)
     weak = -1
     dead: set[int] = set()
     at = start
@@ -204,25 +206,25 @@ def find_frame(data: bytes | bytearray, start: int, streams: Streams, *, final: 
             break
         at = match.start()
         if weak >= 0 and at - weak > SEARCH_WINDOW:
-            return Found(weak, Verdict.WEAK)
+            return SearchResult(weak, Judgement.WEAK)
         header = unpack_header(data, at)
         if strict(header):
             verdict = chained(data, at, CHAIN, final=final)
-            if verdict is Verdict.WAIT and header.frame_length <= SEARCH_WINDOW:
-                return Found(at if weak < 0 else weak, Verdict.WAIT)
+            if verdict is Judgement.WAIT and header.frame_length <= SEARCH_WINDOW:
+                return SearchResult(at if weak < 0 else weak, Judgement.WAIT)
             kinship = _kinship(data, at, header, streams)
-            if verdict is Verdict.FRAME and kinship is Kinship.OURS:
+            if verdict is Judgement.FRAME and kinship is Kinship.OURS:
                 # Frames that break off are believed, but less: a document may hold copies of its own stream's.
                 sure = _leads_on(data, at, dead)
-                return Found(_earliest(data, weak, at), Verdict.FRAME if sure else Verdict.WEAK)
-            if verdict is not Verdict.NO and weak < 0 and kinship is not Kinship.ALIEN and _leads_on(data, at, dead):
+                return SearchResult(_earliest(data, weak, at), Judgement.FRAME if sure else Judgement.WEAK)
+            if verdict is not Judgement.NO and weak < 0 and kinship is not Kinship.ALIEN and _leads_on(data, at, dead):
                 weak = at
         at += 1
     if weak >= 0:
         done = final or len(data) - weak > SEARCH_WINDOW
-        return Found(weak, Verdict.WEAK if done else Verdict.WAIT)
+        return SearchResult(weak, Judgement.WEAK if done else Judgement.WAIT)
     rest = len(data) if final else max(start, len(data) - HEADER_LENGTH + 1)
-    return Found(rest, Verdict.NO)
+    return SearchResult(rest, Judgement.NO)
 
 
 def _earliest(data: bytes | bytearray, weak: int, at: int) -> int:

@@ -12,7 +12,7 @@ from dcpdump.wire.cut import Cut, Skipped, Why, merged
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.held import Held
-from dcpdump.wire.resync import SEARCH_WINDOW, Streams, Verdict, begins, find_frame, framed, known, nearly
+from dcpdump.wire.resync import SEARCH_WINDOW, Judgement, Streams, begins, find_frame, framed, known, nearly
 from dcpdump.wire.splitter_state import CUT, PASS, SEARCH, START, SplitterState
 
 PATIENCE: Final = 64 * 1024  #: bytes up to which a search is repeated as soon as there is something to see
@@ -195,9 +195,9 @@ class FrameSplitter:
 
     def _start(self, final: bool) -> list[Cut]:
         verdict = begins(self._held.data, final=final)
-        if verdict in (Verdict.FRAME, Verdict.WEAK):
+        if verdict in (Judgement.FRAME, Judgement.WEAK):
             self._state = CUT
-        elif verdict is Verdict.WAIT:
+        elif verdict is Judgement.WAIT:
             self._need = len(self._held.data) + 1
         elif not final and len(self._held.data) >= HEADER_LENGTH and nearly(unpack_header(self._held.data)):
             self._doubtful = True
@@ -210,11 +210,11 @@ class FrameSplitter:
     def _search(self, final: bool) -> list[Cut]:
         found = find_frame(self._held.data, 0, self._streams, final=final, segment=self._held.segment)
         out: list[Cut] = []
-        if found.at and (found.verdict is not Verdict.NO or not final):
+        if found.at and (found.verdict is not Judgement.NO or not final):
             out.append(self._skip(found.at, Why.NO_BOUNDARY))
-        if found.verdict in (Verdict.FRAME, Verdict.WEAK):
+        if found.verdict in (Judgement.FRAME, Judgement.WEAK):
             self._state = CUT
-            self._confidence = "low" if found.verdict is Verdict.WEAK else ""
+            self._confidence = "low" if found.verdict is Judgement.WEAK else ""
             self._doubtful = False
             return out
         if self._doubtful and self._lost > DOUBT:
@@ -233,9 +233,9 @@ class FrameSplitter:
             stop = at + HEADER_LENGTH + header.body_length
             if not framed(header):
                 verdict = self._illegal_but_in_step(header, stop, final)
-                if verdict is Verdict.NO:
+                if verdict is Judgement.NO:
                     return self._out_of_step(out, at)
-                if verdict is Verdict.WAIT:
+                if verdict is Judgement.WAIT:
                     self._need = stop + HEADER_LENGTH - at
                     break
             if stop > end:
@@ -270,15 +270,15 @@ class FrameSplitter:
         data, holes = bytes(memoryview(held.data)[at:stop]), held.holes_in(at, stop) if held.holes else ()
         return RawFrame(data, header, offset, held.where(offset + stop - at), gap, holes, confidence)
 
-    def _illegal_but_in_step(self, header: Header, following: int, final: bool) -> Verdict:
+    def _illegal_but_in_step(self, header: Header, following: int, final: bool) -> Judgement:
         """Sections longer than the body: a damaged frame, if the next one begins where its body ends."""
         if header.magic not in MAGICS or header.frame_length > SEARCH_WINDOW:
-            return Verdict.NO
+            return Judgement.NO
         if following + HEADER_LENGTH <= len(self._held.data):
-            return Verdict.FRAME if known(unpack_header(self._held.data, following)) else Verdict.NO
+            return Judgement.FRAME if known(unpack_header(self._held.data, following)) else Judgement.NO
         if final:
-            return Verdict.FRAME if following == len(self._held.data) else Verdict.NO
-        return Verdict.WAIT
+            return Judgement.FRAME if following == len(self._held.data) else Judgement.NO
+        return Judgement.WAIT
 
     def _out_of_step(self, out: list[Cut], at: int) -> list[Cut]:
         """Skip the byte at ``at``; the next frame is to be searched for behind it."""

@@ -61,9 +61,9 @@ def packets(connections: int) -> Iterator[bytes]:
     sources = [_documents(random.Random(number), vbuckets) for number, vbuckets in enumerate(mine)]
     while True:
         for talk, source in zip(talks, sources, strict=True):
-            burst = b"".join(next(source) for _ in range(BURST))
-            yield from _disturbed(list(talk.sent(1, burst)), chance)
-            acknowledged = encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": len(burst)})
+            run = b"".join(next(source) for _ in range(BURST))
+            yield from _disturbed(list(talk.sent(1, run)), chance)
+            acknowledged = encode("DCP_BUFFER_ACKNOWLEDGEMENT", {"buffer_bytes": len(run)})
             yield from talk.sent(0, acknowledged)
 
 

@@ -100,13 +100,13 @@ def _packets(segment: int, frames: int, count: int, *, mislabelled: bool) -> Ite
     unread = [0] * CONNECTIONS
     while spent < frames:
         for number, (talk, source) in enumerate(zip(talks, sources, strict=True)):
-            burst: list[bytes] = []
+            run: list[bytes] = []
             size = 0
             while size < BURST and spent < frames:
-                burst.append(next(source))
-                size += len(burst[-1])
+                run.append(next(source))
+                size += len(run[-1])
                 spent += 1
-            yield from talk.sent(1, b"".join(burst))
+            yield from talk.sent(1, b"".join(run))
             unread[number] += size
             if unread[number] > 2_000_000 and spent < frames:
                 spent += 1

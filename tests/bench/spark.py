@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dcpdump.spark.choice import Choice
 from dcpdump.spark.input import inputs
 from dcpdump.spark.job import run
 from dcpdump.spark.launch import session
-from dcpdump.spark.shelf import TABLES, Shelf
+from dcpdump.spark.options import Options
+from dcpdump.spark.output import TABLES, CaptureOutput
 from tests.bench.__main__ import measure
 from tests.bench.archives import archive
 
@@ -126,8 +126,8 @@ def main() -> None:
             ):
                 tree.java = tree.worker = 0
                 before, begun = sum(tree.cpu.values()), time.perf_counter()
-                with Shelf(str(Path(out) / "tables"), "bench") as shelf:
-                    outcome = run(spark, inputs([str(paths[0].parent)]), Choice(), shelf.folder, (*tables, "files"))
+                with CaptureOutput(str(Path(out) / "tables"), "bench") as shelf:
+                    outcome = run(spark, inputs([str(paths[0].parent)]), Options(), shelf.folder, (*tables, "files"))
                     shelf.publish(outcome.written, (*tables, "files"))
                 seconds = time.perf_counter() - begun
                 time.sleep(0.3)

@@ -3,7 +3,8 @@
 from dcpdump.check.rule import ASKED, ASTRAY, CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
     ADVANCED,
     FLUSH,
     HELLO,
@@ -17,8 +18,7 @@ from dcpdump.streams.opcodes import (
     WANTED,
 )
 from dcpdump.streams.request import XATTRS
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
@@ -36,7 +36,7 @@ _UNORDERED = 0x0E
     scope=Scope.CONNECTION,
     status="Eaccess",
 )
-def unauthenticated(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a command other than HELLO, SASL and GET_ERROR_MAP is sent after the authentication was refused,
     and while no other is under way.
 
@@ -45,11 +45,11 @@ def unauthenticated(sight: Sight, connection: Connection, stream: Stream) -> str
 
     Usual causes: a client that does not look at the answer to its authentication.
     """
-    if connection.authenticated is not False or sight.opcode in _BEFORE_LOGIN:
+    if connection.authenticated is not False or frame.opcode in _BEFORE_LOGIN:
         return None
     if any(connection.asked_for(SASL_AUTH)) or any(connection.asked_for(SASL_STEP)):
         return None
-    return f"{name(sight.opcode)} after the authentication was refused"
+    return f"{name(frame.opcode)} after the authentication was refused"
 
 
 @rule(
@@ -63,7 +63,7 @@ def unauthenticated(sight: Sight, connection: Connection, stream: Stream) -> str
     scope=Scope.STREAM,
     status="Einval",
 )
-def opened(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_OPEN is sent on a connection that is open, and when a DCP command is sent on a connection that
     began with HELLO and was not opened.
 
@@ -71,17 +71,17 @@ def opened(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 
     Usual causes: a connection from a pool, used again.
     """
-    if sight.opcode == OPEN:
-        if connection.accepted_frame is None or connection.open_sight is None:
+    if frame.opcode == OPEN:
+        if connection.accepted_frame is None or connection.opened_by is None:
             return None
-        if connection.exchanges.early(sight.direction, OPEN, sight.opaque) is not None:
+        if connection.exchanges.early(frame.direction, OPEN, frame.opaque) is not None:
             return None  # that success was the answer to this one, captured before it
         return f"DCP_OPEN, though frame {connection.accepted_frame} opened the connection"
-    if not MESSAGES[sight.opcode].dcp or connection.open_sight is not None or not connection.complete:
+    if not MESSAGES[frame.opcode].dcp or connection.opened_by is not None or not connection.complete:
         return None
-    if sight.direction != connection.began:  # it may answer to an OPEN that was captured later
+    if frame.direction != connection.began:  # it may answer to an OPEN that was captured later
         return None
-    return f"{name(sight.opcode)} before DCP_OPEN"
+    return f"{name(frame.opcode)} before DCP_OPEN"
 
 
 @rule(
@@ -95,7 +95,7 @@ def opened(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     scope=Scope.STREAM,
     status="NoBucket",
 )
-def bucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_OPEN comes after an authentication but without SELECT_BUCKET.
 
     Unless the user's name is that of a bucket, the server answers NoBucket.
@@ -118,14 +118,14 @@ def bucket(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def unordered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_OPEN succeeds although HELLO granted UnorderedExecution.
 
     The order of messages is all that DCP stands on; a server refuses with NotSupported.
 
     Usual causes: a feature list shared with clients that do not use DCP.
     """
-    if sight.word or connection.features is None or _UNORDERED not in connection.features:
+    if frame.word or connection.features is None or _UNORDERED not in connection.features:
         return None
     return "DCP_OPEN succeeded although HELLO granted UnorderedExecution"
 
@@ -140,7 +140,7 @@ def unordered(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(SASL_AUTH, SASL_STEP),
     scope=Scope.CONNECTION,
 )
-def late_login(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a SASL command is sent on a connection that is open for DCP.
 
     It is refused: what streams were granted rests on who the user was.
@@ -149,18 +149,18 @@ def late_login(sight: Sight, connection: Connection, stream: Stream) -> str | No
     """
     if not connection.is_open:
         return None
-    return f"{name(sight.opcode)} after DCP_OPEN"
+    return f"{name(frame.opcode)} after DCP_OPEN"
 
 
 @rule(
     "DCP206",
     "C6",
-    "Connection name in use",
+    "ConnectionState name in use",
     severity=INFO,
     source="dcp/dcpconnmap.cc",
     on=(CLOSING,),
 )
-def same_name(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when DCP_OPEN has the name of another connection to the same bucket of the same server, and that one
     has not ended.
 
@@ -169,10 +169,10 @@ def same_name(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     Usual causes: two instances of an application with one configuration; a client that reconnects before its
     old connection is gone.
     """
-    other, opened = connection.namesake, connection.open_sight
+    other, opened = connection.namesake, connection.opened_by
     if other is None or opened is None or not other.is_used(opened.ts_ns):  # its end may be known only by now
         return None
-    return Remark(f"the name is that of connection {other.number}, which the server closes now", sight=opened)
+    return Remark(f"the name is that of connection {other.number}, which the server closes now", frame=opened)
 
 
 @rule(
@@ -185,16 +185,16 @@ def same_name(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     on=(ASTRAY,),
     scope=Scope.CONNECTION,
 )
-def to_producer(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a client sends what only the producing side sends: documents, markers, states, ADD_STREAM.
 
     The server closes the connection.
 
     Usual causes: DCP_OPEN with the producer flag where a consumer was meant.
     """
-    if connection.produces is not True or sight.direction == connection.feeder or sight.opcode in (NOOP, FLUSH):
+    if connection.produces is not True or frame.direction == connection.feeder or frame.opcode in (NOOP, FLUSH):
         return None
-    return f"{name(sight.opcode)} sent to a producer"
+    return f"{name(frame.opcode)} sent to a producer"
 
 
 @rule(
@@ -207,17 +207,17 @@ def to_producer(sight: Sight, connection: Connection, stream: Stream) -> str | N
     on=(ASTRAY, ADVANCED, OSO),
     scope=Scope.CONNECTION,
 )
-def to_consumer(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a server's consumer is sent what it does not take: requests that only it may send (it closes the
     connection), SEQNO_ADVANCED and OSO_SNAPSHOT (it answers UnknownCommand).
 
     Usual causes: DCP_OPEN without the producer flag where a producer was meant.
     """
-    if connection.produces is not False or sight.direction != connection.feeder:
+    if connection.produces is not False or frame.direction != connection.feeder:
         return None
-    if sight.opcode in (ADVANCED, OSO):
-        return Remark(f"{name(sight.opcode)} sent to a consumer", status="UnknownCommand")
-    return f"{name(sight.opcode)} sent to a consumer" if sight.opcode in WANTED else None
+    if frame.opcode in (ADVANCED, OSO):
+        return Remark(f"{name(frame.opcode)} sent to a consumer", status="UnknownCommand")
+    return f"{name(frame.opcode)} sent to a consumer" if frame.opcode in WANTED else None
 
 
 @rule(
@@ -231,7 +231,7 @@ def to_consumer(sight: Sight, connection: Connection, stream: Stream) -> str | R
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def noop_first(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream is granted on a connection with xattrs or collections before enable_noop was accepted.
 
     A conforming server refuses the request with NotSupported: such connections have to be kept alive. (Unless
@@ -239,7 +239,7 @@ def noop_first(sight: Sight, connection: Connection, stream: Stream) -> str | No
 
     Usual causes: controls sent after the first stream request.
     """
-    if sight.word or not connection.controls_known or connection.on("enable_noop"):
+    if frame.word or not connection.controls_known or connection.on("enable_noop"):
         return None
     if (connection.open_flags or 0) & XATTRS:
         return "stream granted on a connection with xattrs and without enable_noop"
@@ -259,16 +259,16 @@ def noop_first(sight: Sight, connection: Connection, stream: Stream) -> str | No
     scope=Scope.CONNECTION,
     status="DcpStreamIdInvalid",
 )
-def sid_enabled(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream is granted whose request had a sid without enable_stream_id, or none with it.
 
     A conforming server refuses with DcpStreamIdInvalid.
 
     Usual causes: a client that does not look at the answer to enable_stream_id.
     """
-    waiting = connection.exchanges.asked(sight)
+    waiting = connection.exchanges.asked(frame)
     request = None if waiting is None else waiting.request
-    if sight.word or request is None or not request.readable or not connection.controls_known:
+    if frame.word or request is None or not request.readable or not connection.controls_known:
         return None
     if connection.on("enable_stream_id") is bool(request.stream_id):
         return None
@@ -285,7 +285,7 @@ def sid_enabled(sight: Sight, connection: Connection, stream: Stream) -> str | N
     source="daemon/protocol/mcbp",
     on=(HELLO,),
 )
-def second_hello(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def second_hello(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when HELLO is sent on a connection that is open for DCP.
 
     It replaces the features: from its answer on keys may have collection ids, or lose them, in the middle of

@@ -13,17 +13,17 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import ABORT, COMMIT, DOCUMENTS, MARKER, OSO, PREPARE
 from dcpdump.streams.request import ACTIVE, DISK, DUPLICATES
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import MANY, Stream
 
 _SECOND = 1_000_000_000
 
 
-def _all_once(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_once(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     marker, seen, keys = stream.marker, stream.keys, close.keys
     if marker is None or marker.flags & DUPLICATES:
         return True
@@ -41,7 +41,7 @@ def _all_once(burst: Burst, close: Close, connection: Connection, stream: Stream
     scope=Scope.SNAPSHOT,
     spares=_all_once,
 )
-def twice(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a key comes for the second time in a snapshot: among documents and commits, or among prepares and
     aborts. Suspicious only: in a disk snapshot of a stream that may come from a replica (its request does not insist
     on an active vbucket), as a replica may send what it has on disk and in memory under one marker.
@@ -54,11 +54,11 @@ def twice(sight: Sight, connection: Connection, stream: Stream) -> str | Remark 
     marker = stream.marker
     if marker is None or marker.flags & DUPLICATES:
         return None
-    keys = stream.pending_keys if sight.opcode in (PREPARE, ABORT) else stream.keys
-    seqno = keys.get(sight.data[sight.key_at : sight.value_at])
+    keys = stream.pending_keys if frame.opcode in (PREPARE, ABORT) else stream.keys
+    seqno = keys.get(frame.data[frame.key_at : frame.value_at])
     if seqno is None:
         return None
-    text = f"the key of seqno {sight.seqno} is that of seqno {seqno} in snapshot {marker.start}..{marker.end}"
+    text = f"the key of seqno {frame.seqno} is that of seqno {seqno} in snapshot {marker.start}..{marker.end}"
     return Remark(text, SUSPICIOUS if marker.flags & DISK and stream.may_be_of_replica else None)
 
 
@@ -72,7 +72,7 @@ def twice(sight: Sight, connection: Connection, stream: Stream) -> str | Remark 
     on=(OSO, MARKER, DISORDERED),
     scope=Scope.SNAPSHOT,
 )
-def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when OSO_SNAPSHOT comes without enable_out_of_order_snapshots, on a stream that does not start at 0, or
     on one of the whole bucket (with collections and without a filter); when one starts without the end of another, or
     ends without a start; and when there is a marker, or a key twice, in between.
@@ -84,14 +84,14 @@ def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 
     Usual causes: a client that asked for it and does not know its rules; a producer that nests backfills.
     """
-    if sight.opcode == MARKER:
+    if frame.opcode == MARKER:
         return "snapshot marker inside an out-of-order snapshot" if stream.oso else None
-    if sight.opcode != OSO:
-        if sight.opcode not in DOCUMENTS:
+    if frame.opcode != OSO:
+        if frame.opcode not in DOCUMENTS:
             return None
-        again = sight.key in stream.oso_keys
-        return f"the key of seqno {sight.seqno} came before in this out-of-order snapshot" if again else None
-    request, begins = stream.request, bool((sight.get("flags") or 0) & 1)
+        again = frame.key in stream.oso_keys
+        return f"the key of seqno {frame.seqno} came before in this out-of-order snapshot" if again else None
+    request, begins = stream.request, bool((frame.get("flags") or 0) & 1)
     if begins is stream.oso:
         return "out-of-order snapshot starts inside another" if begins else "out-of-order snapshot ends, none began"
     if not begins:
@@ -113,7 +113,7 @@ def oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/active_stream.cc",
     on=(MARKER,),
 )
-def after_oso(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def after_oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the marker after an out-of-order snapshot ends below the highest seqno of that.
 
     Until its end an out-of-order snapshot has no resume point; after it the stream goes on above all of it.
@@ -136,7 +136,7 @@ def after_oso(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(UNACKNOWLEDGED, ACK_UNASKED),
     scope=Scope.CONNECTION,
 )
-def acknowledged(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
+def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the last item of a snapshot with the acknowledge flag came and the consumer did not acknowledge
     it, and (suspicious) when it acknowledges another. An answer with an error is no acknowledgement; where a marker
     was refused, none is due.
@@ -145,9 +145,9 @@ def acknowledged(delayed: Delayed, connection: Connection, stream: Stream) -> st
 
     Usual causes: a consumer that does not know the flag; a deletion as last item that was not counted.
     """
-    if delayed.sight.response:
+    if delayed.frame.response:
         return Remark("acknowledgement of a snapshot that did not ask for one", SUSPICIOUS)
-    text = f"the snapshot that ended with seqno {delayed.sight.seqno} was not acknowledged"
+    text = f"the snapshot that ended with seqno {delayed.frame.seqno} was not acknowledged"
     if delayed.waited_ns >= _SECOND:
         cut = connection.over and stream.end_frame is None and delayed.waited_ns < 30 * _SECOND
         return Remark(text, INFO) if cut else text
@@ -163,7 +163,7 @@ def acknowledged(delayed: Delayed, connection: Connection, stream: Stream) -> st
     off="r",
     on=(COMMIT,),
 )
-def disk_commit(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a COMMIT comes in a disk snapshot.
 
     On disk a committed durable write is a mutation or a deletion; only aborts appear as such.
@@ -173,7 +173,7 @@ def disk_commit(sight: Sight, connection: Connection, stream: Stream) -> str | N
     marker = stream.marker
     if marker is None or stream.stale or not marker.flags & DISK:
         return None
-    return f"{name(sight.opcode)} in disk snapshot {marker.start}..{marker.end}"
+    return f"{name(frame.opcode)} in disk snapshot {marker.start}..{marker.end}"
 
 
 RULES = (twice, oso, after_oso, acknowledged, disk_commit)

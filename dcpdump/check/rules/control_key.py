@@ -5,9 +5,9 @@ from difflib import get_close_matches
 from dcpdump.check.quote import quoted
 from dcpdump.check.rule import SUSPICIOUS, rule
 from dcpdump.spec.names import CONTROL_KEYS
-from dcpdump.streams.opcodes import CONTROL
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import CONTROL
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _NEAR = 0.85  #: of 1, which is the same
@@ -22,19 +22,19 @@ _NEAR = 0.85  #: of 1, which is the same
     on=(CONTROL,),
     status="Einval",
 )
-def misspelt(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the key of a CONTROL is not one that any release knows, and differs little from one that is.
 
     A producer refuses what it does not know. (Keys that resemble none may be those of a later release.)
 
     Usual causes: a letter that is missing, doubled or of the wrong case.
     """
-    key = sight.key.decode("ascii", "replace")
+    key = frame.key.decode("ascii", "replace")
     if key in CONTROL_KEYS:
         return None
     known = {name.lower(): name for name in CONTROL_KEYS}
     near = get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
-    return f"control key {quoted(sight.key)}: no release knows it; {known[near[0]]} is near" if near else None
+    return f"control key {quoted(frame.key)}: no release knows it; {known[near[0]]} is near" if near else None
 
 
 RULES = (misspelt,)

@@ -4,9 +4,9 @@ from dcpdump.check.quote import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.escape import safe
 from dcpdump.spec.names import REPLICATION
-from dcpdump.streams.opcodes import CONTROL
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import CONTROL
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: Controls that are read when a stream is created.
@@ -44,9 +44,9 @@ _SNAPPY = 0x0A  #: of the features of HELLO
 _DELETED_XATTRS = 0x100  #: of the open flags
 
 
-def control_asked(sight: Sight, connection: Connection) -> tuple[str, str]:
+def control_asked(frame: FrameEvent, connection: ConnectionState) -> tuple[str, str]:
     """Return the key and the value of the control that an answer is for; empty where it was not captured."""
-    waiting = connection.exchanges.asked(sight)
+    waiting = connection.exchanges.asked(frame)
     return ("", "") if waiting is None else (waiting.key, waiting.value)
 
 
@@ -60,18 +60,18 @@ def control_asked(sight: Sight, connection: Connection) -> tuple[str, str]:
     on=(CONTROL,),
     scope=Scope.CONNECTION,
 )
-def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a control that is read when a stream is created is sent while streams are open.
 
     It changes later streams only; those that are open stay as they were.
 
     Usual causes: controls sent in parallel with stream requests.
     """
-    key = safe(sight.key)
+    key = safe(frame.key)
     streams = connection.current.values()
     if key not in _AT_CREATION or not any(each.witnessed and each.live and not each.closed for each in streams):
         return None
-    if connection.exchanges.early(sight.direction, CONTROL, sight.opaque) is not None:
+    if connection.exchanges.early(frame.direction, CONTROL, frame.opaque) is not None:
         return None  # it was captured after its answer, and maybe after the streams
     return f"{key} changes nothing for the streams that are open"
 
@@ -87,16 +87,16 @@ def late_control(sight: Sight, connection: Connection, stream: Stream) -> str | 
     scope=Scope.CONNECTION,
     status="NotSupported",
 )
-def exclusive(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when both enable_stream_id and enable_sync_writes are accepted.
 
     They exclude each other; the second is to be refused with NotSupported.
 
     Usual causes: a proxy that answers controls itself.
     """
-    key, value = control_asked(sight, connection)
+    key, value = control_asked(frame, connection)
     other = {"enable_stream_id": "enable_sync_writes", "enable_sync_writes": "enable_stream_id"}.get(key)
-    if sight.word or other is None or value != "true" or not connection.on(other):
+    if frame.word or other is None or value != "true" or not connection.on(other):
         return None
     return f"{key} accepted after {other}"
 
@@ -109,7 +109,7 @@ def exclusive(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     source="dcp/producer.cc",
     on=(CONTROL | RESPONSE,),
 )
-def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when consumer_name and enable_sync_writes are accepted on a connection whose name is not one of
     replication.
 
@@ -117,8 +117,8 @@ def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | Non
 
     Usual causes: controls copied from a capture of replication.
     """
-    key, value = control_asked(sight, connection)
-    if sight.word or not connection.name or connection.name.startswith(REPLICATION):
+    key, value = control_asked(frame, connection)
+    if frame.word or not connection.name or connection.name.startswith(REPLICATION):
         return None
     both = (key == "consumer_name" and connection.on("enable_sync_writes")) or (
         key == "enable_sync_writes" and value == "true" and "consumer_name" in connection.agreed
@@ -136,7 +136,7 @@ def pretender(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(CONTROL | RESPONSE,),
     scope=Scope.CONNECTION,
 )
-def accepted(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a producer accepts a control that it has to refuse: stream_buffer_size, force_value_compression
     where HELLO did not grant Snappy, include_deleted_user_xattrs where DCP_OPEN did not ask for them,
     max_marker_version 2.2 without collections, and values that a control cannot have. Keys that are unknown here may
@@ -146,14 +146,14 @@ def accepted(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
 
     Usual causes: a proxy that answers controls itself.
     """
-    key, value = control_asked(sight, connection)
-    if sight.word or not key or connection.produces is not True:
+    key, value = control_asked(frame, connection)
+    if frame.word or not key or connection.produces is not True:
         return None
     status = _refusal(key, value, connection)
     return Remark(f"{key}={quoted(value)} accepted", status=status) if status else None
 
 
-def _refusal(key: str, value: str, connection: Connection) -> str:
+def _refusal(key: str, value: str, connection: ConnectionState) -> str:
     """Return with which status a producer refuses a control; nothing where it accepts it."""
     if key == "stream_buffer_size":
         return "NotSupported"

@@ -2,10 +2,10 @@
 
 from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.spec.names import STREAM_END_STATUS
-from dcpdump.streams.opcodes import CLOSE_STREAM, STREAM_END
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
 from dcpdump.streams.request import CACHE_TRANSFER, DISK_ONLY, TAKEOVER, TO_LATEST
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
@@ -20,7 +20,7 @@ _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVI
     off="mgf",
     on=(STREAM_END,),
 )
-def early_end(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a stream ends with Ok although the requested end seqno was not reached, and nothing else explains
     it: the flags disk-only, to-latest, takeover, cache-transfer, or a start at or above the end. As information only
     where the connection has no collections: what comes last may be in another collection, or a durable write.
@@ -30,7 +30,7 @@ def early_end(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     Usual causes: filtered-out collections reported as Ok where collections are off; a bug of the producer.
     """
     request = stream.request
-    if request is None or sight.get("status") != _OK:
+    if request is None or frame.get("status") != _OK:
         return None
     if request.bits & (DISK_ONLY | TAKEOVER | TO_LATEST | CACHE_TRANSFER) or request.start >= request.end:
         return None
@@ -50,13 +50,13 @@ def early_end(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     off="m",
     on=(STREAM_END,),
 )
-def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when STREAM_END(Closed) comes unasked, and of reasons 3 and 6, which servers do not send, and 7 and 8
     (collections dropped, access lost) on a connection without collections.
 
     Usual causes: another implementation of DCP; a proxy.
     """
-    reason = sight.get("status")
+    reason = frame.get("status")
     if reason == _CLOSED:
         if stream.closed or stream.closing:
             if connection.controls_known and not connection.on("send_stream_end_on_client_close_stream"):
@@ -78,7 +78,7 @@ def odd_end(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/active_stream.cc",
     on=(CLOSING,),
 )
-def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Remark]:
+def abandoned(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
     """Reported when a stream ended because the vbucket changed its state, the consumer was slow or a backfill failed,
     and was not requested again although the connection continued for a minute.
 
@@ -94,7 +94,7 @@ def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Rema
         if heard_ns - each.ended_ns >= 60 * 10**9:
             reason = STREAM_END_STATUS.names[each.end_status]
             at = each.last_sight._replace(number=each.end_frame or 0, ts_ns=each.ended_ns)
-            found.append(Remark(f"ended with {reason} and was not requested again here", sight=at))
+            found.append(Remark(f"ended with {reason} and was not requested again here", frame=at))
     return found
 
 
@@ -109,7 +109,7 @@ def abandoned(sight: Sight, connection: Connection, stream: Stream) -> list[Rema
     scope=Scope.CONNECTION,
     status="KeyEnoent",
 )
-def closed_twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a producer answers Success to CLOSE_STREAM, and the vbucket has no stream of that stream id on the
     connection, or it has ended.
 
@@ -117,10 +117,10 @@ def closed_twice(sight: Sight, connection: Connection, stream: Stream) -> str | 
 
     Usual causes: a proxy that answers in a server's place.
     """
-    waiting = connection.exchanges.asked(sight)
-    if sight.word or waiting is None or connection.produces is not True:
+    waiting = connection.exchanges.asked(frame)
+    if frame.word or waiting is None or connection.produces is not True:
         return None
-    known = connection.current.get(waiting.sight.word << 16 | waiting.sight.stream_id)
+    known = connection.current.get(waiting.frame.word << 16 | waiting.frame.stream_id)
     if known is None or not known.is_sending:
         return "CLOSE_STREAM answered with Success, and there is no such stream"
     if known.closed:

@@ -15,11 +15,11 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.controls import control_asked
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import BUFFER_ACK, CONTROL
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.standing import standing, why_blocked
-from dcpdump.streams.state import Connection
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.flow_state import standing, why_blocked
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _SIZE = "connection_buffer_size"
@@ -36,15 +36,15 @@ _SIZE = "connection_buffer_size"
     scope=Scope.CONNECTION,
     status="Einval",
 )
-def window(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def window(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when connection_buffer_size is accepted with a value that is not a decimal number of 32 bits.
 
     Flow control is on from the success of that control with a number above 0; 0 turns it off.
 
     Usual causes: a unit in the value ("20MB").
     """
-    key, value = control_asked(sight, connection)
-    if sight.word or key != _SIZE or (value.isdigit() and len(value) < 20 and int(value) < 1 << 32):
+    key, value = control_asked(frame, connection)
+    if frame.word or key != _SIZE or (value.isdigit() and len(value) < 20 and int(value) < 1 << 32):
         return None
     return f"connection_buffer_size accepted with {len(value)} bytes that are not a number below 2^32"
 
@@ -59,7 +59,7 @@ def window(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(BUFFER_ACK,),
     scope=Scope.CONNECTION,
 )
-def measure(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when acknowledgements add up to the bytes on the wire where prepares were sent, which producers count
     as 2 bytes more than they are.
 
@@ -70,14 +70,14 @@ def measure(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     window = connection.window
     if not window.prepared or window.size is None or not window.complete or window.wire == window.sent:
         return None
-    if window.acked + (sight.get("buffer_bytes") or 0) != window.wire:
+    if window.acked + (frame.get("buffer_bytes") or 0) != window.wire:
         return None
     return f"acknowledges wire bytes: {window.sent - window.wire} bytes of {window.prepared} prepares stay"
 
 
-def _all_in_window(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_in_window(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     window = connection.window
-    return not window.complete or not (window.is_blocked or window.would_fill(burst.size))
+    return not window.complete or not (window.is_blocked or window.would_fill(run.size))
 
 
 @rule(
@@ -91,7 +91,7 @@ def _all_in_window(burst: Burst, close: Close, connection: Connection, stream: S
     scope=Scope.CONNECTION,
     spares=_all_in_window,
 )
-def overrun(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when messages of streams continue, more of them and for longer than the order of capture explains,
     although as many bytes as the window holds wait for their acknowledgement. (One message may go over it.)
 
@@ -100,7 +100,7 @@ def overrun(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     Usual causes: a producer that counts documents only; an acknowledgement captured after what it allowed.
     """
     window = connection.window
-    if window.size is None or not window.complete or not window.becomes_exceeded(sight.ts_ns):
+    if window.size is None or not window.complete or not window.becomes_exceeded(frame.ts_ns):
         return None
     waiting = f"{window.outstanding:,} bytes wait for acknowledgement, the window has {window.size:,}"
     return f"{waiting}: {window.beyond + 1} messages more"
@@ -116,7 +116,7 @@ def overrun(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(OVERDRAWN,),
     scope=Scope.CONNECTION,
 )
-def overdrawn(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when acknowledgements add up to more than the bytes that count.
 
     The producer logs it, and takes the window for empty: what is acknowledged from there on counts from there.
@@ -137,7 +137,7 @@ def overdrawn(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     on=(STALLED,),
     scope=Scope.CONNECTION,
 )
-def stall(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark:
+def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
     """Reported when a window has been full for more than a minute without an acknowledgement. Where a capture begins
     late or lost bytes, what is outstanding is relative: then it is reported if the producer is silent at a level at
     which it waited for acknowledgements before.
@@ -162,12 +162,12 @@ def stall(delayed: Delayed, connection: Connection, stream: Stream) -> str | Rem
     source="daemon/protocol/mcbp",
     on=(BUFFER_ACK | RESPONSE,),
 )
-def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a success answers BUFFER_ACKNOWLEDGEMENT, which is answered only where it is refused.
 
     Usual causes: a producer written after the specification's page, which describes one ("unused").
     """
-    return None if sight.word else "success in answer to BUFFER_ACKNOWLEDGEMENT"
+    return None if frame.word else "success in answer to BUFFER_ACKNOWLEDGEMENT"
 
 
 @rule(
@@ -180,7 +180,7 @@ def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | 
     on=(BUFFER_ACK,),
     scope=Scope.CONNECTION,
 )
-def pointless(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a BUFFER_ACKNOWLEDGEMENT comes on a connection on which no connection_buffer_size was accepted, or
     behind one of 0.
 

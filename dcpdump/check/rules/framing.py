@@ -18,7 +18,8 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.spec import find
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
     CACHED,
@@ -32,8 +33,7 @@ from dcpdump.streams.opcodes import (
     STREAM_END,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
 
@@ -47,14 +47,14 @@ def name(opcode: int) -> str:
     return find(opcode).name.removeprefix("DCP_")
 
 
-def without_stream(connection: Connection) -> str:
+def without_stream(connection: ConnectionState) -> str:
     """Return what a server's consumer answers to messages of a vbucket of which it has no stream."""
     return "DcpStreamNotFound" if connection.on("v7_dcp_status_codes") else "KeyEnoent"
 
 
-def unmatched(sight: Sight, connection: Connection) -> str:
+def unmatched(frame: FrameEvent, connection: ConnectionState) -> str:
     """Return what a server's consumer answers to messages whose opaque is not that of the vbucket's stream."""
-    if sight.opcode == STREAM_END:
+    if frame.opcode == STREAM_END:
         return ""  # that is ignored
     return "OpaqueNoMatch" if connection.on("v7_dcp_status_codes") else "KeyEexists"
 
@@ -69,7 +69,7 @@ def unmatched(sight: Sight, connection: Connection) -> str:
     on=(PUSH, DECODED, SKIPPED),
     scope=Scope.CONNECTION,
 )
-def magic(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a frame begins with a byte that is not a magic, and when a message of magic 0x82 or 0x83 comes
     from the wrong side, or on a connection on which HELLO did not grant Duplex.
 
@@ -77,17 +77,17 @@ def magic(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 
     Usual causes: a frame written with a wrong length before this one; a proxy that mixes two connections.
     """
-    if sight.skipped:
-        return f"{sight.gap_before:,} bytes before this frame begin with no magic of the protocol"
-    if not sight.server:
-        if sight.magic in (0x80, 0x81, 0x08, 0x18):
+    if frame.skipped:
+        return f"{frame.gap_before:,} bytes before this frame begin with no magic of the protocol"
+    if not frame.server:
+        if frame.magic in (0x80, 0x81, 0x08, 0x18):
             return None
-        return f"0x{sight.magic:02x} is no magic of the protocol"
+        return f"0x{frame.magic:02x} is no magic of the protocol"
     if connection.features is not None and _DUPLEX not in connection.features:
-        return f"magic 0x{sight.magic:02x}, but HELLO did not grant Duplex"
-    if connection.open_sight is not None and (sight.direction == connection.open_sight.direction) is not sight.response:
-        side = "client" if sight.direction == connection.open_sight.direction else "server"
-        return f"magic 0x{sight.magic:02x} from the {side}"
+        return f"magic 0x{frame.magic:02x}, but HELLO did not grant Duplex"
+    if connection.opened_by is not None and (frame.direction == connection.opened_by.direction) is not frame.response:
+        side = "client" if frame.direction == connection.opened_by.direction else "server"
+        return f"magic 0x{frame.magic:02x} from the {side}"
     return None
 
 
@@ -100,7 +100,7 @@ def magic(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(DECODED,),
     status="Einval",
 )
-def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the framing extras, extras and key of a header are longer than the body, and when a frame is
     larger than 30 MiB.
 
@@ -108,9 +108,9 @@ def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 
     Usual causes: a hand-made encoder that forgot to fill in total body, or counts characters and not bytes.
     """
-    if sight.record is None:
+    if frame.record is None:
         return None
-    for problem in sight.record.frame.problems:
+    for problem in frame.record.frame.problems:
         if problem.code in (Fault.LENGTHS_CONTRADICT, Fault.TOO_LARGE):
             return problem.text
     return None
@@ -126,7 +126,7 @@ def lengths(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(UNASKED,),
     scope=Scope.CONNECTION,
 )
-def unasked(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when a response comes without a request of the same opcode and opaque from the other side.
 
     An opaque is bytes: it comes back as it was sent. A client that looks its request up by opaque will not
@@ -134,7 +134,7 @@ def unasked(delayed: Delayed, connection: Connection, stream: Stream) -> str:
 
     Usual causes: an opaque that was byte-swapped on the way back; a request answered twice.
     """
-    answer = delayed.sight
+    answer = delayed.frame
     return f"{name(answer.opcode)} response with opaque 0x{answer.opaque:08x} answers no request"
 
 
@@ -148,14 +148,14 @@ def unasked(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     on=(OVERDUE,),
     scope=Scope.CONNECTION,
 )
-def unanswered(delayed: Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
+def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a request that is always answered was not: a later one of the same kind was answered, or half
     a minute passed. Where the capture or the connection ended sooner than that, it says so as information. An answer
     that comes even later is one all the same.
 
     Usual causes: a server that is stuck or overloaded; a client that stopped reading.
     """
-    opcode = delayed.sight.opcode
+    opcode = delayed.frame.opcode
     text = f"{name(opcode)} was not answered in {delayed.waited_ns / _SECOND:,.1f} s"
     if not delayed.late:
         return Remark(f"{text}; then the {'connection' if connection.gone else 'capture'} ends", INFO)
@@ -171,7 +171,7 @@ def unanswered(delayed: Delayed, connection: Connection, stream: Stream) -> str 
     off="m",
     on=(STRAY,),
 )
-def stream_id(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the stream id of a message is missing, is another than the stream request's, or is there though
     the request had none. (Deletions whose header counts no framing extras, a bug of servers, are read as meant.)
 
@@ -180,11 +180,11 @@ def stream_id(sight: Sight, connection: Connection, stream: Stream) -> str | Non
 
     Usual causes: a producer that forgets the frame on one kind of message.
     """
-    if not stream.known or stream.vbucket != sight.word or stream.stream_id < 0 or stream.stream_id == sight.stream_id:
+    if not stream.known or stream.vbucket != frame.word or stream.stream_id < 0 or stream.stream_id == frame.stream_id:
         return None
-    has = f"stream id {sight.stream_id}" if sight.stream_id else "no stream id"
+    has = f"stream id {frame.stream_id}" if frame.stream_id else "no stream id"
     wants = f"stream id {stream.stream_id}" if stream.stream_id else "none"
-    return f"{name(sight.opcode)} has {has}, the stream request had {wants}"
+    return f"{name(frame.opcode)} has {has}, the stream request had {wants}"
 
 
 @rule(
@@ -196,7 +196,7 @@ def stream_id(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     off="m",
     on=(STRAY,),
 )
-def vbucket(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the opaque of a message belongs to the stream of another vbucket.
 
     A server's consumer goes by the vbucket: where it has a stream of another opaque it answers KeyEexists, where it
@@ -205,12 +205,12 @@ def vbucket(sight: Sight, connection: Connection, stream: Stream) -> Remark | No
 
     Usual causes: an opaque used for two streams; a vbucket taken from the wrong place by a proxy.
     """
-    if not stream.known or stream.vbucket == sight.word:
+    if not stream.known or stream.vbucket == frame.word:
         return None
-    text = f"{name(sight.opcode)} of vbucket {sight.word} has the opaque of the stream of vbucket {stream.vbucket}"
-    known = connection.current.get(sight.word << 16 | sight.stream_id)
+    text = f"{name(frame.opcode)} of vbucket {frame.word} has the opaque of the stream of vbucket {stream.vbucket}"
+    known = connection.current.get(frame.word << 16 | frame.stream_id)
     has_one = known is not None and known.live
-    return Remark(text, status=unmatched(sight, connection) if has_one else without_stream(connection))
+    return Remark(text, status=unmatched(frame, connection) if has_one else without_stream(connection))
 
 
 @rule(
@@ -222,12 +222,12 @@ def vbucket(sight: Sight, connection: Connection, stream: Stream) -> Remark | No
     on=(FLUSH, ASTRAY),
     status="NotSupported",
 )
-def flush(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def flush(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_FLUSH is sent, by either side. Servers have never supported it, and answer NotSupported.
 
     Usual causes: a client written after a draft of the protocol.
     """
-    return "DCP_FLUSH, which no server supports" if sight.opcode == FLUSH else None
+    return "DCP_FLUSH, which no server supports" if frame.opcode == FLUSH else None
 
 
 @rule(
@@ -238,7 +238,7 @@ def flush(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="daemon/protocol/mcbp",
     on=tuple(opcode | RESPONSE for opcode in _SILENT),
 )
-def silent(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def silent(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a consumer answers a document, an event, a durable write, STREAM_END, SEQNO_ADVANCED,
     OSO_SNAPSHOT or a cache transfer with Success. Only errors are answered.
 
@@ -246,7 +246,7 @@ def silent(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 
     Usual causes: a consumer that answers everything.
     """
-    return None if sight.word else f"{name(sight.opcode)} answered with Success"
+    return None if frame.word else f"{name(frame.opcode)} answered with Success"
 
 
 RULES = (magic, lengths, unasked, unanswered, stream_id, vbucket, flush, silent)

@@ -13,9 +13,9 @@ from dcpdump.check.rule import (
     Scope,
     rule,
 )
-from dcpdump.streams.opcodes import NOOP
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import NOOP
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
@@ -29,7 +29,7 @@ from dcpdump.streams.stream import Stream
     on=(OVERDUE,),
     scope=Scope.SINCE,
 )
-def unanswered_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str | None:
+def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the opaque of a NOOP does not come back, though the consumer answers later ones, or for half a
     minute.
 
@@ -37,7 +37,7 @@ def unanswered_noop(delayed: Delayed, connection: Connection, stream: Stream) ->
 
     Usual causes: a consumer whose reader is busy; an opaque byte-swapped in the answer.
     """
-    noop = delayed.sight
+    noop = delayed.frame
     if noop.opcode != NOOP or not delayed.late or not all(connection.frames):
         return None
     return f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
@@ -53,18 +53,18 @@ def unanswered_noop(delayed: Delayed, connection: Connection, stream: Stream) ->
     on=(NOOP,),
     scope=Scope.SINCE,
 )
-def two_noops(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a NOOP comes while another, sent a second or more before, waits for its answer.
 
     A producer has at most one under way.
 
     Usual causes: a producer of another make; two connections taken for one.
     """
-    oldest = next(connection.exchanges.waiting((sight.direction, NOOP)), None)
-    if oldest is None or oldest.doubtful or sight.ts_ns is None or not all(connection.frames):
+    oldest = next(connection.exchanges.waiting((frame.direction, NOOP)), None)
+    if oldest is None or oldest.doubtful or frame.ts_ns is None or not all(connection.frames):
         return None
-    asked = oldest.sight
-    if asked.number <= connection.lost_frame or sight.ts_ns - (asked.ts_ns or sight.ts_ns) < SECOND:
+    asked = oldest.frame
+    if asked.number <= connection.lost_frame or frame.ts_ns - (asked.ts_ns or frame.ts_ns) < SECOND:
         return None
     return f"NOOP, though that of frame {asked.number} is not answered"
 
@@ -79,7 +79,7 @@ def two_noops(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(NOOPS_MISSING,),
     scope=Scope.CONNECTION,
 )
-def no_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when no NOOP comes for more than two intervals although enable_noop was accepted and the producer sends
     other messages. It need not come while the last one waits for its answer.
 
@@ -101,7 +101,7 @@ def no_noop(delayed: Delayed, connection: Connection, stream: Stream) -> str:
     on=(NOOP,),
     scope=Scope.CONNECTION,
 )
-def unasked_noop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a producer sends a NOOP before enable_noop was accepted.
 
     A client that does not know it leaves it unanswered, and is disconnected.
@@ -121,17 +121,17 @@ def unasked_noop(sight: Sight, connection: Connection, stream: Stream) -> str | 
     source="dcp/producer.cc, dcp/consumer.cc",
     on=(SILENCE,),
 )
-def silence(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when one end of a DCP connection sends nothing for more than six minutes, and then continues.
 
     Both ends disconnect after that long without a message, unless the timeout was changed.
 
     Usual causes: a capture that was paused; keep-alive turned off.
     """
-    before = connection.heard_ns[sight.direction]
-    if before is None or sight.ts_ns is None or connection.open_sight is None:
+    before = connection.heard_ns[frame.direction]
+    if before is None or frame.ts_ns is None or connection.opened_by is None:
         return None
-    return f"silent for {(sight.ts_ns - before) / SECOND:,.0f} s"
+    return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"
 
 
 @rule(
@@ -142,14 +142,14 @@ def silence(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/producer.cc",
     on=(ASTRAY,),
 )
-def client_noop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a client sends DCP_NOOP to a producer, which then closes the connection.
 
     Only producers ask; the NOOP of other connections is opcode 0x0a.
 
     Usual causes: a keep-alive written for both ends.
     """
-    if sight.opcode != NOOP or connection.produces is not True or sight.direction == connection.feeder:
+    if frame.opcode != NOOP or connection.produces is not True or frame.direction == connection.feeder:
         return None
     return "DCP_NOOP sent to a producer"
 

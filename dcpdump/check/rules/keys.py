@@ -3,8 +3,9 @@
 from dcpdump.check.meaning import without_collections
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, rule
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     COMMIT,
     CONTROL,
@@ -14,8 +15,7 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import FROM_LATEST
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import RESERVED_IDS, read_prefix
 
@@ -27,7 +27,7 @@ _NAMED = {_CREATES_COLLECTION: "BeginCollection", _CREATES_SCOPE: "CreateScope",
 _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer does not say that it is reserved
 
 
-def _none_long(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _none_long(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     return close.longest <= _LOGICAL
 
 
@@ -41,7 +41,7 @@ def _none_long(burst: Burst, close: Close, connection: Connection, stream: Strea
     status="Einval",
     spares=_none_long,
 )
-def too_long(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a key has more than 250 bytes, or with collections more than 251 with its collection id, or more
     than 246 behind the id of another collection than the default one. The name of DCP_OPEN and the keys of controls
     and system events are keys, too.
@@ -50,15 +50,15 @@ def too_long(sight: Sight, connection: Connection, stream: Stream) -> str | None
 
     Usual causes: a name made of host, bucket and uuid; a proxy that adds a prefix to keys.
     """
-    length = sight.value_at - sight.key_at
+    length = frame.value_at - frame.key_at
     if length <= _LOGICAL:
         return None
     most = _WITHOUT if without_collections(connection) else _WITH_ID
     if length > most:
-        return f"the key of {name(sight.opcode)} has {length} bytes, more than {most}"
-    if not connection.has_collections or sight.opcode not in _WITH_VALUES:
+        return f"the key of {name(frame.opcode)} has {length} bytes, more than {most}"
+    if not connection.has_collections or frame.opcode not in _WITH_VALUES:
         return None
-    prefix = read_prefix(sight.key)
+    prefix = read_prefix(frame.key)
     if prefix is None or not prefix.collection or length - prefix.size <= _LOGICAL:
         return None
     return f"the key has {length - prefix.size} bytes behind its collection id, more than {_LOGICAL}"
@@ -72,7 +72,7 @@ def too_long(sight: Sight, connection: Connection, stream: Stream) -> str | None
     source="include/memcached/dockey_view.h, systemevent_factory.cc",
     on=(SYSTEM_EVENT,),
 )
-def odd_event(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def odd_event(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a collection or scope is created with an id from 1 to 7, which are reserved, or without a name.
 
     A server's consumer answers Einval to a reserved id.
@@ -80,9 +80,9 @@ def odd_event(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     Usual causes: an id read from the wrong place; an event of a drop, which has no name, with the number of a
     creation.
     """
-    if sight.record is None:
+    if frame.record is None:
         return None
-    get = sight.record.frame.get
+    get = frame.record.frame.get
     event = get("event")
     if event not in _NAMED:
         return None
@@ -90,7 +90,7 @@ def odd_event(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
         if number is not None and number in RESERVED_IDS and (what == "scope" or event != _CREATES_SCOPE):
             status = "" if what == "collection" and number == _EVENTS_ID else "Einval"
             return Remark(f"{_NAMED[event]} with {what} id {number}, which is reserved", status=status)
-    return None if sight.key else Remark(f"{_NAMED[event]} without a name")
+    return None if frame.key else Remark(f"{_NAMED[event]} without a name")
 
 
 def _from_zero(stream: Stream) -> bool:
@@ -101,7 +101,7 @@ def _from_zero(stream: Stream) -> bool:
     return not stream.doubtful and not stream.oso_snapshots
 
 
-def _none_closed(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _none_closed(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     known = stream.collections
     if not connection.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
         return True
@@ -120,7 +120,7 @@ def _none_closed(burst: Burst, close: Close, connection: Connection, stream: Str
     status="UnknownCollection",
     spares=_none_closed,
 )
-def not_there(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def not_there(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a document or prepare comes of a collection that was dropped before in the same stream; and, as
     suspicious, of one that was not created in a stream that was captured from seqno 0 on, and in which others were.
 
@@ -131,10 +131,10 @@ def not_there(sight: Sight, connection: Connection, stream: Stream) -> str | Rem
     known = stream.collections
     if not connection.has_collections or not known or (all(known.values()) and not _from_zero(stream)):
         return None
-    prefix = read_prefix(sight.key)
+    prefix = read_prefix(frame.key)
     if prefix is None or not prefix.collection or known.get(prefix.collection):
         return None
-    text = f"{name(sight.opcode)} of collection 0x{prefix.collection:x}, which was"
+    text = f"{name(frame.opcode)} of collection 0x{prefix.collection:x}, which was"
     if prefix.collection in known:
         return f"{text} dropped"
     return Remark(f"{text} not created", SUSPICIOUS) if _from_zero(stream) else None

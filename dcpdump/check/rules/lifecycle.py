@@ -11,7 +11,8 @@ from dcpdump.check.rule import (
 )
 from dcpdump.check.rules.framing import name, unmatched, without_stream
 from dcpdump.spec.names import REPLICATION
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
     CACHED,
@@ -25,14 +26,13 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import ACTIVE, CACHE_TRANSFER
-from dcpdump.streams.sight import Sight, failover_log
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
-def _out_of_range(sight: Sight) -> str:
+def _out_of_range(frame: FrameEvent) -> str:
     """Return what a consumer answers to a change that is in no snapshot: of some it does not compare the range."""
-    return "Erange" if sight.opcode in _RANGED else "UnknownCommand" if sight.opcode == ADVANCED else ""
+    return "Erange" if frame.opcode in _RANGED else "UnknownCommand" if frame.opcode == ADVANCED else ""
 
 
 _RANGED = frozenset({*DOCUMENTS, PREPARE})
@@ -48,7 +48,7 @@ _DATA = frozenset({*DOCUMENTS, 0x5A, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVAN
     off="mg",
     on=(OUTSIDE, STRAY),
 )
-def not_open(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message comes for a vbucket without a granted stream, or after STREAM_END. (After CLOSE_STREAM
     messages that were queued may trail in, but not behind the STREAM_END that may follow.)
 
@@ -56,15 +56,15 @@ def not_open(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
 
     Usual causes: a stream request that was refused; a producer that sends on after it ended the stream.
     """
-    if stream.end_frame is not None and stream.vbucket == sight.word:
-        text = f"{name(sight.opcode)} after the stream ended in frame {stream.end_frame}"
+    if stream.end_frame is not None and stream.vbucket == frame.word:
+        text = f"{name(frame.opcode)} after the stream ended in frame {stream.end_frame}"
         return Remark(text, status=without_stream(connection))
     if stream.known or (connection.doubtful and any(connection.asked_for(STREAM_REQ))):
         return None
-    known = connection.current.get(sight.word << 16 | sight.stream_id)
+    known = connection.current.get(frame.word << 16 | frame.stream_id)
     if known is not None and (known.granted or not known.requests):
         return None
-    return Remark(f"{name(sight.opcode)} of a stream that was not granted", status=without_stream(connection))
+    return Remark(f"{name(frame.opcode)} of a stream that was not granted", status=without_stream(connection))
 
 
 @rule(
@@ -76,7 +76,7 @@ def not_open(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
     off="m",
     on=(STRAY, SEQNO_ACK),
 )
-def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message of a stream does not carry the opaque of its stream request.
 
     The opaque tells a stream from the one before it on the same vbucket. A conforming consumer answers
@@ -85,18 +85,18 @@ def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
 
     Usual causes: messages of an earlier stream that were still queued; an opaque counted up for each message.
     """
-    if sight.opcode == SEQNO_ACK:
-        wrong = stream.known and stream.opaque != sight.opaque and stream.live
+    if frame.opcode == SEQNO_ACK:
+        wrong = stream.known and stream.opaque != frame.opaque and stream.live
         known: Stream | None = stream if wrong else None
     else:
-        if sight.opaque in connection.by_opaque:
+        if frame.opaque in connection.by_opaque:
             return None
-        known = connection.current.get(sight.word << 16 | sight.stream_id)
+        known = connection.current.get(frame.word << 16 | frame.stream_id)
     if known is None or known.doubtful:
         return None
-    status = "" if sight.opcode == SEQNO_ACK else unmatched(sight, connection)
+    status = "" if frame.opcode == SEQNO_ACK else unmatched(frame, connection)
     return Remark(
-        f"{name(sight.opcode)} has opaque 0x{sight.opaque:08x}, its stream has 0x{known.opaque or 0:08x}", status=status
+        f"{name(frame.opcode)} has opaque 0x{frame.opaque:08x}, its stream has 0x{known.opaque or 0:08x}", status=status
     )
 
 
@@ -109,7 +109,7 @@ def opaque(sight: Sight, connection: Connection, stream: Stream) -> Remark | Non
     off="mg",
     on=(OUTSIDE,),
 )
-def beginning(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the first message of a stream is neither a snapshot marker, OSO start, cache transfer nor
     STREAM_END.
 
@@ -118,14 +118,14 @@ def beginning(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     Usual causes: a marker lost by a proxy; a producer that resumes in the middle.
     """
     if (
-        sight.opcode not in _DATA
+        frame.opcode not in _DATA
         or stream.snapshots
         or stream.items
         or stream.end_frame is not None
         or stream.oso_ended
     ):
         return None
-    return Remark(f"the stream begins with {name(sight.opcode)}", status=_out_of_range(sight))
+    return Remark(f"the stream begins with {name(frame.opcode)}", status=_out_of_range(frame))
 
 
 @rule(
@@ -137,7 +137,7 @@ def beginning(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     off="mg",
     on=(OUTSIDE,),
 )
-def outside(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a document, an event or a durable write comes in a stream that has had no marker, or after the
     end of an out-of-order snapshot.
 
@@ -146,14 +146,14 @@ def outside(sight: Sight, connection: Connection, stream: Stream) -> Remark | No
 
     Usual causes: as for a stream that does not begin with a marker.
     """
-    if sight.opcode not in _DATA or stream.end_frame is not None or stream.oso or stream.state == ACTIVE:
+    if frame.opcode not in _DATA or stream.end_frame is not None or stream.oso or stream.state == ACTIVE:
         return None
     if stream.oso_ended:
-        text = f"{name(sight.opcode)} after the end of an out-of-order snapshot, and before a marker"
-        return Remark(text, status=_out_of_range(sight))
+        text = f"{name(frame.opcode)} after the end of an out-of-order snapshot, and before a marker"
+        return Remark(text, status=_out_of_range(frame))
     if stream.snapshots or not stream.items:
         return None
-    return Remark(f"{name(sight.opcode)} before any marker", status=_out_of_range(sight))
+    return Remark(f"{name(frame.opcode)} before any marker", status=_out_of_range(frame))
 
 
 @rule(
@@ -165,7 +165,7 @@ def outside(sight: Sight, connection: Connection, stream: Stream) -> Remark | No
     off="mg",
     on=(CACHED, CACHED_END, MARKER),
 )
-def cache(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a cache transfer comes on a stream that was not requested with that flag, after the first marker
     or after its own end, when a document of it has a seqno above the stream's start, and when a marker comes before
     its end.
@@ -177,17 +177,17 @@ def cache(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     request = stream.request
     if request is None:
         return None
-    if sight.opcode == MARKER:
+    if frame.opcode == MARKER:
         early = request.bits & CACHE_TRANSFER and not stream.cache_ended and not stream.snapshots and stream.cached
         return "snapshot marker before the cache transfer ended" if early else None
     if not request.bits & CACHE_TRANSFER:
-        return f"{name(sight.opcode)} on a stream that was not requested with cache-transfer"
+        return f"{name(frame.opcode)} on a stream that was not requested with cache-transfer"
     if stream.snapshots or stream.cache_ended:
-        return f"{name(sight.opcode)} after the cache transfer was over"
-    if sight.opcode == CACHED_END and request.end <= request.start:
+        return f"{name(frame.opcode)} after the cache transfer was over"
+    if frame.opcode == CACHED_END and request.end <= request.start:
         return "CACHE_TRANSFER_END on a stream that does not go on"
-    if sight.record is not None and sight.opcode == CACHED:
-        for field in sight.record.frame.fields:
+    if frame.record is not None and frame.opcode == CACHED:
+        for field in frame.record.frame.fields:
             if field.field.name == "by_seqno" and isinstance(field.value, int) and field.value > request.start:
                 return f"seqno {field.value} in a cache transfer up to {request.start}"
     return None
@@ -201,7 +201,7 @@ def cache(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/producer.cc",
     on=(STREAM_REQ | RESPONSE,),
 )
-def two_owners(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream of a vbucket is granted while another server streams the same vbucket of the same bucket,
     with the same history: the newest entries of their failover logs are of one uuid.
 
@@ -210,16 +210,16 @@ def two_owners(sight: Sight, connection: Connection, stream: Stream) -> str | No
 
     Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that lives on.
     """
-    waiting = connection.exchanges.asked(sight)
-    if sight.word or waiting is None or sight.record is None or connection.bucket is None:
+    waiting = connection.exchanges.asked(frame)
+    if frame.word or waiting is None or frame.record is None or connection.bucket is None:
         return None
-    other = connection.producing.get((connection.bucket, waiting.sight.word))
+    other = connection.producing.get((connection.bucket, waiting.frame.word))
     if other is None or not other.live or other.closed or other.connection is connection:
         return None
     mine, theirs = connection, other.connection
-    if _replicates(mine) or _replicates(theirs) or not theirs.is_used(sight.ts_ns):
+    if _replicates(mine) or _replicates(theirs) or not theirs.is_used(frame.ts_ns):
         return None
-    log = next(iter(failover_log(sight.record.frame)), None)
+    log = next(iter(failover_log(frame.record.frame)), None)
     if log is None or not other.failover_log or other.failover_log[0].uuid != log[0]:
         return None
     here, there = mine.server_address, theirs.server_address
@@ -228,7 +228,7 @@ def two_owners(sight: Sight, connection: Connection, stream: Stream) -> str | No
     return f"{there} streams this vbucket too, on connection {theirs.number}"
 
 
-def _replicates(connection: Connection) -> bool:
+def _replicates(connection: ConnectionState) -> bool:
     """Return whether a connection is one between nodes."""
     return connection.produces is False or (connection.name or "").startswith(REPLICATION)
 

@@ -1,10 +1,10 @@
 """DCP3xx, first part: what a snapshot marker says by itself."""
 
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
-from dcpdump.streams.opcodes import MARKER
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import MARKER
 from dcpdump.streams.request import ACKNOWLEDGE, CHECKPOINT, DISK, DISK_ONLY, DUPLICATES, HISTORY, MEMORY
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _KNOWN_BITS = 0x3F
@@ -21,7 +21,7 @@ _OF_DISK = {"2.1": VIOLATION, "2.2": SUSPICIOUS, "2.2-pre": SUSPICIOUS}
     on=(MARKER,),
     status="Einval",
 )
-def backwards(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a marker's start seqno is above its end seqno.
 
     No seqno lies in such a range; the consumer refuses it with Einval.
@@ -44,7 +44,7 @@ def backwards(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     on=(MARKER,),
     scope=Scope.CONNECTION,
 )
-def flags(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a marker is both memory and disk, or neither; when it is memory in version 2.1, which is for disk
     snapshots; or when it is memory on a disk-only stream, which ends where its backfill does. Suspicious: unknown
     bits, history or may-contain-duplicates without change_streams, duplicates in memory, memory in version 2.2,
@@ -56,15 +56,15 @@ def flags(sight: Sight, connection: Connection, stream: Stream) -> Remark | None
 
     Usual causes: flags of another version; a literal where a combination was meant.
     """
-    bits = sight.get("snapshot_type")
+    bits = frame.get("snapshot_type")
     if bits is None:
         return None
-    return _alone(sight, bits) or _agreed(bits, connection) or _of_stream(bits, stream)
+    return _alone(frame, bits) or _agreed(bits, connection) or _of_stream(bits, stream)
 
 
-def _alone(sight: Sight, bits: int) -> Remark | None:
+def _alone(frame: FrameEvent, bits: int) -> Remark | None:
     """Return what is wrong with a type by itself."""
-    version = sight.shape.version
+    version = frame.shape.version
     if bool(bits & MEMORY) is bool(bits & DISK):
         both = "both memory and disk" if bits & DISK else "neither memory nor disk"
         return Remark(f"snapshot type 0x{bits:x} is {both}", scope=Scope.FRAME)
@@ -78,7 +78,7 @@ def _alone(sight: Sight, bits: int) -> Remark | None:
     return None
 
 
-def _agreed(bits: int, connection: Connection) -> Remark | None:
+def _agreed(bits: int, connection: ConnectionState) -> Remark | None:
     """Return what is wrong with a type that was not agreed on."""
     if bits & (HISTORY | DUPLICATES) and connection.controls_known and not connection.on("change_streams"):
         return Remark(f"snapshot type 0x{bits:x}, and change_streams is not on", SUSPICIOUS)
@@ -110,7 +110,7 @@ def _of_stream(bits: int, stream: Stream) -> Remark | None:
     on=(MARKER,),
     scope=Scope.CONNECTION,
 )
-def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a marker is V2.0 without enable_sync_writes, or V2.2 without max_marker_version. Suspicious: the
     layouts that no released server sends, V2.1 and V2.2 of 44 bytes.
 
@@ -119,7 +119,7 @@ def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
 
     Usual causes: controls refused and used all the same.
     """
-    found = sight.shape.version
+    found = frame.shape.version
     if found in ("2.1", "2.2-pre"):
         text = f"marker in version {found}, which no released server sends"
         return Remark(text, SUSPICIOUS, "Einval", scope=Scope.FRAME)
@@ -140,7 +140,7 @@ def version(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
     source="dcp/passive_stream.cc",
     on=(MARKER,),
 )
-def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def beyond(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a marker's max visible, high prepared or purge seqno is above its end. Suspicious: a high
     completed seqno above the end, or above the high prepared seqno.
 
@@ -148,16 +148,16 @@ def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark
 
     Usual causes: values read at different moments; fields in the wrong order.
     """
-    if sight.shape.version == "1":
+    if frame.shape.version == "1":
         return None
-    end = sight.get("end_seqno")
+    end = frame.get("end_seqno")
     if end is None:
         return None
     for name in ("max_visible_seqno", "high_prepared_seqno", "purge_seqno"):
-        number = sight.get(name)
+        number = frame.get(name)
         if number is not None and number > end:
             return f"{name.replace('_', ' ')} {number} is above the snapshot's end {end}"
-    completed, prepared = sight.get("high_completed_seqno") or 0, sight.get("high_prepared_seqno") or 0
+    completed, prepared = frame.get("high_completed_seqno") or 0, frame.get("high_prepared_seqno") or 0
     if completed > end:
         return Remark(f"high completed seqno {completed} is above the snapshot's end {end}", SUSPICIOUS)
     if prepared and completed > prepared:
@@ -173,23 +173,23 @@ def beyond(sight: Sight, connection: Connection, stream: Stream) -> str | Remark
     source="dcp/passive_stream.cc, dcp_snapshot_marker_codec.cc",
     on=(MARKER,),
 )
-def completed(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a disk marker is in version 1 on a connection that replicates durable writes: it has no high
     completed seqno, and the replica closes the connection. As information: high completed or prepared seqnos on a
     memory snapshot, where they mean nothing.
 
     Usual causes: a proxy that rewrites markers to the oldest version.
     """
-    bits = sight.get("snapshot_type") or 0
-    if sight.shape.version == "1":
+    bits = frame.get("snapshot_type") or 0
+    if frame.shape.version == "1":
         if bits & DISK and connection.controls_known and connection.sync_replication:
             return "disk marker V1 on a connection that replicates durable writes"
         return None
     if bits & DISK:
         return None
     for field in ("high_completed_seqno", "high_prepared_seqno"):
-        if sight.get(field):
-            return Remark(f"{field.replace('_', ' ')} {sight.get(field)} on a memory snapshot", INFO)
+        if frame.get(field):
+            return Remark(f"{field.replace('_', ' ')} {frame.get(field)} on a memory snapshot", INFO)
     return None
 
 

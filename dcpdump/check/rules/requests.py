@@ -3,19 +3,19 @@
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
 from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.facts import Entry
-from dcpdump.streams.opcodes import ADD_STREAM, STREAM_REQ
+from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.opcode_kinds import ADD_STREAM, STREAM_REQ
 from dcpdump.streams.request import FROM_LATEST, Request
 from dcpdump.streams.requests import request_of
-from dcpdump.streams.sight import Sight, failover_log
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _LOOP = 3
 
 
-def awaited(sight: Sight, connection: Connection) -> Request | None:
+def awaited(frame: FrameEvent, connection: ConnectionState) -> Request | None:
     """Return the stream request that an answer is for; None where it was not captured."""
-    waiting = connection.exchanges.asked(sight)
+    waiting = connection.exchanges.asked(frame)
     return None if waiting is None else waiting.request
 
 
@@ -28,16 +28,16 @@ def awaited(sight: Sight, connection: Connection) -> Request | None:
     on=(STREAM_REQ,),
     status="Erange",
 )
-def request_range(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a request is without snapshot start <= start <= snapshot end, or with start > end.
 
     The server answers Erange. (With the flag from-latest it sets the numbers itself.)
 
     Usual causes: a checkpoint that stored seqno and snapshot at different times; 2^64-1 used as "I do not know".
     """
-    if sight.shape.version != "1":
+    if frame.shape.version != "1":
         return None
-    flags, _, start, end, _, snap_start, snap_end = (number or 0 for number in sight.fields)
+    flags, _, start, end, _, snap_start, snap_end = (number or 0 for number in frame.fields)
     if flags & FROM_LATEST:
         return None
     if not snap_start <= start <= snap_end:
@@ -55,15 +55,15 @@ def request_range(sight: Sight, connection: Connection, stream: Stream) -> str |
     on=(STREAM_REQ | RESPONSE,),
     status="KeyEexists",
 )
-def second_stream(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream is granted for a vbucket (and stream id) whose stream is open on the same connection.
 
     A conforming server answers KeyEexists. With two streams every change arrives twice.
 
     Usual causes: a client that lost track of a stream; a server that forgot one.
     """
-    request = awaited(sight, connection)
-    if sight.word or request is None:
+    request = awaited(frame, connection)
+    if frame.word or request is None:
         return None
     other = request.still_open
     if other is None or not other.live or other.closed or other.doubtful:
@@ -79,7 +79,7 @@ def second_stream(sight: Sight, connection: Connection, stream: Stream) -> str |
     source="failover-table.cc, dcp/consumer.cc",
     on=(STREAM_REQ | RESPONSE, 0x54 | RESPONSE, 0x96 | RESPONSE),
 )
-def history(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a failover log is without an entry, has entries that are not 16 bytes or of uuid 0, or
     (suspicious) is not newest first with seqnos that never rise.
 
@@ -87,12 +87,12 @@ def history(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
 
     Usual causes: a server that has just lost its history.
     """
-    if sight.word or sight.record is None:
+    if frame.word or frame.record is None:
         return None
-    size = sight.value_length
+    size = frame.value_length
     if not size or size % 16:
         return f"the failover log has {size} bytes, not a multiple of 16"
-    entries = list(failover_log(sight.record.frame))
+    entries = list(failover_log(frame.record.frame))
     if any(uuid == 0 for uuid, _ in entries):
         return "the failover log has an entry with uuid 0"
     seqnos = [seqno for _, seqno in entries]
@@ -109,18 +109,18 @@ def history(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
     source="failover-table.cc, dcp/consumer.cc",
     on=(STREAM_REQ | RESPONSE,),
 )
-def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a Rollback answer is without a seqno of 8 bytes, or has one above what was requested.
 
     A server's consumer closes the connection. An application that obeys would skip changes.
 
     Usual causes: a proxy that answers in a server's place.
     """
-    if sight.word != 0x23:
+    if frame.word != 0x23:
         return None
-    if sight.value_length != 8:
-        return f"the rollback's value has {sight.value_length} bytes, not 8"
-    request, seqno = awaited(sight, connection), sight.get("rollback_seqno")
+    if frame.value_length != 8:
+        return f"the rollback's value has {frame.value_length} bytes, not 8"
+    request, seqno = awaited(frame, connection), frame.get("rollback_seqno")
     if request is None or request.start_seqno is None or seqno is None:
         return None
     if seqno <= request.start or request.bits & FROM_LATEST:
@@ -138,21 +138,21 @@ def rollback_value(sight: Sight, connection: Connection, stream: Stream) -> str 
     on=(STREAM_REQ,),
     scope=Scope.CONNECTION,
 )
-def disobeyed(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream request, after Rollback to r, starts above r again with the same vbucket uuid.
 
     The server will say Rollback again. (Servers themselves try an older uuid first.)
 
     Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
     """
-    before, _ = connection.rolled_back.get(sight.word << 16 | request_of(sight).stream_id, (None, 0))
+    before, _ = connection.rolled_back.get(frame.word << 16 | request_of(frame).stream_id, (None, 0))
     if before is None:
         return None
     seqno = -1 if before.rollback_seqno is None else before.rollback_seqno
-    start, uuid = sight.get("start_seqno"), sight.get("vbucket_uuid")
+    start, uuid = frame.get("start_seqno"), frame.get("vbucket_uuid")
     if start is None or start <= seqno or uuid != before.vbucket_uuid:
         return None
-    if any(each.sight.word == sight.word for each in connection.asked_for(STREAM_REQ)):
+    if any(each.frame.word == frame.word for each in connection.asked_for(STREAM_REQ)):
         return None  # it may have obeyed by that, and this one comes after its answer
     return f"requests from {start} again after Rollback to {seqno}"
 
@@ -165,20 +165,20 @@ def disobeyed(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     source="",
     on=(STREAM_REQ | RESPONSE,),
 )
-def loop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the same Rollback is answered to the same request more than three times in a row.
 
     Client and server repeat this without an end.
 
     Usual causes: a uuid that is not in the failover log, kept in a checkpoint; a snapshot end of 2^64-1.
     """
-    request = awaited(sight, connection)
-    if sight.word != 0x23 or request is None:
+    request = awaited(frame, connection)
+    if frame.word != 0x23 or request is None:
         return None
-    waiting = connection.exchanges.asked(sight)
-    vbucket = waiting.sight.word if waiting is not None else 0
+    waiting = connection.exchanges.asked(frame)
+    vbucket = waiting.frame.word if waiting is not None else 0
     before, times = connection.rolled_back.get(vbucket << 16 | request.stream_id, (None, 0))
-    seqno = sight.get("rollback_seqno")
+    seqno = frame.get("rollback_seqno")
     if before is None or before.rollback_seqno != seqno or before.start_seqno != request.start_seqno:
         return None
     return f"rolled back to {seqno} for the {times + 1}th time in a row" if times == _LOOP else None
@@ -194,7 +194,7 @@ def loop(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     on=(ADD_STREAM | RESPONSE,),
     scope=Scope.CONNECTION,
 )
-def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the opaque of an ADD_STREAM answer (in network order) is that of no stream request on the
     connection, in either byte order.
 
@@ -203,8 +203,8 @@ def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 
     Usual causes: an opaque swapped twice.
     """
-    opaque = sight.get("stream_opaque")
-    if sight.word or not opaque or not connection.by_opaque or connection.produces is not False:
+    opaque = frame.get("stream_opaque")
+    if frame.word or not opaque or not connection.by_opaque or connection.produces is not False:
         return None
     swapped = int.from_bytes(opaque.to_bytes(4, "big"), "little")
     if {opaque, swapped} & connection.by_opaque.keys():
@@ -220,7 +220,7 @@ def added(sight: Sight, connection: Connection, stream: Stream) -> str | None:
     source="dcp/consumer.cc",
     on=(STREAM_REQ,),
 )
-def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a stream is requested with the opaque of a live stream of another vbucket. As information, and
     once, where all streams of the connection have one opaque: some clients do so on purpose.
 
@@ -228,10 +228,10 @@ def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str |
 
     Usual causes: a constant opaque; a counter of 8 or 16 bits that wrapped.
     """
-    other = connection.by_opaque.get(sight.opaque)
-    if other is None or not other.live or other.closed or other.vbucket == sight.word or not other.witnessed:
+    other = connection.by_opaque.get(frame.opaque)
+    if other is None or not other.live or other.closed or other.vbucket == frame.word or not other.witnessed:
         return None
-    text = f"opaque 0x{sight.opaque:08x} is that of the stream of vbucket {other.vbucket}"
+    text = f"opaque 0x{frame.opaque:08x} is that of the stream of vbucket {other.vbucket}"
     if len(connection.by_opaque) > 1:
         return text
     return Remark(text, INFO) if connection.stream_requests == 1 else None
@@ -246,7 +246,7 @@ def shared_opaque(sight: Sight, connection: Connection, stream: Stream) -> str |
     off="mg",
     on=(STREAM_REQ | RESPONSE,),
 )
-def unfit(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a stream is granted although the JSON of its request is not an object, names both a scope and
     collections, has no key that is known, a value of the wrong type or the stream id 0; or although it asks for
     collections on a connection with enable_sync_writes.
@@ -256,8 +256,8 @@ def unfit(sight: Sight, connection: Connection, stream: Stream) -> Remark | None
 
     Usual causes: a server of another make; a proxy that leaves the value out.
     """
-    request = awaited(sight, connection)
-    if sight.word or request is None or not request.has_json or connection.has_collections is False:
+    request = awaited(frame, connection)
+    if frame.word or request is None or not request.has_json or connection.has_collections is False:
         return None
     if request.fault is not None:
         return Remark(f"stream granted, though {request.fault.text}", status=request.fault.status)
@@ -276,7 +276,7 @@ def unfit(sight: Sight, connection: Connection, stream: Stream) -> Remark | None
     on=(STREAM_REQ | RESPONSE,),
     status="Rollback",
 )
-def due(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream is granted although, by the failover log that comes with the grant, the client has what
     the server has not: its vbucket uuid is not in the log, or its snapshot goes beyond the end of that uuid's branch.
 
@@ -285,10 +285,10 @@ def due(sight: Sight, connection: Connection, stream: Stream) -> str | None:
 
     Usual causes: a proxy that answers in a server's place; a server that lost its failover log.
     """
-    request = awaited(sight, connection)
-    if sight.word or request is None or sight.record is None:
+    request = awaited(frame, connection)
+    if frame.word or request is None or frame.record is None:
         return None
-    log = [Entry(*each) for each in failover_log(sight.record.frame)]
+    log = [Entry(*each) for each in failover_log(frame.record.frame)]
     clause = overdue(request, log)
     if clause is Clause.UUID:
         return f"granted from {request.start}, and uuid 0x{request.vbucket_uuid or 0:x} is not in the failover log"

@@ -14,20 +14,20 @@ from dcpdump.check.rule import (
     rule,
 )
 from dcpdump.check.rules.framing import name
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SEQNO_ACK, SEQUENCED
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SEQNO_ACK, SEQUENCED
 from dcpdump.streams.request import DISK, FROM_LATEST
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 #: What a server's consumer refuses where its seqno is not in the snapshot. Others it processes all the same.
 _REFUSED_OUTSIDE = frozenset({*DOCUMENTS, PREPARE})
 
 
-def _all_in_snapshot(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_in_snapshot(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     marker = stream.marker
-    return marker is None or (close.rising and marker.start <= burst.first_seqno and burst.last_seqno <= marker.end)
+    return marker is None or (close.rising and marker.start <= run.first_seqno and run.last_seqno <= marker.end)
 
 
 @rule(
@@ -41,7 +41,7 @@ def _all_in_snapshot(burst: Burst, close: Close, connection: Connection, stream:
     scope=Scope.SNAPSHOT,
     spares=_all_in_snapshot,
 )
-def in_snapshot(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the seqno of an item is not in the range of the marker before it.
 
     A server's consumer answers Erange to documents and prepares: it cannot place them in any snapshot. Commits,
@@ -49,15 +49,15 @@ def in_snapshot(sight: Sight, connection: Connection, stream: Stream) -> Remark 
 
     Usual causes: a marker with a wrong end; an item of the next snapshot sent too early.
     """
-    marker, seqno = stream.marker, sight.seqno
+    marker, seqno = stream.marker, frame.seqno
     if marker is None or seqno is None or marker.start <= seqno <= marker.end or marker.end < marker.start:
         return None  # S1 reports a marker that runs backwards
-    text = f"{name(sight.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
-    return Remark(text, status="Erange" if sight.opcode in _REFUSED_OUTSIDE else "")
+    text = f"{name(frame.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
+    return Remark(text, status="Erange" if frame.opcode in _REFUSED_OUTSIDE else "")
 
 
-def _all_rising(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
-    return close.rising and not stream.stale and stream.last is not None and burst.first_seqno > stream.last
+def _all_rising(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    return close.rising and not stream.stale and stream.last is not None and run.first_seqno > stream.last
 
 
 @rule(
@@ -71,32 +71,32 @@ def _all_rising(burst: Burst, close: Close, connection: Connection, stream: Stre
     scope=Scope.SNAPSHOT,
     spares=_all_rising,
 )
-def rising(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a seqno is not above the last one of the stream, or not above the requested start.
 
     The order of seqnos is what consumers resume by. They answer Erange, or drop the change as a repeat.
 
     Usual causes: an item sent twice; SEQNO_ADVANCED to a seqno that an item then has; two streams mixed.
     """
-    seqno, last, request = sight.seqno, stream.last, stream.grant
+    seqno, last, request = frame.seqno, stream.last, stream.grant
     if seqno is None:
         return None
     if last is not None and seqno > last:
         # What lies between was lost: the panel makes "unknown" of it, as the stream is stale.
         unseen = stream.stale and seqno > last + 1 and _lost_since_last(connection, stream)
         return Remark(f"the order between seqno {last} and {seqno} was not seen") if unseen else None
-    status = "" if sight.opcode == ADVANCED else "Erange"
+    status = "" if frame.opcode == ADVANCED else "Erange"
     if last is not None:
-        return Remark(f"{name(sight.opcode)} seqno {seqno} after {last}", status=status)
+        return Remark(f"{name(frame.opcode)} seqno {seqno} after {last}", status=status)
     if request is None or (connection.doubtful and len(stream.requests) > 1):  # its answer may be that of another
         return None
     if seqno > request.start or stream.items or request.bits & FROM_LATEST:
         return None
-    text = f"{name(sight.opcode)} seqno {seqno}, requested were those above {request.start}"
+    text = f"{name(frame.opcode)} seqno {seqno}, requested were those above {request.start}"
     return Remark(text, status=status, scope=Scope.STREAM)
 
 
-def _lost_since_last(connection: Connection, stream: Stream) -> bool:
+def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     """Return whether bytes of a stream may have been lost since its last message."""
     return bool(stream.epoch or connection.holes != stream.holes) and connection.lost_frame >= stream.last_frame
 
@@ -110,7 +110,7 @@ def _lost_since_last(connection: Connection, stream: Stream) -> bool:
     off="m",
     on=(ADVANCED,),
 )
-def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when SEQNO_ADVANCED comes without collections, on a connection that gets everything there is anyway,
     with a seqno other than the snapshot's end, or in an out-of-order snapshot without true_with_seqno_advanced.
 
@@ -125,9 +125,9 @@ def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | Rema
             return "SEQNO_ADVANCED in an out-of-order snapshot, which was not asked for"
         return None
     marker = stream.marker
-    if marker is None or stream.stale or sight.seqno == marker.end or marker.flags & DISK:
+    if marker is None or stream.stale or frame.seqno == marker.end or marker.flags & DISK:
         return None
-    text = f"SEQNO_ADVANCED to {sight.seqno} in snapshot {marker.start}..{marker.end}"
+    text = f"SEQNO_ADVANCED to {frame.seqno} in snapshot {marker.start}..{marker.end}"
     return Remark(text, scope=Scope.SNAPSHOT)
 
 
@@ -144,7 +144,7 @@ def advanced(sight: Sight, connection: Connection, stream: Stream) -> str | Rema
     on=(PREPARE, COMMIT, ABORT),
     scope=Scope.CONNECTION,
 )
-def uninvited(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when PREPARE, COMMIT or ABORT comes on a connection on which enable_sync_writes was not accepted.
 
     A client that does not know them takes a prepare for a document that is there.
@@ -153,7 +153,7 @@ def uninvited(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     """
     if not connection.controls_known or connection.on("enable_sync_writes") or connection.produces is False:
         return None
-    return f"{name(sight.opcode)}, and enable_sync_writes is not on"
+    return f"{name(frame.opcode)}, and enable_sync_writes is not on"
 
 
 @rule(
@@ -164,19 +164,19 @@ def uninvited(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     source="memcached/protocol_binary.h",
     on=(COMMIT, ABORT),
 )
-def prepared_first(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the prepared seqno of a COMMIT or ABORT is not below its own (0: suspicious).
 
     No consumer compares the two: a server looks for the prepare by its key, and fails if its seqno is another.
 
     Usual causes: the two fields swapped.
     """
-    prepared, seqno = sight.get("prepared_seqno"), sight.seqno
+    prepared, seqno = frame.get("prepared_seqno"), frame.seqno
     if prepared is None or seqno is None or 0 < prepared < seqno:
         return None
-    if not prepared and sight.opcode == ABORT:
+    if not prepared and frame.opcode == ABORT:
         return None
-    return Remark(f"{name(sight.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
+    return Remark(f"{name(frame.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
 
 
 @rule(
@@ -188,7 +188,7 @@ def prepared_first(sight: Sight, connection: Connection, stream: Stream) -> str 
     off="mgfr",
     on=(COMMIT, ABORT),
 )
-def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
     prepares are de-duplicated, and a stream that resumed has those before its start.)
 
@@ -197,18 +197,18 @@ def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | Remark
 
     Usual causes: a prepare that was lost; a decision sent twice.
     """
-    prepared = sight.get("prepared_seqno")
+    prepared = frame.get("prepared_seqno")
     if prepared is None or stream.request is None or prepared <= stream.request.start:
         return None
     if stream.marker is not None and stream.marker.flags & DISK:
         return None
-    there = stream.prepared.get(sight.key)
+    there = stream.prepared.get(frame.key)
     if there is not None and there.seqno == prepared:
         return None
-    text = f"{name(sight.opcode)} of prepared seqno {prepared}"
+    text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
         return f"{text}: open is that of seqno {there.seqno} for this key"
-    return Remark(f"{text}: none is open for this key", status="KeyEnoent" if sight.opcode == COMMIT else "Einval")
+    return Remark(f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == COMMIT else "Einval")
 
 
 @rule(
@@ -220,7 +220,7 @@ def orphan(sight: Sight, connection: Connection, stream: Stream) -> str | Remark
     off="mgf",
     on=(STREAM_DONE,),
 )
-def undecided(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream ends while prepares are neither committed nor aborted.
 
     Their outcome comes with the next stream of the vbucket, or on its new owner.
@@ -243,7 +243,7 @@ def undecided(sight: Sight, connection: Connection, stream: Stream) -> str | Non
     off="h",
     on=(PREPARE,),
 )
-def prepared_twice(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a PREPARE comes for a key whose last one is not decided. (Disk snapshots may leave out what
     decided it.)
 
@@ -251,10 +251,10 @@ def prepared_twice(sight: Sight, connection: Connection, stream: Stream) -> str 
 
     Usual causes: a commit that was lost.
     """
-    there = stream.prepared.get(sight.key)
+    there = stream.prepared.get(frame.key)
     if there is None or (stream.marker is not None and stream.marker.flags & DISK):
         return None
-    return f"PREPARE seqno {sight.seqno}, though that of seqno {there.seqno} is not decided"
+    return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
 
 
 @rule(
@@ -267,7 +267,7 @@ def prepared_twice(sight: Sight, connection: Connection, stream: Stream) -> str 
     on=(SEQNO_ACK, AHEAD),
     scope=Scope.CONNECTION,
 )
-def too_far(event: Sight | Delayed, connection: Connection, stream: Stream) -> str | Remark | None:
+def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a SEQNO_ACKNOWLEDGED comes on a connection without consumer_name and enable_sync_writes, which is
     refused with Einval; and when its seqno is below the one before, or above everything that was sent on the stream:
     on either the producer closes the connection. (The same seqno again is tolerated.)
@@ -294,14 +294,14 @@ def too_far(event: Sight | Delayed, connection: Connection, stream: Stream) -> s
     source="dcp/passive_stream.cc",
     on=(SEQNO_ACK | RESPONSE,),
 )
-def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a success answers SEQNO_ACKNOWLEDGED, which is answered only where it is refused.
 
     (A SEQNO_ACKNOWLEDGED right after a stream was granted is normal: it says what the replica has already.)
 
     Usual causes: a producer of another make.
     """
-    return None if sight.word else "success in answer to SEQNO_ACKNOWLEDGED"
+    return None if frame.word else "success in answer to SEQNO_ACKNOWLEDGED"
 
 
 @rule(
@@ -312,7 +312,7 @@ def ack_answered(sight: Sight, connection: Connection, stream: Stream) -> str | 
     source="dcp/passive_stream.cc",
     on=(LAGGING,),
 )
-def lagging(delayed: Delayed, connection: Connection, stream: Stream) -> str:
+def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when the replica has not acknowledged a prepare after ten seconds.
 
     Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;

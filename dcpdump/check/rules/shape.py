@@ -4,8 +4,9 @@ from dcpdump.check.meaning import expiration_not_agreed, form_not_agreed, not_to
 from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, Severity, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
-from dcpdump.streams.burst import Burst, Close
-from dcpdump.streams.opcodes import (
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADD_STREAM,
     ADVANCED,
@@ -31,8 +32,7 @@ from dcpdump.streams.opcodes import (
     SYSTEM_EVENT,
 )
 from dcpdump.streams.request import XATTRS
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
@@ -65,12 +65,12 @@ _ELSEWHERE = frozenset(
 )
 
 
-def _was_asked(sight: Sight, stream: Stream) -> bool:
+def _was_asked(frame: FrameEvent, stream: Stream) -> bool:
     """Return whether a rule for decoded frames was asked of one before it was asked of the same in its stream."""
-    return sight.record is not None and stream.known
+    return frame.record is not None and stream.known
 
 
-def _leaves_out(connection: Connection) -> bool:
+def _leaves_out(connection: ConnectionState) -> bool:
     """Return whether a datatype may describe a body that was left out: it may where DCP_OPEN was not captured."""
     return connection.open_flags is None or bool(connection.open_flags & _UNDERLYING)
 
@@ -83,7 +83,7 @@ def _leaves_out(connection: Connection) -> bool:
     source="daemon/mcbp_validators.cc",
     on=(DECODED, DELETION, EXPIRATION, PREPARE, OSO),
 )
-def sections(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message has extras of a length that it cannot have, a key or value that must not be there, or
     lacks one that must; a value of another length than its fields need; a PREPARE without CAS; a datatype on a message
     without a document; flags, states or levels that mean nothing or exclude each other; and when STREAM_REQ, DELETION,
@@ -95,43 +95,43 @@ def sections(sight: Sight, connection: Connection, stream: Stream) -> Remark | N
 
     Usual causes: an encoder of another version; extras length not changed with the layout.
     """
-    if sight.response:
+    if frame.response:
         return None
-    if expiration_not_agreed(sight, connection, stream):
+    if expiration_not_agreed(frame, connection, stream):
         return Remark("EXPIRATION, and enable_expiry_opcode is not on")
-    if _was_asked(sight, stream):
+    if _was_asked(frame, stream):
         return None
-    text, severity = _refused(sight, connection)
+    text, severity = _refused(frame, connection)
     if text:
-        unchecked = sight.opcode in (ADVANCED, OSO) or (sight.opcode == STREAM_END and severity is not None)
+        unchecked = frame.opcode in (ADVANCED, OSO) or (frame.opcode == STREAM_END and severity is not None)
         status = "" if unchecked else "Einval"
-        return Remark(f"{name(sight.opcode)}{text}", severity, status)
-    if sight.opcode == DELETION and sight.value_length and not sight.datatype & _XATTR_BIT and not sight.get("nmeta"):
-        return Remark(f"DELETION has a body of {sight.value_length} bytes", SUSPICIOUS)
+        return Remark(f"{name(frame.opcode)}{text}", severity, status)
+    if frame.opcode == DELETION and frame.value_length and not frame.datatype & _XATTR_BIT and not frame.get("nmeta"):
+        return Remark(f"DELETION has a body of {frame.value_length} bytes", SUSPICIOUS)
     return None
 
 
-def _refused(sight: Sight, connection: Connection) -> tuple[str, Severity | None]:
+def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Severity | None]:
     """Return what a receiver refuses, and how bad that is where it is not a violation."""
-    record, opcode = sight.record, sight.opcode
+    record, opcode = frame.record, frame.opcode
     if record is not None and record.frame.message.dcp:
         for problem in record.frame.problems:
             if problem.code not in _ELSEWHERE:
                 return f": {problem.text}", None
         if record.frame.layout.old:
-            return f" in a layout of old releases ({sight.shape.version})", SUSPICIOUS
-        text, severity = without_meaning(sight, record.frame.layout)
+            return f" in a layout of old releases ({frame.shape.version})", SUSPICIOUS
+        text, severity = without_meaning(frame, record.frame.layout)
         if text:
             return f": {text}", severity
-    text = not_together(sight) or form_not_agreed(sight, connection)
+    text = not_together(frame) or form_not_agreed(frame, connection)
     if text:
         return f": {text}", None
-    if sight.datatype and opcode in _PLAIN:
-        return f" has datatype 0x{sight.datatype:02x}", None
-    if opcode == PREPARE and not sight.cas:
+    if frame.datatype and opcode in _PLAIN:
+        return f" has datatype 0x{frame.datatype:02x}", None
+    if opcode == PREPARE and not frame.cas:
         return " has CAS 0", None
-    if opcode == DELETION and sight.datatype in (1, 3) and not _leaves_out(connection):
-        return f" has datatype 0x{sight.datatype:02x}: JSON without XATTR", None
+    if opcode == DELETION and frame.datatype in (1, 3) and not _leaves_out(connection):
+        return f" has datatype 0x{frame.datatype:02x}: JSON without XATTR", None
     return "", None
 
 
@@ -146,7 +146,7 @@ def _refused(sight: Sight, connection: Connection) -> tuple[str, Severity | None
     scope=Scope.CONNECTION,
     status="Einval",
 )
-def datatype(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it, or XATTR where DCP_OPEN did not
     ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
 
@@ -154,12 +154,12 @@ def datatype(sight: Sight, connection: Connection, stream: Stream) -> str | Rema
 
     Usual causes: a HELLO repeated on the open connection; a proxy that negotiates on its own behalf.
     """
-    bits = sight.datatype
-    if not bits or sight.response or _was_asked(sight, stream):
+    bits = frame.datatype
+    if not bits or frame.response or _was_asked(frame, stream):
         return None
     if bits > 7:
         return f"datatype 0x{bits:02x} has unknown bits"
-    if sight.opcode not in _WITH_VALUES:
+    if frame.opcode not in _WITH_VALUES:
         return None
     flags, features = connection.open_flags, connection.features
     severity = SUSPICIOUS if flags is not None and flags & _UNDERLYING else None
@@ -170,7 +170,7 @@ def datatype(sight: Sight, connection: Connection, stream: Stream) -> str | Rema
     return None
 
 
-def _all_json(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_json(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     return _leaves_out(connection) or not any(map(json_fault, close.texts))
 
 
@@ -184,7 +184,7 @@ def _all_json(burst: Burst, close: Close, connection: Connection, stream: Stream
     status="Einval",
     spares=_all_json,
 )
-def value(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a value marked Snappy does not decompress, when the lengths of xattrs do not add up (a server
     answers XattrEinval), when system xattrs are larger than 1 MiB (E2big), and when a body marked JSON is not JSON
     (suspicious).
@@ -194,11 +194,11 @@ def value(sight: Sight, connection: Connection, stream: Stream) -> str | Remark 
 
     Usual causes: a body that was compressed twice or never; xattrs cut off by a filter that kept the bit.
     """
-    bits, at = sight.datatype, sight.value_at
-    size = sight.value_length - (sight.get("nmeta") or 0)
+    bits, at = frame.datatype, frame.value_at
+    size = frame.value_length - (frame.get("nmeta") or 0)
     if size <= 0:
         return None
-    body = sight.data[at : at + size]
+    body = frame.data[at : at + size]
     left_out = _leaves_out(connection)
     if bits & _SNAPPY_BIT:
         plain, fault = decompress(body)
@@ -232,8 +232,8 @@ _RESERVED: dict[int, dict[str, tuple[tuple[int, str], ...]]] = {
 _WITHOUT_CAS = (SYSTEM_EVENT, SEQNO_ACK, COMMIT, ABORT, ADVANCED, OSO, CACHED, CACHED_END)
 
 
-def _all_clear(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
-    return True  # what has something in a reserved field is in no burst that is looked at closely
+def _all_clear(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    return True  # what has something in a reserved field is in no run that is inspected closely
 
 
 @rule(
@@ -245,7 +245,7 @@ def _all_clear(burst: Burst, close: Close, connection: Connection, stream: Strea
     on=(*_RESERVED, *_WITHOUT_CAS),
     spares=_all_clear,
 )
-def reserved(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a reserved field is not zero: DCP_OPEN's seqno, bytes 4-7 of a stream request, lock time,
     nmeta, the last byte of a deletion's extras, and the CAS of messages that have none.
 
@@ -253,19 +253,19 @@ def reserved(sight: Sight, connection: Connection, stream: Stream) -> str | None
 
     Usual causes: memory that was not cleared; the layout of another version.
     """
-    opcode = sight.opcode
-    fields = sight.fields
+    opcode = frame.opcode
+    fields = frame.fields
     if opcode == MUTATION and len(fields) == 7 and not fields[4] and not fields[5]:
         return None
     if opcode in _WITHOUT_CAS:
-        return f"{name(opcode)} has CAS 0x{sight.cas:x}" if sight.cas else None
-    for at, field in _RESERVED[opcode].get(sight.shape.version, ()):
+        return f"{name(opcode)} has CAS 0x{frame.cas:x}" if frame.cas else None
+    for at, field in _RESERVED[opcode].get(frame.shape.version, ()):
         if fields[at]:
             return f"{name(opcode)}: {field} is {fields[at]}"
     return None
 
 
-def _all_sound(burst: Burst, close: Close, connection: Connection, stream: Stream) -> bool:
+def _all_sound(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
     return close.sound or not connection.has_collections
 
 
@@ -278,7 +278,7 @@ def _all_sound(burst: Burst, close: Close, connection: Connection, stream: Strea
     on=_KEYED,
     spares=_all_sound,
 )
-def collection_key(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the LEB128 prefix of a key, on a connection with collections, does not end, is not in its shortest
     form, names one of the reserved ids 1-7, or is followed by nothing.
 
@@ -289,17 +289,17 @@ def collection_key(sight: Sight, connection: Connection, stream: Stream) -> Rema
     """
     if not connection.has_collections:
         return None
-    data, at = sight.data, sight.key_at
-    length = sight.value_at - at
-    if not length or sight.value_at > len(data):  # lengths that contradict each other are another rule's
+    data, at = frame.data, frame.key_at
+    length = frame.value_at - at
+    if not length or frame.value_at > len(data):  # lengths that contradict each other are another rule's
         return None
     first = data[at]
     if (not first or 7 < first < 0x80) and length > 1:
         return None
     if first >= 0x80 and length > 2 and 0 < data[at + 1] < 0x80:
         return None
-    fault = _prefix_fault(sight.key)
-    return Remark(fault, status="" if sight.opcode in (COMMIT, ABORT) else "Einval") if fault else None
+    fault = _prefix_fault(frame.key)
+    return Remark(fault, status="" if frame.opcode in (COMMIT, ABORT) else "Einval") if fault else None
 
 
 def _prefix_fault(key: bytes) -> str:
@@ -322,7 +322,7 @@ def _prefix_fault(key: bytes) -> str:
     source="dcp/consumer.cc",
     on=(ZERO,),
 )
-def zero(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def zero(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when the by seqno (or commit or abort seqno) of a message is 0.
 
     0 is the state before the first change; no change has it. A consumer that stored it would stream from the
@@ -330,9 +330,9 @@ def zero(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
 
     Usual causes: a field left empty; extras read from a wrong offset.
     """
-    if sight.opcode == ADVANCED:
+    if frame.opcode == ADVANCED:
         return None
-    return Remark(f"{name(sight.opcode)} has seqno 0", status="" if sight.opcode == SYSTEM_EVENT else "Einval")
+    return Remark(f"{name(frame.opcode)} has seqno 0", status="" if frame.opcode == SYSTEM_EVENT else "Einval")
 
 
 RULES = (sections, datatype, value, reserved, collection_key, zero)

@@ -1,10 +1,10 @@
 """DCP3xx, second part: how snapshots follow one another."""
 
 from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
-from dcpdump.streams.opcodes import ADVANCED, MARKER
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import ADVANCED, MARKER
 from dcpdump.streams.request import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
@@ -23,7 +23,7 @@ def _first(stream: Stream) -> bool:
     off="mr",
     on=(MARKER, FIRST),
 )
-def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the first marker starts above the requested snapshot start and the requested start: of a disk
     snapshot always, of a memory snapshot (without the checkpoint flag) where no item with that seqno follows.
 
@@ -36,7 +36,7 @@ def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | N
     request = stream.grant
     if request is None:
         return None
-    if sight.opcode == MARKER:
+    if frame.opcode == MARKER:
         marker = connection.incoming
         if marker is None or not marker.flags & DISK or not _first(stream) or stream.oso_snapshots:
             return None
@@ -48,9 +48,9 @@ def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | N
         return None
     if stream.oso_snapshots or request.bits & FROM_LATEST or marker.start <= max(request.start, request.snap_start) + 1:
         return None
-    if sight.seqno is None or marker.start >= sight.seqno:
+    if frame.seqno is None or marker.start >= frame.seqno:
         return None
-    return f"the first snapshot starts at {marker.start}: neither {request.start} nor the next seqno {sight.seqno}"
+    return f"the first snapshot starts at {marker.start}: neither {request.start} nor the next seqno {frame.seqno}"
 
 
 @rule(
@@ -61,7 +61,7 @@ def first_start(sight: Sight, connection: Connection, stream: Stream) -> str | N
     source="snapshot-marker.md",
     on=(MARKER,),
 )
-def seed_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def seed_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the first marker starts at the requested start seqno, and the requested snapshot starts lower.
 
     That is what the specification says, and not what servers do: they take the lower one. Both are accepted.
@@ -86,13 +86,13 @@ def seed_start(sight: Sight, connection: Connection, stream: Stream) -> str | No
     on=(FIRST,),
     scope=Scope.SNAPSHOT,
 )
-def memory_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a later memory snapshot does not start at the seqno of its first item (without the checkpoint
     flag), or starts above it (with that flag: at the start of the producer's checkpoint).
 
     Usual causes: items that were dropped between the marker and the wire.
     """
-    marker, seqno = stream.marker, sight.seqno
+    marker, seqno = stream.marker, frame.seqno
     if (
         stream.items_since_marker
         or marker is None
@@ -114,7 +114,7 @@ def memory_start(sight: Sight, connection: Connection, stream: Stream) -> str | 
     source="dcp/active_stream.cc (sendSnapshotAndSeqnoAdvanced)",
     on=(ADVANCED,),
 )
-def filtered(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def filtered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when everything of a snapshot was filtered out, so that SEQNO_ADVANCED follows the marker at once,
     but with a seqno below the snapshot's end.
 
@@ -123,9 +123,9 @@ def filtered(sight: Sight, connection: Connection, stream: Stream) -> str | None
     Usual causes: a long backfill of a small collection (after 8.0 every 10,000 items); a lost update of the end.
     """
     marker = stream.marker
-    if marker is None or stream.items_since_marker or stream.oso or sight.seqno is None or sight.seqno >= marker.end:
+    if marker is None or stream.items_since_marker or stream.oso or frame.seqno is None or frame.seqno >= marker.end:
         return None
-    return f"snapshot {marker.start}..{marker.end} has only filtered items, and advances to {sight.seqno}"
+    return f"snapshot {marker.start}..{marker.end} has only filtered items, and advances to {frame.seqno}"
 
 
 @rule(
@@ -138,7 +138,7 @@ def filtered(sight: Sight, connection: Connection, stream: Stream) -> str | None
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )
-def disk_start(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def disk_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a later disk snapshot starts more than one above the end of the snapshot before.
 
     A backfill starts behind the last seqno that the producer read.
@@ -163,7 +163,7 @@ def disk_start(sight: Sight, connection: Connection, stream: Stream) -> str | No
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )
-def overlap(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a marker starts at or below the end of the snapshot before. (The second marker of a pair with
     history may repeat the range.) As information only behind a disk snapshot of a stream that may come from a
     replica (its request does not insist on an active vbucket): those join what they have on disk and in memory.
@@ -194,7 +194,7 @@ def overlap(sight: Sight, connection: Connection, stream: Stream) -> str | Remar
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )
-def snapshot_back(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a marker ends below the end of the snapshot before.
 
     A stream never goes back; a server's consumer answers Erange where all of it lies below what it has, and closes
@@ -222,7 +222,7 @@ def snapshot_back(sight: Sight, connection: Connection, stream: Stream) -> str |
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )
-def unfinished(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a new marker comes before a message with the seqno of the snapshot's end. (Streams with a filter
     and without SEQNO_ADVANCED may end so, and the first of a pair of markers with history.)
 
@@ -248,7 +248,7 @@ def unfinished(sight: Sight, connection: Connection, stream: Stream) -> str | No
     source="snapshot-marker.md",
     on=(MARKER,),
 )
-def switched(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def switched(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a stream changes between memory and disk before the snapshot at hand was finished.
 
     At the border of two snapshots such a change is normal: a client that is slow is moved to disk.

@@ -3,10 +3,19 @@
 from dcpdump.check.rule import OUTSIDE, RESPONSE, SUSPICIOUS, VIOLATION, Remark, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import VBUCKET_STATE
-from dcpdump.streams.opcodes import ABORT, ADVANCED, COMMIT, DOCUMENTS, PREPARE, SET_STATE, STREAM_END, SYSTEM_EVENT
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
+    ABORT,
+    ADVANCED,
+    COMMIT,
+    DOCUMENTS,
+    PREPARE,
+    SET_STATE,
+    STREAM_END,
+    SYSTEM_EVENT,
+)
 from dcpdump.streams.request import ACTIVE, PENDING
-from dcpdump.streams.sight import Sight
-from dcpdump.streams.state import Connection
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 _DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, 0x56})
@@ -27,7 +36,7 @@ def _spoken(state: int | None) -> str:
     off="mg",
     on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE),
 )
-def order(sight: Sight, connection: Connection, stream: Stream) -> str | Remark | None:
+def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a takeover comes in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending)
     and its reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok). What comes less than 50 ms before
     the reply that it has to wait for may have been captured out of order, and is spared.
@@ -38,13 +47,13 @@ def order(sight: Sight, connection: Connection, stream: Stream) -> str | Remark 
     """
     if not stream.asked_takeover:
         return None
-    if sight.response:
-        return _too_soon(sight, stream)
-    if sight.opcode == STREAM_END:
-        if sight.get("status") == 0 and stream.state != ACTIVE:
+    if frame.response:
+        return _too_soon(frame, stream)
+    if frame.opcode == STREAM_END:
+        if frame.get("status") == 0 and stream.state != ACTIVE:
             return f"the takeover ended Ok in state {_spoken(stream.state)}"
         return None
-    state = sight.get("state")
+    state = frame.get("state")
     if state == ACTIVE and stream.state != PENDING:
         return "SET_VBUCKET_STATE(active) before pending"
     if state == PENDING and stream.state is not None:
@@ -52,7 +61,7 @@ def order(sight: Sight, connection: Connection, stream: Stream) -> str | Remark 
     return None
 
 
-def _too_soon(reply: Sight, stream: Stream) -> Remark | None:
+def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     """Return what was sent although it has to wait for a reply to SET_VBUCKET_STATE; None where all waited."""
     at = stream.state_acks
     if at + 1 < len(stream.states):
@@ -68,7 +77,7 @@ def _too_soon(reply: Sight, stream: Stream) -> Remark | None:
     if ts_ns is None or reply.ts_ns is None or reply.ts_ns - ts_ns < _OUT_OF_ORDER_NS:
         return None
     text = f"{what} before the reply to SET_VBUCKET_STATE({VBUCKET_STATE.names.get(stream.states[at].state)})"
-    return Remark(text, sight=reply._replace(number=frame, ts_ns=ts_ns))
+    return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns))
 
 
 @rule(
@@ -80,7 +89,7 @@ def _too_soon(reply: Sight, stream: Stream) -> Remark | None:
     off="m",
     on=(SET_STATE,),
 )
-def no_takeover(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when SET_VBUCKET_STATE comes on a stream that was requested without the takeover flag.
 
     The consumer would become the owner of a vbucket that has one.
@@ -100,14 +109,14 @@ def no_takeover(sight: Sight, connection: Connection, stream: Stream) -> str | N
     source="dcp/active_stream.cc, daemon/mcbp_validators.cc",
     on=(SET_STATE,),
 )
-def odd_state(sight: Sight, connection: Connection, stream: Stream) -> Remark | None:
+def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when SET_VBUCKET_STATE has another state than pending (3) and active (1).
 
     A consumer takes replica (2) and dead (4) over all the same; it refuses states that do not exist with Einval.
 
     Usual causes: the numbers of an old prototype, where replica and pending were swapped.
     """
-    state = sight.get("state")
+    state = frame.get("state")
     if state is None or state in (ACTIVE, PENDING):
         return None
     status = "" if state in VBUCKET_STATE.names else "Einval"
@@ -123,16 +132,16 @@ def odd_state(sight: Sight, connection: Connection, stream: Stream) -> Remark | 
     off="g",
     on=(OUTSIDE,),
 )
-def after(sight: Sight, connection: Connection, stream: Stream) -> str | None:
+def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when markers or documents come after SET_VBUCKET_STATE(active).
 
     The consumer owns the vbucket by then and makes seqnos itself: the two histories part.
 
     Usual causes: a source that continues to take writes.
     """
-    if stream.state != ACTIVE or sight.opcode not in _DATA or stream.end_frame is not None:
+    if stream.state != ACTIVE or frame.opcode not in _DATA or stream.end_frame is not None:
         return None
-    return f"{name(sight.opcode)} after SET_VBUCKET_STATE(active)"
+    return f"{name(frame.opcode)} after SET_VBUCKET_STATE(active)"
 
 
 RULES = (order, no_takeover, odd_state, after)

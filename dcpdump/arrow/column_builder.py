@@ -1,0 +1,134 @@
+"""Columns: the columns of a batch under construction, filled in pieces, some rows here and some there."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpdump.arrow import zero_copy as laid
+from dcpdump.arrow.arrays import encodable, fitted
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Numbers
+
+
+class Vocabulary:
+    """The words of the columns that have few, numbered the same way in every batch."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, Numbers[str]] = {}
+        self._arrays: dict[str, pa.Array] = {}
+        self._nothing: dict[str, pa.Array] = {}
+
+    def codes(self, column: str, words: Sequence[str]) -> Array:
+        """It gives the numbers of words in a column."""
+        return self._words.setdefault(column, Numbers()).of(words)
+
+    def array(self, column: str) -> pa.Array:
+        """It gives all words of a column."""
+        words = self._words.setdefault(column, Numbers())
+        array = self._arrays.get(column)
+        if array is None or len(array) != len(words):
+            array = self._arrays[column] = pa.array(words.all, pa.string())
+        return array
+
+    def nothing(self, field: pa.Field, count: int) -> pa.Array:
+        """It gives nulls for a column. Batches share them, since most columns are null in most batches."""
+        name, kind = field.name, field.type
+        words = pa.types.is_dictionary(kind)
+        array = self._nothing.get(name)
+        if array is None or len(array) < count:
+            array = self._nothing[name] = laid.nothing(count, pa.int32() if words else kind)
+        none = array.slice(0, count)
+        # With the words of the batches before, which a file may not take back.
+        return pa.DictionaryArray.from_arrays(none, self.array(name), safe=False) if words else none
+
+    def numbered(self, name: str, codes: Array) -> pa.Array:
+        """It makes a column of the numbers of words, of which negative ones are none."""
+        return pa.DictionaryArray.from_arrays(laid.numbers(codes, pa.int32(), codes < 0), self.array(name), safe=False)
+
+
+class ColumnBuilder:
+    """A batch of ``count`` rows. What is never put is null."""
+
+    def __init__(self, schema: pa.Schema, count: int, vocabulary: Vocabulary) -> None:
+        self._schema = schema
+        self._count = count
+        self._vocabulary = vocabulary
+        self._numbers: dict[str, tuple[Array, Array]] = {}
+        self._codes: dict[str, Array] = {}
+        self._picked: dict[str, tuple[Array, list[pa.Array]]] = {}
+        self._whole: dict[str, Array] = {}
+
+    def all(self, name: str, values: Array) -> None:
+        """It fills a column of numbers."""
+        self._whole[name] = values
+
+    def numbers(self, name: str, rows: Array, values: Any) -> None:
+        """It puts numbers into some rows."""
+        if name not in self._numbers:
+            kind = self._schema.field(name).type.to_pandas_dtype()
+            self._numbers[name] = np.zeros(self._count, kind), np.ones(self._count, bool)
+        column, null = self._numbers[name]
+        column[rows] = values
+        null[rows] = False
+
+    def moments(self, name: str, rows: Array, values: Array) -> None:
+        """It puts times into some rows, in the column's own unit."""
+        column, null = np.zeros(self._count, np.int64), np.ones(self._count, bool)
+        column[rows], null[rows] = values, False
+        self._numbers[name] = column, null
+
+    def words(self, name: str, rows: Array, words: Sequence[str], which: Array | int = 0) -> None:
+        """It puts words into some rows: which of ``words`` each."""
+        if name not in self._codes:
+            self._codes[name] = np.full(self._count, -1, np.int32)
+        if len(rows):
+            self._codes[name][rows] = self._vocabulary.codes(name, words)[which]
+
+    def pick(self, name: str, rows: Array, source: pa.Array, which: Array | None = None) -> None:
+        """It puts values of an array into some rows: which of them each, or one after the other."""
+        if name not in self._picked:
+            self._picked[name] = np.full(self._count, -1, np.int64), []
+        index, sources = self._picked[name]
+        if which is not None:
+            source = source.take(laid.places(which))
+        index[rows] = sum(map(len, sources)) + np.arange(len(source))
+        sources.append(source)
+
+    def objects(self, name: str, rows: list[int], values: list[Any]) -> list[int]:
+        """Put Python's own objects into some rows, whatever the column is, and return the rows that they do not fit."""
+        kind = self._schema.field(name).type
+        if pa.types.is_dictionary(kind):
+            texts = [encodable(value) for value in values]
+            words = list(dict.fromkeys(texts))
+            self.words(name, np.array(rows), words, np.array([words.index(text) for text in texts]))
+            return []
+        array, misfits = fitted(values, kind)
+        if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            there = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+            fitting = array.drop_null().to_numpy(zero_copy_only=False)
+            self.numbers(name, np.array(rows)[there], fitting)
+        else:
+            self.pick(name, np.array(rows), array)
+        return [rows[place] for place in misfits]
+
+    def batch(self) -> pa.RecordBatch:
+        """It gives the batch."""
+        return pa.RecordBatch.from_arrays([self._array(field) for field in self._schema], schema=self._schema)
+
+    def _array(self, field: pa.Field) -> pa.Array:
+        name, kind = field.name, field.type
+        if name in self._whole:
+            return laid.numbers(self._whole[name], kind)
+        if name in self._numbers:
+            return laid.numbers(self._numbers[name][0], kind, self._numbers[name][1])
+        if name in self._codes:
+            return self._vocabulary.numbered(name, self._codes[name])
+        if name in self._picked:
+            index, sources = self._picked[name]
+            source = sources[0] if len(sources) == 1 else pa.concat_arrays(sources)
+            if len(source) == self._count and np.array_equal(index, np.arange(self._count)):
+                return source
+            return source.take(laid.places(index, index < 0))
+        return self._vocabulary.nothing(field, self._count)

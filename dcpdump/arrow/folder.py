@@ -1,0 +1,110 @@
+"""Tables: the folder of an export. It appears whole, with all its files, or not at all.
+
+It is filled beside its final name, for its owner alone (captures hold documents), and renamed at the end.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from dcpdump.arrow import schema, verdicts
+from dcpdump.arrow.writers import FORMATS, TableWriter
+from dcpdump.errors import OutputError
+
+#: All tables there are, in the order in which they are told of.
+SCHEMAS: Mapping[str, Callable[[], pa.Schema]] = {
+    "frames": schema.frames,
+    "gaps": schema.gaps,
+    "streams": verdicts.streams,
+    "findings": verdicts.findings,
+    "files": schema.files,
+}
+
+
+class Tables:
+    """The tables under construction; each is fed batches. Use it in a ``with``: an exception leaves nothing."""
+
+    def __init__(self, path: str, form: str, names: Iterable[str] = SCHEMAS, *, force: bool = False) -> None:
+        self._final = Path(os.path.abspath(path))
+        _refuse_to_harm(self._final, path, form, force)
+        try:
+            self._part = Path(tempfile.mkdtemp(prefix=f".{self._final.name}.", suffix=".part", dir=self._final.parent))
+        except OSError as error:
+            raise _unwritable(error, path) from error
+        self._path = path
+        self._writers: dict[str, TableWriter] = {}
+        for name in names:
+            file = self._part / f"{name}.{form}"
+            os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+            self._writers[name] = FORMATS[form](file, SCHEMAS[name]())
+
+    @property
+    def names(self) -> Collection[str]:
+        """The tables that are written."""
+        return self._writers.keys()
+
+    def feed(self, name: str, batch: pa.RecordBatch) -> None:
+        """It takes the next rows of a table."""
+        try:
+            self._writers[name].feed(batch)
+        except OSError as error:
+            raise _unwritable(error, self._path) from error
+
+    def publish(self) -> None:
+        """It ends all files, and lets the folder appear."""
+        try:
+            for writer in self._writers.values():
+                writer.close()
+            old = self._set_aside()
+            os.rename(self._part, self._final)
+            if old is not None:
+                shutil.rmtree(old)
+        except OSError as error:
+            raise _unwritable(error, self._path) from error
+
+    def withdraw(self) -> None:
+        """Remove the tables of an earlier export: there are none of this one, and old rows may not pass for new."""
+        try:
+            old = self._set_aside()
+            if old is not None:
+                shutil.rmtree(old)
+        except OSError as error:
+            raise _unwritable(error, self._path) from error
+
+    def _set_aside(self) -> Path | None:
+        """Rename the folder of an earlier export, if there is one."""
+        if not self._final.exists():
+            return None
+        old = Path(tempfile.mkdtemp(prefix=f".{self._final.name}.", suffix=".old", dir=self._final.parent))
+        os.replace(self._final, old)
+        return old
+
+    def __enter__(self) -> "Tables":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._part, ignore_errors=True)  # published, it is not there any more
+
+
+def _refuse_to_harm(final: Path, path: str, form: str, force: bool) -> None:
+    if not (final.exists() or final.is_symlink()):
+        return
+    if not final.is_dir() or final.is_symlink():
+        raise OutputError("the output is no folder", path)
+    if not force:
+        raise OutputError("the output exists already", path, "--force replaces it")
+    ours = {f"{name}.{each}" for name in SCHEMAS for each in FORMATS}
+    others = sorted(set(os.listdir(final)) - ours)
+    if others:
+        raise OutputError(f"the folder holds what is no table: {others[0]}", path, "name a folder for the tables alone")
+
+
+def _unwritable(error: OSError, path: str) -> OutputError:
+    return OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", path)

@@ -1,0 +1,253 @@
+"""FrameTable: parts of frames → batches of the table ``frames``.
+
+What a plan took is gathered column by column. What it should not have taken (a key that ends inside its
+collection id) is given to the decoder of one frame after all.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpdump.arrow import schema
+from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
+from dcpdump.arrow.record_rows import row as row_of
+from dcpdump.arrow.values import Values, hexed
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array, Group, distinct
+from dcpdump.batch.part import UNKNOWN, YES, Part
+from dcpdump.net.batch import NO_TIME
+from dcpdump.record import Record
+from dcpdump.redact import Redactor
+from dcpdump.spec import find
+from dcpdump.spec.field import Bits, EnumValue, Field
+from dcpdump.spec.names import DATATYPE
+from dcpdump.wire.decode import decode
+from dcpdump.wire.value import interpret
+
+#: Columns that every frame has, whoever decoded it.
+_COMMON = frozenset(
+    "frame packet file ts time_ns connection direction src dst offset length gap_before magic kind opcode name "
+    "opaque cas datatype datatype_names".split()
+)
+#: By the number of a datatype: its words.
+_DATATYPES = pa.array([list(DATATYPE.speak(value)) for value in range(256)], schema.WORDS)
+
+
+class FrameTable:
+    """Feed it parts; it gives batches of those frames that are wanted, ``count`` of them at most.
+
+    ``apart``: each batch has words of its own, not the numbers that they have in every batch.
+    """
+
+    def __init__(
+        self,
+        wanted: Masks,
+        value_bytes: int | None,
+        *,
+        count: int | None = None,
+        show_secrets: bool = False,
+        redactor: Redactor | None = None,
+        apart: bool = False,
+    ) -> None:
+        self._wanted = wanted
+        self._value_bytes = value_bytes
+        self._count = count
+        self._show_secrets = show_secrets
+        self._redactor = redactor
+        self._vocabulary = Vocabulary()
+        self._apart = apart
+        self.rows = 0  #: given so far
+
+    @property
+    def full(self) -> bool:
+        """Whether as many rows were given as were asked for."""
+        return self._count is not None and self.rows >= self._count
+
+    def feed(self, part: Part) -> pa.RecordBatch | None:
+        """It gives the rows of a part that are wanted, None where there are none."""
+        keep, values = self._choose(part)
+        rows = np.flatnonzero(keep)
+        if self._redactor is not None:  # it takes frames one by one
+            for row in rows[values.planned[rows]].tolist():
+                part.records[row] = self._record(part, row)
+            values.planned[rows] = False
+        if self._count is not None:
+            rows = rows[: self._count - self.rows]
+            keep = np.zeros(len(part), bool)
+            keep[rows] = True
+        if not len(rows):
+            return None
+        self.rows += len(rows)
+        if self._apart:
+            self._vocabulary = Vocabulary()
+        columns = ColumnBuilder(schema.frames(), len(rows), self._vocabulary)
+        place = np.full(len(part), -1)
+        place[rows] = np.arange(len(rows))
+        self._put_common(columns, part, rows)
+        for group in part.groups:
+            chosen = keep[group.rows] & values.planned[group.rows]
+            if chosen.any():
+                self._put_group(columns, part, group, chosen, place)
+        planned = rows[values.planned[rows]]
+        if len(planned):
+            self._put_planned(columns, part, planned, place, values)
+        self._put_records(columns, part, keep, place)
+        return columns.batch()
+
+    # -- choosing ---------------------------------------------------------------------------------------
+
+    def _choose(self, part: Part) -> tuple[Array, Values]:
+        """It says which rows are wanted; what turns out to be odd on the way gets its record."""
+        wanted = self._wanted
+        keep = wanted.by_header(part)
+        for group in part.groups:
+            keep[group.rows] &= wanted.by_fields(group)
+        values = Values(part, keep)
+        for row in values.unsound.tolist():
+            part.records[row] = self._record(part, row)
+        rows = np.array(list(part.records), np.int64)
+        values.planned[rows] = False
+        if wanted.problems:
+            keep &= values.faulty & ~part.underlying
+        planned = np.flatnonzero(keep & values.planned)
+        if len(planned):
+            good = wanted.by_collection(values.collection[planned], values.split[planned])
+            if wanted.key is not None:
+                keyed = np.flatnonzero(part.header.key[planned])
+                found = np.zeros(len(planned), bool)
+                found[keyed] = wanted.by_key(values.keys(planned[keyed]).to_pylist())
+                good &= found
+            keep[planned] = good
+        keep[rows] = False
+        undecided = wanted.undecided(part)
+        keep[undecided] = [wanted.whole.accepts(part.record(row)) for row in undecided]
+        return keep, values
+
+    def _record(self, part: Part, row: int) -> Record:
+        """It decodes a frame that a plan had taken, as its session would have it."""
+        frame = decode(part.raw(row), show_secrets=self._show_secrets)
+        known = int(part.collections[row])
+        meaning = interpret(
+            frame,
+            collections=None if known == UNKNOWN else known == YES,
+            inferred=bool(part.inferred[row]),
+            underlying_datatype=bool(part.underlying[row]),
+        )
+        ends = part.places[part.place[row]]
+        number, word = part.first + row, frame.header.word
+        return Record(number, frame, meaning, word, None, ends.connection, ends.direction, ends.src, ends.dst)
+
+    # -- filling ----------------------------------------------------------------------------------------
+
+    def _put_common(self, columns: ColumnBuilder, part: Part, rows: Array) -> None:
+        header, everywhere = part.header, np.arange(len(rows))
+        for name, values in (
+            ("frame", part.first + rows),
+            ("packet", part.packet[rows]),
+            ("offset", part.offset[rows]),
+            ("length", part.length[rows]),
+            ("gap_before", part.gap_before[rows]),
+            ("magic", header.magic[rows]),
+            ("opcode", header.opcode[rows]),
+            ("opaque", header.opaque[rows]),
+            ("cas", header.cas[rows]),
+            ("datatype", header.datatype[rows]),
+        ):
+            columns.all(name, values)
+        places, of = part.places, part.place[rows]
+        columns.all("connection", np.array([ends.connection for ends in places])[of])
+        columns.all("direction", np.array([ends.direction for ends in places])[of])
+        ends = [each.redacted(self._redactor) for each in places]
+        columns.words("src", everywhere, [each.src for each in ends], of)
+        columns.words("dst", everywhere, [each.dst for each in ends], of)
+        columns.words("file", everywhere, part.files, part.file[rows])
+        timed = np.flatnonzero(part.ts_ns[rows] != NO_TIME)
+        times = part.ts_ns[rows][timed]
+        columns.numbers("time_ns", timed, times)
+        columns.moments("ts", timed, times // 1000)
+        columns.words("kind", everywhere, ["request", "response"], header.response[rows].astype(np.int64))
+        for server in (False, True):
+            mine = np.flatnonzero(header.server[rows] == server)
+            met, _, which = distinct(header.opcode[rows[mine]])
+            columns.words("name", mine, [find(opcode, server=server).name for opcode in met.tolist()], which)
+        typed = np.flatnonzero(header.datatype[rows])
+        if len(typed):
+            columns.pick("datatype_names", typed, _DATATYPES, header.datatype[rows][typed])
+
+    def _put_group(self, columns: ColumnBuilder, part: Part, group: Group, chosen: Array, place: Array) -> None:
+        everyone = bool(chosen.all())
+        rows = place[group.rows if everyone else group.rows[chosen]]
+        for field in group.plan.fields:
+            values = group.column(field.name)
+            values = values if everyone else values[chosen]
+            columns.numbers(field.name, rows, values)
+            _put_names(columns, field, rows, values)
+        columns.words("layout", rows, [group.plan.layout.version])
+
+    def _put_planned(self, columns: ColumnBuilder, part: Part, rows: Array, place: Array, values: Values) -> None:
+        at, header = place[rows], part.header
+        columns.numbers("vbucket", at, header.word[rows])
+        weak = np.flatnonzero(part.weak[rows])
+        if len(weak):
+            columns.words("confidence", at[weak], ["low"])
+        with_id = np.flatnonzero(header.framing[rows] == STREAM_ID_LENGTH)
+        if len(with_id):
+            ids = part.stream_id(rows[with_id])
+            columns.numbers("stream_id", at[with_id], ids)
+            met, _, which = distinct(ids)
+            framing = [[{"name": "DcpStreamId", "stream_id": number}] for number in met.tolist()]
+            lists = pa.array(framing, schema.frames().field("framing").type)
+            columns.pick("framing", at[with_id], lists, which)
+        split = np.flatnonzero(values.split[rows])
+        if len(split):
+            columns.numbers("collection", at[split], values.collection[rows[split]])
+            guessed = split[part.inferred[rows[split]]]
+            if len(guessed):
+                columns.numbers("collection_inferred", at[guessed], True)
+        keyed = rows[header.key[rows] > 0]
+        if len(keyed):
+            columns.pick("key", place[keyed], values.keys(keyed))
+            columns.pick("key_hex", place[keyed], hexed(values.wire_keys(keyed)))
+        valued = rows[values.total[rows] > 0]
+        columns.numbers("value_length", place[valued], values.total[valued])
+        valued = valued[values.length[valued] > 0]
+        if len(valued):
+            if self._value_bytes != 0:
+                values.put_heads(columns, valued, place, self._value_bytes)
+            values.put_xattrs(columns, valued, place)
+            values.put_faults(columns, valued, place)
+
+    def _put_records(self, columns: ColumnBuilder, part: Part, keep: Array, place: Array) -> None:
+        found: dict[str, tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
+        for row in part.records:
+            if not keep[row]:
+                continue
+            record, at = part.record(row), int(place[row])
+            if self._redactor is not None:
+                record = self._redactor.record(record)
+            for name, value in row_of(record, self._value_bytes).items():
+                if name not in _COMMON and value is not None:
+                    rows, values = found[name]
+                    rows.append(at)
+                    values.append(value)
+        problems = dict(zip(*found.pop("problems", ([], [])), strict=True))
+        for name, (rows, values) in found.items():
+            for at in columns.objects(name, rows, values):
+                misfit = {"text": f"{name} does not fit its column", "offset": 0, "length": 0}
+                problems[at] = [*problems.get(at, ()), misfit]
+        if problems:
+            columns.objects("problems", list(problems), list(problems.values()))
+
+
+def _put_names(columns: ColumnBuilder, field: Field, rows: Array, values: Array) -> None:
+    """It says flags and enumerations in words too."""
+    if not isinstance(field.names, (Bits, EnumValue)):
+        return
+    met, _, which = distinct(values)
+    spoken = [list(field.names.speak(value)) for value in met.tolist()]
+    if isinstance(field.names, Bits):
+        columns.pick(f"{field.name}_names", rows, pa.array(spoken, schema.WORDS), which)
+    else:
+        columns.words(f"{field.name}_name", rows, ["".join(words) for words in spoken], which)

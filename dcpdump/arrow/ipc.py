@@ -1,0 +1,51 @@
+"""Carried: batches of a table as bytes, from the process that made them to the one that writes them.
+
+Only columns that say something are carried. Each batch comes with words of its own; where it arrives, words get
+the numbers that they have in every batch, in the order in which they are met.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from dcpdump.arrow.column_builder import Vocabulary
+
+
+def carried(batch: pa.RecordBatch | None) -> bytes:
+    """It packs a batch; None and a batch without rows are nothing."""
+    if batch is None or not batch.num_rows:
+        return b""
+    batch = batch.select([at for at, column in enumerate(batch.columns) if column.null_count < len(column)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+class ReceivedBatches:
+    """The batches of one table, in order."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._vocabulary = Vocabulary()
+
+    def batch(self, data: bytes | memoryview) -> pa.RecordBatch | None:
+        """It gives the next batch with all columns of its table, None where nothing was carried."""
+        if not data:
+            return None
+        with pa.ipc.open_stream(pa.py_buffer(bytes(data))) as stream:
+            found = stream.read_next_batch()
+        places = {name: at for at, name in enumerate(found.schema.names)}
+        columns = [
+            self._column(field, found.column(places[field.name]))
+            if field.name in places
+            else self._vocabulary.nothing(field, found.num_rows)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _column(self, field: pa.Field, column: pa.Array) -> pa.Array:
+        if not pa.types.is_dictionary(field.type):
+            return column
+        numbers = np.append(self._vocabulary.codes(field.name, column.dictionary.to_pylist()), -1).astype(np.int32)
+        return self._vocabulary.numbered(field.name, numbers[column.indices.fill_null(-1).to_numpy()])

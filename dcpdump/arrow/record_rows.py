@@ -1,0 +1,93 @@
+"""Rows: one Record as a row of ``frames``, for frames that no plan takes. It is the flat record, typed."""
+
+import json
+from typing import Any
+
+from dcpdump.arrow.arrays import encodable
+from dcpdump.record import Record, as_json, masked
+from dcpdump.spec import MESSAGES, PUSHES
+from dcpdump.spec.field import Field, FlatTable, Message, Part, Repeat
+from dcpdump.wire.frame import Section
+
+Row = dict[str, Any]
+
+
+def row(record: Record, value_bytes: int | None) -> Row:
+    """It gives the columns of one frame that are not null."""
+    flat = as_json(record, value_bytes=value_bytes)
+    fields = flat.pop("fields", {})
+    out = {**fields, **flat}
+    for name in out.keys() & _IDENTITIES:
+        out[name] = _number(out[name])
+    for name in out.keys() & _LISTS:
+        out[name] = [_numbers(item) if isinstance(item, dict) else item for item in out[name]]
+    frame, meaning = record.frame, record.meaning
+    if "time" in out:
+        del out["time"]
+        ts_ns = frame.raw.where.ts_ns or 0
+        out |= {"ts": ts_ns // 1000, "time_ns": ts_ns}
+    out["direction"] = record.direction
+    if "key" in out:
+        out["key"] = meaning.key
+    if "value" in out:
+        body = meaning.body.value if meaning.body is not None and not masked(frame) else out["value"].encode()
+        out["value"] = body if value_bytes is None or masked(frame) else body[:value_bytes]
+    if meaning.body is not None and meaning.body.xattrs is not None:
+        out["xattrs"] = list(dict(meaning.body.xattrs).items())
+    if "value_json" in out:
+        out["value_json"] = encodable(json.dumps(flat["value_json"], ensure_ascii=False))
+    for field in frame.fields:
+        if isinstance(field.value, bytes) and field.group == "flat":
+            out[field.field.name] = field.value
+    if "framing" in out:
+        out["framing"] = _framing(record)
+    if meaning.items:
+        for understood, item in zip(meaning.items, out["items"], strict=False):
+            value = understood.body.value
+            item |= {"key": understood.key, "value": value if value_bytes is None else value[:value_bytes]}
+    return out
+
+
+def _framing(record: Record) -> list[Row]:
+    infos: list[Row] = []
+    for field in record.frame.fields:
+        if field.section is not Section.FRAMING:
+            continue
+        if field.field.name == "frame_info" and isinstance(field.value, int):
+            infos.append({"name": field.field.label.removesuffix(" frame")})
+        elif infos:
+            infos[-1][field.field.name] = field.value
+    return infos
+
+
+def _identities() -> frozenset[str]:
+    """The names whose numbers the flat record spells as hexadecimal text."""
+    parts = [part for message in (*MESSAGES.values(), *PUSHES.values()) for part in _parts(message)]
+    flat = [slot.field for part in parts if isinstance(part, FlatTable) for slot in part.slots]
+    items = [field for part in parts if isinstance(part, Repeat) for field in part.fields]
+    named = {field.name for field in (*parts, *flat, *items) if isinstance(field, Field) and field.identity}
+    return frozenset(named | {"cas"})
+
+
+def _parts(message: Message) -> list[Part]:
+    layouts = (*message.request, *message.response)
+    return [part for each in layouts for part in (*each.extras, *(each.value if isinstance(each.value, tuple) else ()))]
+
+
+_IDENTITIES = _identities()
+#: The names of lists of objects.
+_LISTS = frozenset(
+    part.name
+    for message in (*MESSAGES.values(), *PUSHES.values())
+    for part in _parts(message)
+    if isinstance(part, Repeat) and len(part.fields) > 1
+)
+
+
+def _number(value: Any) -> Any:
+    """It turns the text of an identity back into its number."""
+    return int(value, 16) if isinstance(value, str) else value
+
+
+def _numbers(item: Row) -> Row:
+    return {name: _number(value) if name in _IDENTITIES else value for name, value in item.items()}

@@ -1,0 +1,160 @@
+"""Verdicts as tables: ``streams``, a row for each DCP stream, and ``findings``, a row for each broken rule.
+
+The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are left
+out, since where many machines read one capture none counts its frames.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from dcpdump.arrow.arrays import batch_of
+from dcpdump.arrow.schema import MOMENT, WORDS
+from dcpdump.check.finding import Finding
+from dcpdump.render.findings import objects
+from dcpdump.render.streams import as_object
+from dcpdump.streams.explanation import explain
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.request import ROLLBACK, Request
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import Judge
+
+STREAMS = "dcpdump.streams/1"
+FINDINGS = "dcpdump.findings/1"
+
+_U64, _COUNT = pa.uint64(), pa.int64()
+_REQUEST = pa.struct(
+    [
+        pa.field("ts", MOMENT),
+        pa.field("opaque", pa.uint32()),
+        pa.field("flags", pa.uint32()),
+        pa.field("flags_names", WORDS),
+        pa.field("start_seqno", _U64),
+        pa.field("end_seqno", _U64),
+        pa.field("vbucket_uuid", _U64),
+        pa.field("snap_start_seqno", _U64),
+        pa.field("snap_end_seqno", _U64),
+        pa.field("collections", WORDS),
+        pa.field("scope", pa.string()),
+        pa.field("status", pa.uint32()),
+        pa.field("status_name", pa.string()),
+        pa.field("rollback_seqno", _U64),
+        pa.field("clause", pa.string()),  # of a rollback: which of the protocol's explains it
+        pa.field("why", pa.string()),
+        pa.field("latency_us", _COUNT),
+    ]
+)
+_COUNTED = (
+    "snapshots mutations deletions expirations prepares commits aborts system_events seqno_advanced cache_transfers"
+).split()
+
+
+@cache
+def streams() -> pa.Schema:
+    """It gives the schema of ``streams``."""
+    fields = [
+        ("connection", pa.int32()),
+        ("src", pa.string()),
+        ("dst", pa.string()),
+        ("vbucket", pa.uint16()),
+        ("stream_id", pa.int64()),
+        ("name", pa.string()),
+        ("roles", pa.string()),  # how it is known who is who: seen, inferred
+        ("opaque", pa.uint32()),
+        ("verdict", pa.string()),
+        ("state", pa.string()),
+        ("cause", pa.string()),
+        ("why", pa.string()),
+        ("trouble", pa.bool_()),
+        ("requests", pa.list_(_REQUEST)),
+        ("opened_at", MOMENT),
+        ("start_seqno", _U64),
+        ("end_seqno", _U64),
+        *((name, _COUNT) for name in _COUNTED),
+        ("first_seqno", _U64),
+        ("last_seqno", _U64),
+        ("snapshot", pa.struct([pa.field("start_seqno", _U64), pa.field("end_seqno", _U64)])),
+        ("rollback_seqno", _U64),
+        ("rollbacks", _COUNT),
+        ("failover_log", pa.list_(pa.struct([pa.field("vbucket_uuid", _U64), pa.field("seqno", _U64)]))),
+        ("end_status", pa.uint32()),
+        ("end_status_name", pa.string()),
+        ("ended_at", MOMENT),
+        ("last_at", MOMENT),
+        ("bytes", _COUNT),
+        ("lost_bytes", _COUNT),
+    ]
+    return _schema(STREAMS, fields)
+
+
+@cache
+def findings() -> pa.Schema:
+    """It gives the schema of ``findings``."""
+    fields = [
+        ("code", pa.string()),
+        ("rule", pa.string()),
+        ("severity", pa.string()),
+        ("title", pa.string()),
+        ("connection", pa.int32()),
+        ("vbucket", pa.uint16()),
+        ("stream_id", pa.int64()),
+        ("ts", MOMENT),
+        ("time_ns", pa.int64()),
+        ("message", pa.string()),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+        ("spec", pa.string()),
+        ("more", _COUNT),
+    ]
+    return _schema(FINDINGS, fields)
+
+
+def stream_rows(ledger: Ledger) -> pa.RecordBatch:
+    """It gives the rows of ``streams``, of a ledger that is closed."""
+    judge = Judge(ledger)
+    return batch_of([_stream(each, judge) for each in ledger.streams], streams())
+
+
+def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
+    """It gives the rows of ``findings``."""
+    rows = list(objects(folded))
+    for row, (finding, _) in zip(rows, folded, strict=True):
+        row |= {"ts": _moment(finding.ts_ns), "time_ns": finding.ts_ns}
+    return batch_of(rows, findings())
+
+
+def _stream(stream: Stream, judge: Judge) -> dict[str, Any]:
+    row = as_object(stream, judge.verdict(stream))
+    asked = zip(stream.requests, row["requests"], strict=True)
+    row["requests"] = [_request(request, told, stream, judge.ledger) for request, told in asked]
+    row["failover_log"] = [{**each, "vbucket_uuid": _number(each)} for each in row.get("failover_log", ())] or None
+    row["opened_at"] = _moment(stream.granted_ns)
+    row["ended_at"] = _moment(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
+    row["last_at"] = _moment(stream.last_ns)
+    return row
+
+
+def _request(request: Request, told: dict[str, Any], stream: Stream, ledger: Ledger) -> dict[str, Any]:
+    row = {**told, "ts": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
+    if request.status == ROLLBACK:
+        explanation = explain(request, stream, ledger)
+        row |= {"clause": explanation.clause.value, "why": explanation.text}
+    return row
+
+
+def _number(row: dict[str, Any]) -> int:
+    return int(row["vbucket_uuid"], 16)
+
+
+def _moment(ts_ns: int | None) -> int | None:
+    return None if ts_ns is None else ts_ns // 1000
+
+
+def _schema(version: str, fields: list[tuple[str, pa.DataType]]) -> pa.Schema:
+    return pa.schema(
+        [pa.field(name, kind) for name, kind in fields],
+        metadata={"schema": version, "creator": json.dumps({"tool": "dcpdump"})},
+    )

@@ -1,0 +1,58 @@
+"""Arrays of Arrow laid over arrays of NumPy: nothing is copied, nothing is converted."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpdump.batch.layouts import Array
+
+_ROOM = 1 << 16
+
+
+def numbers(values: Array, kind: pa.DataType, null: Array | None = None) -> pa.Array:
+    """It takes numbers of the column's own width for an array; ``null`` says which are none."""
+    valid = None if null is None or not null.any() else bits(~null)
+    if pa.types.is_boolean(kind):
+        data = bits(values.astype(bool))
+    else:
+        data = pa.py_buffer(np.ascontiguousarray(values.astype(_dtype(kind), copy=False)))
+    return pa.Array.from_buffers(kind, len(values), [valid, data])
+
+
+def places(which: Array, null: Array | None = None) -> pa.Array:
+    """It makes indices of places."""
+    return numbers(which, pa.int64(), null)
+
+
+def pieces(data: bytes, start: Array, end: Array, *, gaps: bool = True) -> pa.Array:
+    """It lays an array of binary over bytes: piece, what is between, piece, what is between …
+
+    Pieces are in the order of their bytes and do not overlap. Without ``gaps`` what is between is null.
+    """
+    offsets = np.empty(2 * len(start) + 1, np.int32)
+    offsets[:-1:2], offsets[1::2] = start, end
+    offsets[-1] = end[-1] if len(end) else 0
+    valid = None if gaps else pa.py_buffer(np.full(len(start) // 4 + 1, 0b01010101, np.uint8))
+    return pa.Array.from_buffers(pa.binary(), 2 * len(start), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def nothing(count: int, kind: pa.DataType) -> pa.Array:
+    """It gives an array of nulls. They share their memory, since most columns are null in most batches."""
+    return _nulls(kind, -(-count // _ROOM) * _ROOM).slice(0, count)
+
+
+def bits(values: Array) -> pa.Buffer:
+    """It packs booleans as Arrow has them."""
+    return pa.py_buffer(np.packbits(values, bitorder="little"))
+
+
+@lru_cache(maxsize=256)
+def _nulls(kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind)
+
+
+@lru_cache(maxsize=64)
+def _dtype(kind: pa.DataType) -> Any:
+    return np.int64 if pa.types.is_timestamp(kind) else kind.to_pandas_dtype()

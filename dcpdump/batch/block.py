@@ -1,0 +1,114 @@
+"""Blocks: many captured packets at once, as a Batch for what takes them, as columns for what counts them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dcpdump.net.batch import NO_TIME, Batch
+from dcpdump.net.packet import Packet
+from dcpdump.wire.frame import Where
+
+if TYPE_CHECKING:
+    from dcpdump.batch.layouts import Array
+    from dcpdump.batch.payloads import Facts
+
+#: Bytes of packets handled at once: enough to make NumPy worth it, little enough to stay in memory.
+BLOCK_BYTES = 2 * 1024 * 1024
+BLOCK_PACKETS = 65_536
+
+
+class Block:
+    """Packets in the order of the input. ``packets`` makes each of them when it is asked for."""
+
+    def __init__(self, batch: Batch, packets: Sequence[Packet]) -> None:
+        self.batch = batch
+        self.packets = packets
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of all packets."""
+        return self.batch.data
+
+    @property
+    def files(self) -> list[str]:
+        """The files that packets are of."""
+        return self.batch.files
+
+    @cached_property
+    def numbers(self) -> "Array":
+        """The number of each packet in its file."""
+        return _column(self.batch.numbers)
+
+    @cached_property
+    def ts_ns(self) -> "Array":
+        """The time of each packet in ns; NO_TIME where it has none."""
+        return _column(self.batch.times)
+
+    @cached_property
+    def file(self) -> "Array":
+        """Which of ``files`` each packet is of."""
+        return _column(self.batch.file)
+
+    @cached_property
+    def facts(self) -> "Facts":
+        """What is plain to see of each packet."""
+        from dcpdump.batch.payloads import facts_of
+
+        return facts_of(self.batch)
+
+    @property
+    def begins_ns(self) -> int | None:
+        """The time of the first packet that has one."""
+        return next((ts for ts in self.batch.times if ts != NO_TIME), None)
+
+    def where(self, row: int) -> Where:
+        """Return where a packet was found."""
+        number, ts_ns, file, _ = self.batch.seen(row)
+        return Where(number, ts_ns, file)
+
+
+def _column(numbers: list[int]) -> "Array":
+    import numpy as np  # only where somebody counts: it takes longer to load than most filtered reads take
+
+    return np.array(numbers, np.int64)
+
+
+def blocks(packets: Iterable[Packet], size: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Gather packets into blocks of about ``size`` bytes."""
+    held: list[Packet] = []
+    have = 0
+    for packet in packets:
+        held.append(packet)
+        have += len(packet[3])
+        if have >= size or len(held) >= BLOCK_PACKETS:
+            yield gathered(held)
+            held, have = [], 0
+    if held:
+        yield gathered(held)
+
+
+def gathered(packets: Sequence[Packet]) -> Block:
+    """Make one block of packets, of which there is one at least."""
+    starts: list[int] = []
+    ends: list[int] = []
+    at = 0
+    for packet in packets:
+        starts.append(at)
+        at += len(packet[3])
+        ends.append(at)
+    files: dict[str, int] = {}
+    file = [files.setdefault(packet[5], len(files)) for packet in packets]
+    batch = Batch(
+        b"".join([packet[3] for packet in packets]),
+        starts,
+        ends,
+        [packet[2] for packet in packets],
+        [packet[0] for packet in packets],
+        [NO_TIME if packet[1] is None else packet[1] for packet in packets],
+        file,
+        list(files),
+    )
+    return Block(batch, packets)

@@ -1,0 +1,170 @@
+"""Dissector of blocks: blocks of packets in, pieces of output out. What is ordinary is taken many at a time.
+
+What is ordinary of packets ``net`` takes at once, and of frames ``wire`` does; all else takes the Dissector's own way,
+and lands among the same frames. Both are verbs of the same machines, so nothing is handed over between them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+from dcpdump.batch.block import Block
+from dcpdump.batch.cutting import Cutting
+from dcpdump.batch.ends import Ends, Lost
+from dcpdump.conversation import Conversation
+from dcpdump.dissect import Dissector
+from dcpdump.net.batch import Segments, take
+from dcpdump.net.connections import Delivery
+from dcpdump.net.event import Bytes, Gap
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.packet import Packet
+from dcpdump.record import Record
+from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.frames import Frames
+from dcpdump.wire.session import Session
+from dcpdump.wire.split import FrameSplitter
+
+P = TypeVar("P")
+
+
+class BlockDissector(Dissector, ABC, Generic[P]):
+    """Feed it blocks; it gives pieces of output. ``gaps`` collects losses, to be taken away by its owner.
+
+    What a piece is, is for those who inherit: they make it of the frames that completed.
+    """
+
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
+        super().__init__(limits, show_secrets=show_secrets)
+        self._limits = limits
+        self._cutting = Cutting(self._conversations, self.tally)
+        self._first = 1  # the number of the first frame that is in no part yet
+        self._parts: list[P] = []
+        self.gaps: list[Lost] = []
+
+    def feed_block(self, block: Block) -> list[P]:
+        """Take the next packets, and return the frames that they complete."""
+        batch, at = block.batch, 0
+        while at < len(batch):
+            segments = Segments()
+            stop, deliveries = take(self._connections, batch, at, segments)
+            if stop > at:
+                self._took(block, at, stop, segments)
+                self._cut(segments)
+                self._deliver(deliveries)
+            else:
+                self.feed(block.packets[stop])
+                stop += 1
+            at = stop
+        return self.taken()
+
+    def feed(self, packet: Packet) -> list[Record]:
+        """Take the next packet. Its frames are in the next parts."""
+        self._deliver(self._connections.feed(packet))
+        return []
+
+    def close_blocks(self) -> list[P]:
+        """End the input."""
+        self.close()
+        return self.taken()
+
+    def taken(self) -> list[P]:
+        """Return the parts that are finished, and begin anew."""
+        self.absorb()
+        parts, self._parts = self._parts, []
+        return parts
+
+    def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
+        """Note that packets ``at`` … ``stop``-1 of a block were taken at once, and brought ``segments``."""
+
+    def _deliver(self, deliveries: list[Delivery]) -> None:
+        """Take what a packet made known."""
+        segments = Segments()
+        for delivery in deliveries:
+            if isinstance(delivery.event, Bytes):
+                segments.add(delivery)
+            else:
+                self._cut(segments)
+                self._drain([delivery])
+                segments = Segments()
+        self._cut(segments)
+
+    def _cut(self, segments: Segments) -> None:
+        """Have the splitters cut the bytes of segments."""
+        at, count = 0, len(segments)
+        while (at := self._cutting.take(segments, at)) < count:
+            self._drain([segments.event(at)])
+            at += 1
+        self._unweighed += sum(map(len, segments.pieces))
+        if self._unweighed > self._limit // 16:
+            self._weigh()
+
+    def _drain(self, deliveries: list[Delivery]) -> None:
+        for _ in self._take(deliveries):
+            raise TypeError("a dissection in blocks makes no records")
+
+    # -- what the Dissector calls -----------------------------------------------------------------------
+
+    def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
+        for connection, direction, event in deliveries:
+            if isinstance(event, Gap):
+                flow = connection.toward(direction)
+                ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
+                self.gaps.append(Lost(ends, event))
+        return super()._take(deliveries)
+
+    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
+        splitter = FrameSplitter(StreamsOf(self, conversation), late=late)
+        conversation.splitters[direction] = splitter
+        return splitter
+
+    def _framed(self, conversation: Conversation, direction: int, raw: RawFrame) -> list[Record]:
+        """Keep a frame for the next piece."""
+        number = conversation.connection.number
+        self._cutting.talkers[number] = conversation
+        self._cutting.frames.add(raw, 2 * number + direction)
+        return []
+
+    # -- what connections remember ----------------------------------------------------------------------
+
+    def absorb_of(self, conversation: Conversation) -> None:
+        """Have a session learn from all its frames so far."""
+        if conversation.connection.number in self._cutting.talkers:
+            self.absorb()
+
+    def absorb(self) -> None:
+        """Have the sessions learn from all frames so far, which makes a piece."""
+        frames, talkers = self._cutting.begin()
+        if len(frames):
+            first, self._first = self._first, self._first + len(frames)
+            self._parts.append(self._piece(frames, first, talkers))
+
+    @abstractmethod
+    def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> P:
+        """Make a piece of frames, of which the first has the number ``first``, and have their sessions learn."""
+
+
+class StreamsOf(Generic[P]):
+    """What a splitter asks of its connection's session, which first has to learn from its frames so far."""
+
+    def __init__(self, dissection: BlockDissector[P], conversation: Conversation) -> None:
+        self._dissection = dissection
+        self._conversation = conversation
+
+    @property
+    def streams(self) -> Mapping[int, int]:
+        """Opaque → vbucket of the streams that were asked for or seen."""
+        return self._session.streams
+
+    @property
+    def complete(self) -> bool:
+        """Whether the connection was seen from its beginning, so that it has no other streams."""
+        return self._session.complete
+
+    def last_seqno(self, opaque: int) -> int | None:
+        """Return the last seqno seen on the stream of an opaque."""
+        return self._session.last_seqno(opaque)
+
+    @property
+    def _session(self) -> Session:
+        self._dissection.absorb_of(self._conversation)
+        return self._conversation.session

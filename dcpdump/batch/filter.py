@@ -1,0 +1,191 @@
+"""Masks: the clauses that choose frames, over many at once. The same clauses in the same words as one by one.
+
+What the header tells is asked first, then fields, then keys: a frame that one of them refuses is decoded no
+further. Frames that were decoded one by one are asked the one-by-one way.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpdump.batch.ends import BLANK, Ends
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array, Group
+from dcpdump.batch.part import Part
+from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
+from dcpdump.filter.opcode_names import named_opcodes
+from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.net.batch import NO_TIME
+from dcpdump.record import Record
+from dcpdump.wire.value import Meaning
+
+HeaderMask = Callable[[Part], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """The clauses of one run. ``whole`` is the filter for records, of the same clauses."""
+
+    whole: FrameFilter
+    header: tuple[HeaderMask, ...] = ()
+    any_frame: tuple[HeaderMask, ...] = ()  #: of those, the ones that are true of every frame, planned or not
+    seqno: Ranges | None = None
+    collection: Ranges | None = None
+    key: Clause | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+    window: TimeWindow | None = None  #: knows when the capture begins
+    problems: bool = False
+
+    def by_header(self, part: Part) -> Array:
+        """It says which frames' headers and places are wanted."""
+        keep = np.ones(len(part), bool)
+        for mask in self.header:
+            keep &= mask(part)
+        for instant in (self.since, self.until):
+            if instant is not None:
+                begins = self.window.start_ns if self.window is not None else None
+                moment = instant.ns + (begins or 0) * instant.relative
+                keep &= part.ts_ns != NO_TIME
+                keep &= (part.ts_ns >= moment) if instant is self.since else (part.ts_ns <= moment)
+        return keep
+
+    def undecided(self, part: Part) -> list[int]:
+        """It gives the rows with records that the filter for records has to be asked about."""
+        if not len(part.records) or not self.any_frame:
+            return list(part.records)
+        rows = np.fromiter(part.records, np.int64, len(part.records))
+        keep = np.ones(len(part), bool)
+        for mask in self.any_frame:
+            keep &= mask(part)
+        keep |= part.header.server  # their opcodes are a space of their own
+        keep[list(part.odd)] = True  # of those not even the header may be there
+        found: list[int] = rows[keep[rows]].tolist()
+        return found
+
+    def by_fields(self, group: Group) -> Array:
+        """It says which frames' fields are wanted."""
+        if self.seqno is None:
+            return np.ones(len(group.rows), bool)
+        if group.plan.has("start_seqno") and group.plan.has("end_seqno"):
+            return _overlap(self.seqno, group.column("start_seqno"), group.column("end_seqno"))
+        found = np.zeros(len(group.rows), bool)
+        for field in group.plan.fields:
+            if field.seqno:
+                found |= _inside(self.seqno, group.column(field.name))
+        return found
+
+    def by_collection(self, collection: Array, split: Array) -> Array:
+        """It says which frames' collections are wanted; ``split``: whether there is one."""
+        if self.collection is None:
+            return np.ones(len(split), bool)
+        return split & _inside(self.collection, collection)
+
+    def by_key(self, keys: Sequence[bytes]) -> Array:
+        """It says which keys are wanted."""
+        if self.key is None:
+            return np.ones(len(keys), bool)
+        return np.array([self.key(Record(0, BLANK, Meaning(key=key), None)) for key in keys], bool)
+
+
+def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None) -> Masks:
+    """It reads the texts of options, by their names, which ``whole`` was made of too."""
+    header = tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts)
+    return Masks(
+        whole,
+        header,
+        tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts and name in _OF_ANY_FRAME),
+        parse_ranges("--seqno", texts["seqno"]) if "seqno" in texts else None,
+        parse_ranges("--collection", texts["collection"], 0xFFFFFFFF) if "collection" in texts else None,
+        clauses.by_key(texts["key"]) if "key" in texts else None,
+        parse_instant("--since", texts["since"]) if "since" in texts else None,
+        parse_instant("--until", texts["until"]) if "until" in texts else None,
+        window,
+        clauses.with_problems in whole.clauses,
+    )
+
+
+def _opcode(text: str) -> HeaderMask:
+    wanted, excluded = named_opcodes(text)
+    table = np.array([(False, op) not in excluded and (not wanted or (False, op) in wanted) for op in range(256)])
+    return lambda part: table[part.header.opcode]
+
+
+def _vbucket(text: str) -> HeaderMask:
+    ranges = parse_ranges("--vbucket", text, 0xFFFF)
+    return lambda part: _inside(ranges, part.header.word)
+
+
+def _kind(text: str) -> HeaderMask:
+    requests = "request" in clauses.parse_kinds(text)
+    return lambda part: np.full(len(part), requests)
+
+
+def _status(text: str) -> HeaderMask:
+    return lambda part: np.zeros(len(part), bool)  # what plans take is never a response
+
+
+def _opaque(text: str) -> HeaderMask:
+    ranges = parse_ranges("--opaque", text, 0xFFFFFFFF)
+    return lambda part: _inside(ranges, part.header.opaque)
+
+
+def _stream_id(text: str) -> HeaderMask:
+    ranges = parse_ranges("--stream-id", text, 0xFFFF)
+    return lambda part: (part.header.framing == STREAM_ID_LENGTH) & _inside(ranges, part.stream_id())
+
+
+def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
+    """A clause that looks only at whose frame it is: asked once for each direction of a connection."""
+
+    def build(text: str) -> HeaderMask:
+        clause = parse(text)
+
+        def accepts(ends: Ends) -> bool:
+            return clause(Record(0, BLANK, Meaning(), None, None, ends.connection, ends.direction, ends.src, ends.dst))
+
+        return lambda part: np.array([accepts(ends) for ends in part.places], bool)[part.place]
+
+    return build
+
+
+_HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
+    "opcode": _opcode,
+    "vbucket": _vbucket,
+    "kind": _kind,
+    "status": _status,
+    "opaque": _opaque,
+    "stream-id": _stream_id,
+    "connection": _place(clauses.by_connection),
+    "host": _place(clauses.by_host),
+    "port": _place(clauses.by_port),
+}
+
+
+_OF_ANY_FRAME = frozenset({"opcode", "opaque", "connection", "host", "port"})
+
+
+def _inside(ranges: Ranges, numbers: Array) -> Array:
+    found = np.full(len(numbers), not ranges.spans)
+    for low, high in ranges.spans:
+        found |= _between(numbers, low, high)
+    for low, high in ranges.excluded:
+        found &= ~_between(numbers, low, high)
+    return found
+
+
+def _between(numbers: Array, low: int, high: int) -> Array:
+    top = int(np.iinfo(numbers.dtype).max)
+    if low > top:
+        return np.zeros(len(numbers), bool)
+    inside: Array = (numbers >= numbers.dtype.type(low)) & (numbers <= numbers.dtype.type(min(high, top)))
+    return inside
+
+
+def _overlap(ranges: Ranges, start: Array, end: Array) -> Array:
+    found = np.full(len(start), not ranges.spans)
+    for low, high in ranges.spans:
+        found |= (end >= start.dtype.type(low)) & (start <= start.dtype.type(high))
+    for low, high in ranges.excluded:
+        found &= ~((start >= start.dtype.type(low)) & (end <= start.dtype.type(high)))
+    return found

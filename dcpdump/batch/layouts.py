@@ -1,0 +1,345 @@
+"""Plans: layouts of the protocol table compiled to NumPy types, and which frames they can take.
+
+A plan takes requests that expect no answer and have fields at fixed places: what nearly all of a capture
+is. Everything else (responses, lists, FlatBuffers, JSON of the control plane) is left to the decoder for
+one frame, which shares the table and nothing more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.field import MUST, NEVER, Bits, EnumValue, Field, Layout, Message
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG
+from dcpdump.spec.names import ACKNOWLEDGE
+
+Array = NDArray[Any]
+
+HEADER = np.dtype(
+    [
+        ("magic", "u1"),
+        ("opcode", "u1"),
+        ("key", ">u2"),
+        ("extras", "u1"),
+        ("datatype", "u1"),
+        ("word", ">u2"),
+        ("body", ">u4"),
+        ("opaque", ">u4"),
+        ("cas", ">u8"),
+    ]
+)
+#: Magic of a flexible request, and the frame info of a stream id: the only framing extras that a plan takes.
+FLEXIBLE, STREAM_ID_LENGTH = 0x08, 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """One layout of one message: the types of its extras and of its value, where that has fields."""
+
+    message: Message
+    layout: Layout
+    extras: np.dtype[Any]
+    value: np.dtype[Any] | None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of extras and value, in the order of their bytes."""
+        return self.layout.extras + self.value_fields
+
+    @property
+    def value_fields(self) -> tuple[Field, ...]:
+        """The fields of the value."""
+        parts = self.layout.value if isinstance(self.layout.value, tuple) else ()
+        return tuple(part for part in parts if isinstance(part, Field))
+
+    def has(self, name: str) -> bool:
+        """It says whether the layout has a field."""
+        return any(field.name == name for field in self.fields)
+
+
+@cache
+def dtype_of(fields: tuple[Field, ...]) -> np.dtype[Any]:
+    """It compiles fields that lie end to end to a big-endian type."""
+    return np.dtype([(field.name, f">u{field.width}") for field in fields])
+
+
+def overlapping(data: Array, dtype: np.dtype[Any]) -> Array:
+    """It views bytes as records of a type, one starting at every byte: index it with places to gather records."""
+    count = max(0, len(data) - dtype.itemsize + 1)
+    records: Array = np.ndarray((count,), dtype, data, strides=(1,))
+    return records
+
+
+def distinct(values: Array) -> tuple[Array, Array, Array]:
+    """It gives the different values, sorted; where each stands first; and of every value, which of them it is.
+
+    As numpy.unique does, but faster where they are few or small, which they mostly are.
+    """
+    if not len(values):
+        return values, np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if (values == values[0]).all():
+        return values[:1], np.zeros(1, np.int64), np.zeros(len(values), np.int64)
+    if values.dtype.kind == "u" and values.dtype.itemsize == 1:
+        first = np.full(256, -1, np.int64)
+        first[values[::-1]] = np.arange(len(values) - 1, -1, -1)
+        met = np.flatnonzero(first >= 0)
+        number = np.zeros(256, np.int64)
+        number[met] = np.arange(len(met))
+        return met.astype(values.dtype), first[met], number[values]
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    steps = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    which = np.empty(len(values), np.int64)
+    which[order] = np.cumsum(steps) - 1
+    return ordered[steps], order[steps], which
+
+
+def _fixed(layout: Layout) -> bool:
+    """Whether fields have fixed places, and nothing about the layout needs a second look."""
+    parts = layout.value if isinstance(layout.value, tuple) else ()
+    places = [part for part in (*layout.extras, *parts) if isinstance(part, Field)]
+    # The length of a preview's collection name, and the ids of an event, are judged together with the key or
+    # with one another.
+    odd = any(field.name in ("clen", "event") for field in places)
+    return len(places) == len(layout.extras) + len(parts) and not odd
+
+
+def _plan(message: Message, layout: Layout) -> Plan:
+    parts = layout.value if isinstance(layout.value, tuple) else ()
+    places = tuple(part for part in parts if isinstance(part, Field))
+    return Plan(message, layout, dtype_of(layout.extras), dtype_of(places) if places else None)
+
+
+@cache
+def plans() -> dict[tuple[int, int], tuple[Plan, ...]]:
+    """It gives the plans by opcode and length of extras; those of one place are told apart by their ``when``."""
+    found: dict[tuple[int, int], tuple[Plan, ...]] = {}
+    for message in MESSAGES.values():
+        if message.replies or message.json or message.secret or not message.known:
+            continue
+        for length in {layout.extras_length for layout in message.request}:
+            layouts = [layout for layout in message.request if layout.extras_length == length]
+            if all(_fixed(layout) and not layout.old for layout in layouts):
+                found[message.opcode, length] = tuple(_plan(message, layout) for layout in layouts)
+    return found
+
+
+@cache
+def all_plans() -> tuple[Plan, ...]:
+    """It gives all plans; a frame's plan is its place in here."""
+    return tuple(plan for group in plans().values() for plan in group)
+
+
+@cache
+def _planned() -> Array:
+    """By opcode and length of extras: whether there are plans."""
+    table = np.zeros((256, 256), bool)
+    for place in plans():
+        table[place] = True
+    return table
+
+
+@cache
+def _datatypes() -> Array:
+    """By opcode: the highest datatype that there are plans for."""
+    table = np.zeros(256, np.uint8)
+    for opcode, message in MESSAGES.items():
+        table[opcode] = 7 if message.document else 0
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The headers of many frames, as columns, their key lengths read as their magic says."""
+
+    magic: Array
+    opcode: Array
+    framing: Array
+    key: Array
+    extras: Array
+    datatype: Array
+    word: Array
+    body: Array
+    opaque: Array
+    cas: Array
+
+    @property
+    def value(self) -> Array:
+        """The bytes that each header leaves for the value; negative where lengths contradict each other."""
+        return self.body - self.framing - self.extras - self.key
+
+    @property
+    def response(self) -> Array:
+        """Which frames are responses, by their magic."""
+        found: Array = _RESPONSE[self.magic]
+        return found
+
+    @property
+    def server(self) -> Array:
+        """Which frames have the magic of the server's own requests and their answers: opcodes of another space."""
+        found: Array = _SERVER[self.magic]
+        return found
+
+    def taken(self, rows: Array) -> "Headers":
+        """Return the headers of some rows."""
+        return Headers(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Headers]") -> "Headers":
+        """It puts columns behind one another."""
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    @classmethod
+    def of(cls, raw: Array) -> "Headers":
+        """It takes gathered headers apart."""
+        return cls(
+            raw["magic"],
+            raw["opcode"],
+            *_lengths(raw),
+            raw["datatype"],
+            raw["word"].astype(np.uint16),
+            raw["body"].astype(np.int64),
+            raw["opaque"].astype(np.uint32),
+            raw["cas"].astype(np.uint64),
+        )
+
+
+def _table(*values: int) -> Array:
+    table = np.zeros(256, bool)
+    table[list(values)] = True
+    return table
+
+
+_FLEXIBLE = _table(*(each.value for each in MAGICS.values() if each.flexible))
+_MAGICS = _table(*MAGICS)
+_RESPONSE = _table(*(each.value for each in MAGICS.values() if each.response))
+_SERVER = _table(*(each.value for each in MAGICS.values() if each.server))
+_REQUESTS = _table(0x80, FLEXIBLE)
+
+
+def framed(raw: Array) -> Array:
+    """It says which gathered headers a splitter in step takes for frames: magic known, lengths consistent."""
+    magic, body = raw["magic"], raw["body"].astype(np.int64)
+    good: Array = _MAGICS[magic] & (body <= MAX_FRAME - HEADER_LENGTH) & (sum(_lengths(raw)) <= body)
+    return good
+
+
+def _lengths(raw: Array) -> tuple[Array, Array, Array]:
+    """It gives the lengths of framing extras, key and extras."""
+    key, flexible = raw["key"].astype(np.int64), _FLEXIBLE[raw["magic"]]
+    framing = np.where(flexible, key >> 8, 0)
+    return framing, np.where(flexible, key & 0xFF, key), raw["extras"].astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Frames that one plan takes: which they are, and their fields."""
+
+    plan: Plan
+    rows: Array
+    extras: Array
+    value: Array | None
+
+    def column(self, name: str) -> Array:
+        """It gives one field of all the frames, in the machine's own byte order."""
+        source = self.extras if name in (self.extras.dtype.names or ()) else self.value
+        if source is None:
+            raise KeyError(name)
+        return _native(source[name])
+
+
+def _native(column: Array) -> Array:
+    return column.astype(column.dtype.newbyteorder("="))
+
+
+def place(data: Array, starts: Array, whole: Array, header: Headers) -> list[Group]:
+    """It finds the frames that plans take, among those that are ``whole``; the others are in no group."""
+    ok = whole & _REQUESTS[header.magic] & _planned()[header.opcode, header.extras]
+    ok &= (header.datatype <= _datatypes()[header.opcode]) & (header.value >= 0)
+    flexible = np.flatnonzero(ok & (header.magic == FLEXIBLE))
+    if len(flexible):
+        ok[flexible] = _framing_is_plain(data, starts[flexible], header, flexible)
+    rows = np.flatnonzero(ok)
+    codes = header.opcode[rows].astype(np.int64) << 8 | header.extras[rows]
+    groups: list[Group] = []
+    for code in np.flatnonzero(np.bincount(codes)) if len(codes) else ():
+        mine = rows[codes == code]
+        groups += _placed(plans()[int(code) >> 8, int(code) & 0xFF], data, starts, mine, header)
+    return groups
+
+
+def _framing_is_plain(data: Array, starts: Array, header: Headers, rows: Array) -> Array:
+    """Flexible frames with a stream id or nothing, and not those of the server that writes an id of length 0."""
+    framing, opcode, extras = header.framing[rows], header.opcode[rows], header.extras[rows]
+    tagged = (framing == STREAM_ID_LENGTH) & (data[starts + HEADER_LENGTH] == STREAM_ID_TAG) if len(data) else framing
+    buggy = np.zeros(len(rows), bool)
+    for number, length in STREAM_ID_NOT_COUNTED:
+        buggy |= (opcode == number) & (extras == length)
+    plain: Array = tagged | ((framing == 0) & ~buggy)
+    return plain
+
+
+def _placed(candidates: tuple[Plan, ...], data: Array, starts: Array, rows: Array, header: Headers) -> list[Group]:
+    at = starts[rows] + HEADER_LENGTH + header.framing[rows]
+    extras = overlapping(data, candidates[0].extras)[at] if candidates[0].extras.itemsize else np.zeros(len(rows), "V0")
+    value_length, key_length = header.value[rows], header.key[rows]
+    groups: list[Group] = []
+    left = np.ones(len(rows), bool)
+    for plan in candidates:
+        fits = left.copy()
+        for name, wanted in plan.layout.when.items():
+            if name == "value_length":
+                fits &= value_length == wanted
+            elif name in (extras.dtype.names or ()):
+                fits &= extras[name] == wanted
+        left &= ~fits
+        fits &= _presence(plan, key_length, value_length, extras)
+        values = None
+        if plan.value is not None:
+            fits &= value_length == plan.value.itemsize
+            taken = np.flatnonzero(fits)
+            values = overlapping(data, plan.value)[(at + header.extras[rows] + key_length)[taken]]
+        else:
+            taken = np.flatnonzero(fits)
+        group = Group(plan, rows[taken], extras[taken] if len(taken) < len(rows) else extras, values)
+        groups.append(_without_oddities(group))
+    return [group for group in groups if len(group.rows)]
+
+
+def _presence(plan: Plan, key_length: Array, value_length: Array, extras: Array) -> Array:
+    """Whether key, value and metadata are there, or not, as the layout has it."""
+    layout = plan.layout
+    fits = np.ones(len(key_length), bool)
+    for rule, length in ((layout.key, key_length), (layout.value, value_length)):
+        if not isinstance(rule, tuple):
+            if rule is NEVER:
+                fits &= length == 0
+            elif rule is MUST:
+                fits &= length > 0
+    if layout.tail:
+        fits &= extras[layout.tail] <= value_length
+    return fits
+
+
+def _without_oddities(group: Group) -> Group:
+    """It leaves out frames with values that have no name, and markers that want an answer."""
+    good = np.ones(len(group.rows), bool)
+    for field in group.plan.fields:
+        if isinstance(field.names, (Bits, EnumValue)):
+            column = group.column(field.name)
+            if isinstance(field.names, Bits):
+                good &= (column & ~np.array(sum(field.names.names), column.dtype)) == 0
+            else:
+                good &= np.isin(column, np.array(sorted(field.names.names), column.dtype))
+        if field.name == "snapshot_type":
+            good &= (group.column(field.name) & ACKNOWLEDGE) == 0
+    if good.all():
+        return group
+    value = None if group.value is None else group.value[good]
+    return Group(group.plan, group.rows[good], group.extras[good], value)

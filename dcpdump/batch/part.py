@@ -1,0 +1,163 @@
+"""Part: frames in the order in which they completed, as columns, with what the connection told of each.
+
+Frames that a plan takes are in a group; of the others there is the Record that the decoder for one frame made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.layouts import Array, Group, Headers, Plan, overlapping
+from dcpdump.net.batch import NO_TIME
+from dcpdump.record import Record
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.frame import RawFrame, Where, unpack_header
+
+NO, YES, UNKNOWN = 0, 1, 2  #: whether keys have a collection id
+
+
+T = TypeVar("T")
+
+
+class Numbers(Generic[T]):
+    """Things by number: each gets the next one when it is first seen."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[T, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def all(self) -> list[T]:
+        """The things, in the order of their numbers."""
+        return list(self._numbers)
+
+    def number(self, thing: T) -> int:
+        """It gives a thing's number."""
+        return self._numbers.setdefault(thing, len(self._numbers))
+
+    def of(self, things: Sequence[T]) -> Array:
+        """It gives the numbers of things."""
+        return np.array([self.number(thing) for thing in things], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Frames ``first``, ``first + 1`` … of the output. All columns are as long as there are frames."""
+
+    first: int
+    data: bytes
+    start: Array  #: of the frame, in ``data``
+    length: Array  #: that the header promises
+    offset: Array
+    gap_before: Array
+    weak: Array  #: found on weak evidence
+    packet: Array
+    ts_ns: Array
+    file: Array  #: which of ``files``
+    files: list[str]
+    place: Array  #: which of ``places``
+    places: list[Ends]
+    header: Headers
+    groups: list[Group]
+    collections: Array  #: NO, YES or UNKNOWN
+    inferred: Array
+    underlying: Array  #: the datatype may describe a value that was left out
+    odd: dict[int, RawFrame]  #: by row: frames that are not whole
+    records: dict[int, Record | Later]  #: by row: what no plan took
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def view(self) -> Array:
+        """The bytes, as NumPy sees them."""
+        return np.frombuffer(self.data, np.uint8)
+
+    @property
+    def end(self) -> Array:
+        """Where in its direction each frame ends, as far as it is there."""
+        ends: Array = self.offset + self.length
+        for row, raw in self.odd.items():
+            ends[row] = raw.offset + len(raw.data)
+        return ends
+
+    def stream_id(self, rows: Array | slice = slice(None)) -> Array:
+        """Return what stands where the only framing extra of planned frames has a stream id. Elsewhere: nonsense."""
+        at = np.minimum(self.start[rows] + HEADER_LENGTH + 1, max(0, len(self.data) - 2))
+        ids: Array = overlapping(self.view, np.dtype(">u2"))[at].astype(np.int64)
+        return ids
+
+    def record(self, row: int) -> Record:
+        """It gives the record of a frame that no plan took."""
+        found = self.records[row]
+        if isinstance(found, Later):
+            found = self.records[row] = found.record(self.raw(row))
+        return found
+
+    def raw(self, row: int) -> RawFrame:
+        """It cuts one frame out, for the decoder of one frame."""
+        if row in self.odd:
+            return self.odd[row]
+        start, length = int(self.start[row]), int(self.length[row])
+        ts = int(self.ts_ns[row])
+        return RawFrame(
+            self.data[start : start + length],
+            unpack_header(self.data, start),
+            int(self.offset[row]),
+            Where(int(self.packet[row]), None if ts == NO_TIME else ts, self.files[self.file[row]]),
+            int(self.gap_before[row]),
+            (),
+            "low" if self.weak[row] else "",
+        )
+
+
+def joined(parts: list[Part]) -> Part:
+    """It puts parts that follow one another together."""
+    if len(parts) == 1:
+        return parts[0]
+    files, places = Numbers[str](), Numbers[Ends]()
+    bases = np.cumsum([0, *(len(part.data) for part in parts[:-1])]).tolist()
+    rows = np.cumsum([0, *(len(part) for part in parts[:-1])]).tolist()
+    plain = ("length", "offset", "gap_before", "weak", "packet", "ts_ns", "collections", "inferred", "underlying")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in plain}
+    return replace(
+        parts[0],
+        data=b"".join([part.data for part in parts]),
+        start=np.concatenate([part.start + base for part, base in zip(parts, bases, strict=True)]),
+        file=np.concatenate([files.of(part.files)[part.file] for part in parts]),
+        files=files.all,
+        place=np.concatenate([places.of(part.places)[part.place] for part in parts]),
+        places=places.all,
+        header=Headers.joined([part.header for part in parts]),
+        groups=_joined_groups(parts, rows),
+        odd={row + base: raw for part, base in zip(parts, rows, strict=True) for row, raw in part.odd.items()},
+        records={
+            row + base: each for part, base in zip(parts, rows, strict=True) for row, each in part.records.items()
+        },
+        **columns,
+    )
+
+
+def _joined_groups(parts: list[Part], bases: list[int]) -> list[Group]:
+    found: dict[Plan, list[Group]] = {}
+    for part, base in zip(parts, bases, strict=True):
+        for group in part.groups:
+            moved = Group(group.plan, group.rows + base, group.extras, group.value)
+            found.setdefault(group.plan, []).append(moved)
+    return [
+        Group(
+            plan,
+            np.concatenate([group.rows for group in groups]),
+            np.concatenate([group.extras for group in groups]),
+            None
+            if plan.value is None
+            else np.concatenate([group.value for group in groups if group.value is not None]),
+        )
+        for plan, groups in found.items()
+    ]

@@ -1,0 +1,54 @@
+"""Picker: blocks of packets in, the records of few chosen frames out; where many are chosen, parts.
+
+It loads nothing for columns before there is a block of which many frames are to be decoded.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple, Union
+
+from dcpdump.batch.dissector import BlockDissector
+from dcpdump.batch.picking import Picking
+from dcpdump.conversation import Conversation
+from dcpdump.filter.header_clauses import Wanted
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.record import Record
+from dcpdump.wire.frames import Frames
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
+
+#: Of the frames of a block, so many may be decoded one by one, or one in so many; else all are taken as columns.
+FEW, ONE_IN = 256, 64
+
+
+class Picked(NamedTuple):
+    """Frames that may be wanted, among them all that are; the others were passed by."""
+
+    records: list[Record]
+
+
+class Picker(BlockDissector[Union[Picked, "Part"]]):
+    """Feed it blocks; it gives records or parts, in which all frames are that are ``wanted``."""
+
+    def __init__(self, wanted: Wanted, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
+        super().__init__(limits, show_secrets=show_secrets)
+        self._wanted = wanted
+
+    def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> "Picked | Part":
+        picking = Picking(frames, first, talkers, self._wanted)
+        most = max(FEW, len(frames) // ONE_IN)
+        if picking.count(most) > most:
+            from dcpdump.batch.dissection import learnt
+
+            part, planned = learnt(frames, first, talkers, self._record, show_secrets=self._show_secrets)
+            self.tally.dcp_frames += planned
+            return part
+        return Picked(self._pick(picking, first, len(frames), talkers))
+
+    def _pick(self, picking: Picking, first: int, count: int, talkers: dict[int, Conversation]) -> list[Record]:
+        records: list[Record] = []
+        at = -1
+        while (at := picking.next(at + 1)) < count:
+            place = picking.place()
+            records.append(self._record(talkers[place >> 1], place & 1, picking.raw(at), first + at))
+        self.tally.dcp_frames += picking.dcp
+        return records

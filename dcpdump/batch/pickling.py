@@ -1,0 +1,54 @@
+"""Packed: parts, and what else is known of frames, as bytes for another process.
+
+What every process has in any case, the protocol table and its plans, is told by its place there. To be read only
+by the same version of dcpdump, and only where nobody else could have written it: the bytes are a pickle.
+"""
+
+import pickle
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+from dcpdump.batch.layouts import all_plans
+from dcpdump.spec import MESSAGES, PUSHES
+
+
+def packed(thing: object) -> bytes:
+    """Pack a thing."""
+    file = BytesIO()
+    _Writer(file, pickle.HIGHEST_PROTOCOL).dump(thing)
+    return file.getvalue()
+
+
+def unpacked(data: bytes | memoryview) -> Any:
+    """Return the thing again, with nothing of it in the memory of ``data``."""
+    return pickle.load(BytesIO(data))
+
+
+def _things() -> Iterator[object]:
+    """It gives all that the protocol table is made of, always in the same order."""
+    for message in (*MESSAGES.values(), *PUSHES.values()):
+        yield message
+        for layout in (*message.request, *message.response):
+            yield layout
+            yield from layout.extras
+            yield from layout.value if isinstance(layout.value, tuple) else ()
+    yield from all_plans()
+
+
+_THINGS = list(_things())
+_PLACES = {id(thing): place for place, thing in enumerate(_THINGS)}
+
+
+def _thing(place: int) -> object:
+    return _THINGS[place]
+
+
+def _by_place(thing: object) -> Any:
+    place = _PLACES.get(id(thing))
+    return thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if place is None else (_thing, (place,))
+
+
+class _Writer(pickle.Pickler):
+    #: By class, because asking about every single object would take most of the time.
+    dispatch_table = dict.fromkeys(map(type, _THINGS), _by_place)

@@ -1,0 +1,100 @@
+"""Planned: what the frames of plans mean to their connections' sessions, told many at a time."""
+
+import numpy as np
+
+from dcpdump.batch.key_columns import prefixes
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array
+from dcpdump.batch.part import NO, UNKNOWN, YES, Part
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.session import COLLECTION_MESSAGES, MAX_STREAMS, Session
+
+
+class Planned:
+    """The frames of a part that plans took: ``mask`` says which, ``dcp`` how many are DCP's own."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        count = len(part)
+        self.mask = np.zeros(count, bool)
+        self.dcp = 0
+        self._streamed = np.zeros(count, bool)
+        self._seqno, self._has_seqno = np.zeros(count, np.uint64), np.zeros(count, bool)
+        self._keyed = np.zeros(count, bool)
+        self._certain = np.zeros(count, bool)
+        for group in part.groups:
+            rows, plan = group.rows, group.plan
+            self.mask[rows] = True
+            self.dcp += len(rows) if plan.message.dcp else 0
+            self._streamed[rows] = plan.message.streamed
+            self._keyed[rows] = plan.message.collection_key
+            if plan.layout.version.startswith("2.2"):
+                self._certain[rows] = True
+            if plan.has("by_seqno"):
+                self._seqno[rows] = group.column("by_seqno")
+                self._has_seqno[rows] = True
+        header = part.header
+        self._certain |= np.isin(header.opcode, COLLECTION_MESSAGES) | (header.framing == STREAM_ID_LENGTH)
+        self._keyed &= header.key > 0
+
+    def remember(self, session: Session, rows: Array) -> None:
+        """It tells a session of some of its frames, and notes what it knew when they came."""
+        rows = rows[self.mask[rows]]
+        if not len(rows):
+            return
+        part = self._part
+        if session.features is None:
+            part.collections[rows] = np.where(self._inferred(session, rows), YES, UNKNOWN)
+            part.inferred[rows] = True
+        else:
+            part.collections[rows] = YES if session.collections else NO
+        part.underlying[rows] = session.underlying_datatype
+        rows = rows[self._streamed[rows] & ~part.weak[rows]]  # what was found on weak evidence is no witness
+        if len(rows):
+            header = part.header
+            _remember(session, header.opaque[rows], header.word[rows], self._seqno[rows], self._has_seqno[rows])
+
+    def _inferred(self, session: Session, rows: Array) -> Array:
+        part, header = self._part, self._part.header
+        fits, tells = np.ones(len(rows), bool), np.zeros(len(rows), bool)
+        keyed = np.flatnonzero(self._keyed[rows])
+        mine = rows[keyed]
+        start = part.start[mine] + HEADER_LENGTH + header.framing[mine] + header.extras[mine]
+        found = prefixes(part.view, start, header.key[mine])
+        first = part.view[start]
+        fits[keyed] = found.sound
+        tells[keyed] = found.sound & ((first < 0x20) | (first > 0x7E))
+        return _infer(session, self._certain[rows], fits, tells)
+
+
+def _remember(session: Session, opaque: Array, word: Array, seqno: Array, has_seqno: Array) -> None:
+    """Have a session remember the streams of frames, in order, and the last seqno of each."""
+    if not len(opaque):
+        return
+    order = np.argsort(opaque, kind="stable")
+    begins = np.flatnonzero(np.concatenate(([True], np.diff(opaque[order]) != 0)))
+    first, last = order[begins], order[np.append(begins[1:], len(order)) - 1]
+    if len(session.streams) + len(begins) >= MAX_STREAMS:
+        for row, has in enumerate(has_seqno.tolist()):  # old streams may have to be forgotten on the way
+            session.note(int(opaque[row]), int(word[row]), int(seqno[row]) if has else None)
+        return
+    latest = np.maximum.reduceat(np.where(has_seqno, np.arange(len(opaque)), -1)[order], begins)
+    met = np.argsort(first)  # streams are remembered in the order in which they were met
+    columns = opaque[first[met]], word[last[met]], seqno[latest[met]], latest[met] >= 0
+    for number, vbucket, high, has in zip(*(column.tolist() for column in columns), strict=True):
+        session.streams[number] = vbucket
+        if has:
+            session.seqnos[number] = high
+
+
+def _infer(session: Session, certain: Array, fits: Array, tells: Array) -> Array:
+    """Return frame by frame whether keys have a collection id, where HELLO was not seen.
+
+    ``certain``: the frame is one that only a connection with collections has; ``fits``: its key may start
+    with an id (or it has none); ``tells``: and the key is no plain text.
+    """
+    surely = np.logical_or.accumulate(certain) | session.certain
+    fit = np.logical_and.accumulate(fits) & session.keys_fit
+    tell = np.logical_or.accumulate(tells) | session.keys_tell
+    session.certain, session.keys_fit, session.keys_tell = bool(surely[-1]), bool(fit[-1]), bool(tell[-1])
+    have: Array = surely | (fit & tell)
+    return have

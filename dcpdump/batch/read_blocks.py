@@ -1,0 +1,38 @@
+"""Input: the packets of captures as blocks; of plain pcap files the short way, as far as one follows the other."""
+
+from collections.abc import Iterator, Sequence
+
+from dcpdump.batch.block import Block, blocks, gathered
+from dcpdump.batch.pcap_blocks import PlainPcap
+from dcpdump.capture import Capture, timeline
+from dcpdump.capture.stream_queue import StreamQueue
+from dcpdump.capture.timeline import begin
+
+
+def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:
+    """Yield the packets of all captures, as one timeline."""
+    queue = sorted(captures, key=begin) if len(captures) > 1 else list(captures)
+    passed = 0
+    while queue and queue[0].rereadable:
+        capture, *others = queue
+        until = begin(others[0]) if others else None
+        plain = PlainPcap(capture.name)
+        for block in plain.blocks():
+            if until is not None and (max(block.batch.times), capture.name) >= until:
+                passed = plain.packets - len(block)  # the next file has begun: they are to be merged
+                break
+            yield block
+        else:
+            if plain.ended:
+                queue = others
+                continue
+            passed = plain.packets
+        break
+    if queue:
+        yield from blocks(timeline(queue, passed=passed))
+
+
+def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
+    """It gives the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
+    for batch in StreamQueue(timeline(captures)).batches():
+        yield gathered(batch) if batch else None

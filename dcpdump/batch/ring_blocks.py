@@ -1,0 +1,56 @@
+"""Blocks of packets that were taken from an interface's ring, without a step for each packet's bytes.
+
+A VLAN tag that the kernel took out stays out: nothing that is decoded depends on it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dcpdump.batch.block import Block
+from dcpdump.batch.layouts import Array, distinct, overlapping
+from dcpdump.batch.packet_sequence import Packets
+from dcpdump.capture.live import link_of
+from dcpdump.capture.ring import PACKET, Taken, places_of
+from dcpdump.net.batch import Batch
+
+_HEADER = np.dtype(
+    {
+        "names": ["seconds", "ns", "here", "wire", "link", "network", "ethertype", "hardware"],
+        "formats": ["=u4", "=u4", "=u4", "=u4", "=u2", "=u2", ">u2", "=u2"],
+        "offsets": [4, 8, 12, 16, 24, 26, 50, 56],
+        "itemsize": PACKET.size,
+    }
+)
+
+
+def block_of(taken: Sequence[Taken], name: str) -> Block:
+    """It makes a block of what was taken, which is not nothing; ``name``: of the interface."""
+    data = taken[0].data if len(taken) == 1 else b"".join([each.data for each in taken])
+    places: list[int] = []
+    base = 0
+    for each in taken:
+        places_of(each.data, base, places)
+        base += len(each.data)
+    at = np.array(places, np.int64)
+    view = np.frombuffer(data, np.uint8)
+    head = overlapping(view, _HEADER)[at]
+    numbers = [each.first + place for each in taken for place in range(each.packets)]
+    ts_ns = head["seconds"].astype(np.int64) * 1_000_000_000 + head["ns"]
+    starts = at + head["link"]
+    ends = starts + head["here"]
+    wire = head["wire"].astype(np.int64)
+    links, bare = _links(head["hardware"], head["ethertype"])
+    skipped = np.where(bare, head["network"].astype(np.int64) - head["link"], 0)
+    starts += skipped
+    wire -= skipped
+    batch = Batch(data, starts.tolist(), ends.tolist(), links.tolist(), numbers, ts_ns.tolist(), [0] * len(at), [name])
+    return Block(batch, Packets(batch, wire.tolist()))
+
+
+def _links(hardware: Array, ethertype: Array) -> tuple[Array, Array]:
+    """It gives the LINKTYPE_ of packets, and which begin at their network header."""
+    both = hardware.astype(np.int64) << 16 | ethertype
+    kinds, _, which = distinct(both)
+    found = [link_of(kind >> 16, (kind & 0xFFFF).to_bytes(2, "big")) for kind in kinds.tolist()]
+    return np.array([link for link, _ in found], np.int64)[which], np.array([bare for _, bare in found])[which]

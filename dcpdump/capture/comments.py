@@ -1,0 +1,62 @@
+"""Remarks: what a pcapng says in words of interfaces and packets, for those who write packets to another file."""
+
+from struct import unpack_from
+from typing import NamedTuple
+
+from dcpdump.capture.damage import Health
+from dcpdump.capture.pcap import MAGICS, PCAPNG_MAGIC
+from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, ORDERS, PACKET, SECTION
+from dcpdump.capture.section import INTERFACES_DESCRIBED, options
+from dcpdump.net.packet import Packet
+
+_COMMENT, _NAME = 1, 2
+
+
+class PacketComments(NamedTuple):
+    """What is said of one packet: the name of its interface, and comments."""
+
+    interface: str = ""
+    comments: tuple[bytes, ...] = ()
+
+
+class Remarks:
+    """Give it what a transcript gives, all of it: an interface is described once, long before its packets."""
+
+    def __init__(self) -> None:
+        self._order = ""
+        self._names: list[str] = []
+        self._health = Health("")  # what is wrong with options has been told by the reader
+
+    def of(self, packet: Packet, raw: bytes) -> PacketComments:
+        """Give what is said of a packet, in whose record the bytes end."""
+        at = 0
+        comments: tuple[bytes, ...] = ()
+        while len(raw) - at >= 12:
+            if raw[at : at + 4] == PCAPNG_MAGIC and raw[at + 8 : at + 12] in ORDERS:
+                self._order = ORDERS[raw[at + 8 : at + 12]]
+            elif raw[at : at + 4] in MAGICS:
+                self._order = ""
+            if not self._order:
+                break
+            kind, length = unpack_from(self._order + "II", raw, at)
+            if length < 12 or at + length > len(raw):
+                break
+            comments = self._block(kind, raw[at + 8 : at + length - 4])
+            at += length
+        known = self._order and packet.interface < len(self._names)
+        return PacketComments(self._names[packet.interface] if known else "", comments)
+
+    def _block(self, kind: int, body: bytes) -> tuple[bytes, ...]:
+        if kind == SECTION:
+            self._names = []
+        elif kind == INTERFACE and len(self._names) < INTERFACES_DESCRIBED:
+            words = [value for code, value in self._options(body[FIXED[kind] :]) if code == _NAME]
+            self._names.append(words[0].decode(errors="replace") if words else "")
+        elif kind in (PACKET, OLD_PACKET) and len(body) >= FIXED[kind]:
+            (length,) = unpack_from(self._order + "I", body, 12)
+            after = FIXED[kind] + length + -length % 4
+            return tuple(value for code, value in self._options(body[after:]) if code == _COMMENT)
+        return ()
+
+    def _options(self, raw: bytes) -> list[tuple[int, bytes]]:
+        return list(options(self._order, raw, self._health, 0))

@@ -1,0 +1,68 @@
+"""Transcript: a capture's packets together with the bytes that hold them, for those who write it anew.
+
+The readers are those that everybody uses; this keeps what they consume until it is asked for.
+"""
+
+from collections.abc import Iterator
+
+from dcpdump.capture.file import Capture
+from dcpdump.capture.source import SourceWindow
+from dcpdump.net.packet import Packet
+
+
+class Tee:
+    """A source that remembers what was read from it, until that is taken."""
+
+    def __init__(self, source: SourceWindow) -> None:
+        self._source = source
+        self._kept = bytearray()
+        self._base = 0
+
+    @property
+    def failure(self) -> str:
+        """Why the bytes ended before their end."""
+        return self._source.failure
+
+    def read(self, size: int, /) -> bytes:
+        piece = self._source.read(size)
+        self._kept += piece
+        return piece
+
+    def take(self, until: int) -> bytes:
+        """Give the bytes before an offset that were not taken yet."""
+        count = until - self._base
+        taken = bytes(memoryview(self._kept)[:count])
+        del self._kept[:count]
+        self._base = until
+        return taken
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class RawRecords(Capture):
+    """One ordinary file. ``entries`` gives each packet with all bytes since the one before it."""
+
+    def __init__(self, path: str) -> None:
+        self._tee: Tee | None = None
+        self.rest = b""  #: what follows the last packet, once all were given
+        super().__init__(path, salvage=False, follow=False)
+
+    def entries(self) -> Iterator[tuple[Packet, bytes]]:
+        """Yield the packets, and the bytes from the end of the last one's record to the end of its own."""
+        for packet in self:
+            yield packet, self.taken()
+
+    def _packets(self) -> Iterator[Packet]:
+        yield from super()._packets()
+        self.rest = self.taken()
+
+    def taken(self) -> bytes:
+        """Give the bytes from what was taken last to the end of the packet that was given last."""
+        return self._tee.take(self._window.offset) if self._tee is not None and self._window is not None else b""
+
+    def _open(self, path: str = "") -> None:
+        super()._open(path)
+        if self._window is not None:
+            self._tee = Tee(self._window)
+            self._window = SourceWindow(self._tee)

@@ -1,0 +1,142 @@
+"""Copyist: writes the records of a capture again, around other packets of the same length.
+
+Times, lengths and the numbers of blocks stay as they are, byte for byte. What a pcapng says in words (comments,
+names of hosts, secrets of TLS, blocks of makers) may be anybody's, and is left out and counted.
+"""
+
+import zlib
+from collections import Counter
+from struct import pack, unpack_from
+
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, PcapHeader
+from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, ORDERS, PACKET, SECTION, SIMPLE_PACKET, STATISTICS
+
+_PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
+_VERSIONS = ((2, 4), (2, 3))
+#: Options that are numbers, with the bytes of each, by block; and those that name what the capture was made with:
+#: hardware, operating system and application, and the interface. Its description and filter are whatever was typed.
+_NUMBERS: dict[int, dict[int, int]] = {
+    SECTION: {},
+    INTERFACE: {8: 8, 9: 1, 10: 4, 13: 1, 14: 8},
+    PACKET: {2: 4, 4: 8, 5: 8, 6: 4},
+    OLD_PACKET: {2: 4},
+    STATISTICS: dict.fromkeys((2, 3, 4, 5, 6, 7, 8), 8),
+}
+_WORDS = {SECTION: frozenset((2, 3, 4)), INTERFACE: frozenset((2, 12, 15))}
+_NAMES = {
+    4: "name resolution blocks",
+    10: "decryption secrets blocks",
+    9: "journal blocks",
+    0xBAD: "custom blocks",
+    0x40000BAD: "custom blocks",
+}
+_FCS = 4
+
+
+class Rewriter:
+    """Give it what a transcript gives. ``words``: names of interfaces and machines stay too."""
+
+    def __init__(self, *, words: bool) -> None:
+        self.left_out: Counter[str] = Counter()
+        self._words = words
+        self._pcap: PcapHeader | None = None
+        self._order = "<"
+        self._begun = False
+
+    def record(self, raw: bytes, data: bytes) -> bytes:
+        """Write a packet's record again, and what stands before it, with ``data`` as the packet."""
+        head, at = self._before(raw, len(raw))
+        if self._pcap is not None:
+            end = at + self._pcap.record_size
+            return head + raw[at:end] + data + _check_sequence(raw[end:], data)
+        return head + self._packet(raw[at:], data)
+
+    def rest(self, raw: bytes) -> bytes:
+        """Write again what follows the last packet."""
+        head, _ = self._before(raw, len(raw) + 1)
+        return head
+
+    def _before(self, raw: bytes, end: int) -> tuple[bytes, int]:
+        """Write all blocks again but the one that reaches to ``end``; gives them, and where that one begins."""
+        out: list[bytes] = []
+        at = 0
+        while at < len(raw):
+            if raw[at : at + 4] in MAGICS and (not self._begun or _is_pcap(raw[at : at + HEADER_SIZE])):
+                self._pcap = PcapHeader.read(raw[at : at + HEADER_SIZE])
+                out.append(raw[at : at + HEADER_SIZE])
+                at += HEADER_SIZE
+                self._begun = True
+                continue
+            self._begun = True
+            if raw[at : at + 4] == PCAPNG_MAGIC and raw[at + 8 : at + 12] in ORDERS:
+                self._order = ORDERS[raw[at + 8 : at + 12]]
+                self._pcap = None
+            if self._pcap is not None or at + 12 > len(raw):
+                break
+            kind, length = unpack_from(self._order + "II", raw, at)
+            if length < 12 or at + length >= end or at + length > len(raw):
+                break
+            out.append(self._block(kind, raw[at + 8 : at + length - 4]))
+            at += length
+        return b"".join(out), at
+
+    def _block(self, kind: int, body: bytes) -> bytes:
+        if kind not in (SECTION, INTERFACE, STATISTICS):
+            self.left_out["packets that cannot be read" if kind in _PACKETS else _NAMES.get(kind, "other blocks")] += 1
+            return b""
+        fixed = body[: FIXED[kind]]
+        if kind == SECTION:  # with blocks left out its length is another: it says that it is not known
+            fixed = fixed[:8] + b"\xff" * 8
+        return self._framed(kind, fixed + self._options(kind, body[len(fixed) :]))
+
+    def _packet(self, block: bytes, data: bytes) -> bytes:
+        kind, length = unpack_from(self._order + "II", block)
+        start = 8 + FIXED[kind]
+        whole = length <= len(block)
+        room = len(block) - start - (4 if whole else 0)
+        if kind == SIMPLE_PACKET:
+            captured = len(data)
+        else:
+            (captured,) = unpack_from(self._order + "I", block, start - 8)
+        captured = min(captured, room)
+        body = data + _check_sequence(block[start : start + captured], data)
+        if not whole:
+            return block[:start] + body
+        body += bytes(-len(body) % 4)
+        after = start + len(body)
+        body = body[: length - 4 - start]
+        options = self._options(kind, block[after:-4]) if kind in _NUMBERS else b""
+        return self._framed(kind, block[8:start] + body + options)
+
+    def _framed(self, kind: int, body: bytes) -> bytes:
+        length = pack(self._order + "I", 12 + len(body))
+        return pack(self._order + "I", kind) + length + body + length
+
+    def _options(self, kind: int, raw: bytes) -> bytes:
+        """Write again those options that may stay: a number that is longer than its number may be anything."""
+        words = _WORDS.get(kind, frozenset[int]()) if self._words else frozenset[int]()
+        out, at = b"", 0
+        while at + 4 <= len(raw):
+            code, length = unpack_from(self._order + "HH", raw, at)
+            end = at + 4 + length + -length % 4
+            if code == 0 or end > len(raw):
+                break
+            if code in words or _NUMBERS[kind].get(code) == length:
+                out += raw[at : at + 4 + length] + bytes(-length % 4)
+            else:
+                self.left_out["comments" if code == 1 else "options"] += 1
+            at = end
+        return out + bytes(4) if out else b""
+
+
+def _is_pcap(raw: bytes) -> bool:
+    order = MAGICS[raw[:4]][0]
+    return len(raw) == HEADER_SIZE and unpack_from(order + "HH", raw, 4) in _VERSIONS
+
+
+def _check_sequence(captured: bytes, data: bytes) -> bytes:
+    """Give what follows the packet in its record: a frame check sequence that is right if it was, or zeros."""
+    behind = captured[len(data) :]
+    if len(behind) == _FCS and zlib.crc32(captured[:-_FCS]).to_bytes(4, "little") == behind:
+        return zlib.crc32(data).to_bytes(4, "little")
+    return bytes(len(behind))

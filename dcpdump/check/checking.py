@@ -1,0 +1,54 @@
+"""Judging: what the ledger and the rules make of one input, frame by frame in order, on whatever machine."""
+
+from collections.abc import Sequence
+
+from dcpdump.batch.part import Part
+from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.fold import Fold
+from dcpdump.redact import Redactor
+from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.redacted import hide
+from dcpdump.streams.watching import Watching
+
+
+class Judging:
+    """It keeps the ledger and the findings of what a dissection gives. Feed it all parts, then close it.
+
+    Without ``rules`` there are no findings, and documents are only counted.
+    """
+
+    def __init__(self, dissection: Watching, *, rules: bool = True) -> None:
+        self.ledger = Ledger(closely=rules)
+        self.fold = Fold()
+        self._feed = Feed(dissection, self.ledger, closely=TICKS if rules else 0)
+        self._referee = RuleEngine(ledger=self.ledger) if rules else None
+
+    def feed(self, parts: Sequence[Part]) -> None:
+        """It takes what a block brought, before the dissection's gaps are cleared."""
+        for step in self._feed.steps(parts):
+            self._learn(step)
+
+    def close(self, last_ns: int | None, *, alone: bool) -> None:
+        """End the input, whose last packet is of that time. ``alone``: it is one capture."""
+        for step in self._feed.rest():
+            self._learn(step)
+        self._feed.close(last_ns, self._referee.lose if self._referee is not None else None)
+        if self._referee is not None:
+            for finding in self._referee.close(self.ledger.watched(alone=alone)):
+                self.fold.add(finding)
+
+    def hide(self, redactor: Redactor) -> None:
+        """Hash what ledger and findings have of names, addresses and texts, once it is closed."""
+        hide(self.ledger, redactor)
+        self.fold.hide(redactor)
+
+    def _learn(self, step: Step) -> None:
+        if self._referee is not None:
+            for finding in self._referee.feed_step(step):
+                self.fold.add(finding)
+        elif isinstance(step, DocumentRun):
+            self.ledger.feed_burst(step)
+        else:
+            self.ledger.feed(step)

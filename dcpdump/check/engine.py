@@ -1,0 +1,289 @@
+"""RuleEngine: events in, findings out. The rules judge each frame before the ledger learns it."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from dcpdump.check.evidence import SECOND, PendingEvidence
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import (
+    ASKED,
+    ASTRAY,
+    CLOSING,
+    COUNTED,
+    DECODED,
+    DISORDERED,
+    FIRST,
+    MARKED,
+    OUTSIDE,
+    PACKED,
+    PUSH,
+    RESPONSE,
+    SILENCE,
+    SKIPPED,
+    STRAY,
+    STREAM_DONE,
+    ZERO,
+    Rule,
+)
+from dcpdump.check.rules import RULES
+from dcpdump.check.runner import RuleRunner
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.names import JSON
+from dcpdump.streams.addressing import find_place, simply
+from dcpdump.streams.document_run import Close, DocumentRun, Step
+from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.ledger import Ledger, WatchedUntil
+from dcpdump.streams.messages import announce
+from dcpdump.streams.opcode_kinds import (
+    ADD_STREAM,
+    BUFFER_ACK,
+    CLOSE_STREAM,
+    FLUSH,
+    MARKER,
+    MUTATION,
+    NOOP,
+    OPEN,
+    SEQNO_ACK,
+    STREAM_END,
+    STREAM_REQ,
+    STREAMED,
+    WANTED,
+)
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+
+#: Frames between two looks at what waits on the connection at hand.
+TICKS = 64
+#: A silence after which both ends would have disconnected.
+SILENT = 360 * SECOND
+_REPLIES = frozenset(opcode for opcode, message in MESSAGES.items() if message.known and message.replies)
+_DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
+#: Opcodes whose answers are about one stream.
+_OF_STREAMS = STREAMED | {SEQNO_ACK}
+
+
+class RuleEngine:
+    """Feed it events and runs, in order; it feeds the ledger, and returns the findings that each of them brings."""
+
+    def __init__(self, rules: Iterable[Rule] = RULES, ledger: Ledger | None = None) -> None:
+        self.ledger = ledger if ledger is not None else Ledger(closely=True)
+        self._panel = panel = RuleRunner(rules)
+        self._ask = panel.ask
+        self._evidence: dict[int, PendingEvidence] = {}
+        self._last: dict[int, FrameEvent] = {}  # by connection: the last frame that is no message of a stream
+        self.streams = 0  #: that were looked at, once the input is over
+        self.partly = 0  #: connections and streams that were not captured whole
+
+    def feed(self, frame: FrameEvent) -> list[Finding]:
+        """Take the next frame."""
+        panel, ledger = self._panel, self.ledger
+        before = ledger.connections.get(frame.connection)
+        if before is not None:
+            self._ask_before(frame, before)
+        connection = ledger.arrive(frame)
+        evidence = self._evidence_of(connection)
+        nothing = connection.no_stream
+        if frame.gap_before or not frame.whole:
+            evidence.lose()
+            panel.lose(connection, frame.direction)
+            frame = frame._replace(skipped=False)
+        if not frame.whole:
+            ledger.learn_placed(connection, frame)
+            return panel.taken()
+        panel.release(connection.number, frame.direction)
+        if frame.record is not None and panel.on[DECODED]:
+            self._ask(DECODED, frame, connection, nothing)
+        if not frame.number % TICKS:
+            self._look(frame, connection, evidence)
+        if frame.server:
+            self._ask(PUSH, frame, connection, nothing)
+        elif frame.response:
+            self._answer(frame, connection)
+        elif ledger.is_message(connection, frame):
+            self._message(frame, connection)
+        else:
+            self._request(frame, connection, evidence)
+        return panel.taken()
+
+    def feed_step(self, step: Step) -> list[Finding]:
+        """Take the next frame, or documents that follow one another."""
+        return self.feed_burst(step) if isinstance(step, DocumentRun) else self.feed(step)
+
+    def feed_burst(self, run: DocumentRun) -> list[Finding]:
+        """Take mutations of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
+        connection, close = self.ledger.connections.get(run.connection), run.close
+        stream = None if connection is None else connection.current.get(run.word << 16 | run.stream_id)
+        if connection is None or stream is None or close is None or not self._spares(run, close, connection, stream):
+            return [finding for frame in run.each() for finding in self.feed(frame)]
+        self._panel.release(connection.number, run.direction)
+        if stream.losses != connection.losses[run.direction] or connection.window.would_fill(run.size):
+            self.ledger.feed_burst(run)
+        else:
+            self.ledger.learn_burst(connection, run, stream)
+        return self._panel.taken()
+
+    def lose(self, connection: int, direction: int, length: int | None, ts_ns: int | None = None) -> None:
+        """Take it that bytes were lost and that no frame followed."""
+        known = self.ledger.connections.get(connection)
+        if known is not None:
+            self.ledger.lose(connection, direction, length, ts_ns)
+            self._evidence_of(known).lose()
+            self._panel.lose(known, direction)
+
+    def close(self, watched: Mapping[int, WatchedUntil] = MappingProxyType({})) -> list[Finding]:
+        """End the input. ``watched`` says until when connections were; others were until their last frame."""
+        for connection in self.ledger.connections.values():
+            connection.over = True
+            until = watched.get(connection.number)
+            if until is not None:
+                connection.gone = until.gone
+                if until.ts_ns is not None and connection.last_ns is not None:
+                    connection.until_ns = max(connection.last_ns, until.ts_ns)
+            self.partly += connection.doubtful
+            for stream in connection.streams:
+                if stream.granted or stream.last_frame:
+                    self.streams += 1
+                    self.partly += stream.doubtful
+                    if stream.end_frame is None:
+                        self._done(stream.last_sight, connection, stream)
+            last = self._last.get(connection.number)
+            if last is not None:
+                self._look(last, connection, self._evidence_of(connection))
+                self._ask(CLOSING, last, connection, connection.no_stream)
+        self._panel.release_all()
+        return self._panel.taken()
+
+    def _evidence_of(self, connection: ConnectionState) -> PendingEvidence:
+        evidence = self._evidence.get(connection.number)
+        if evidence is None:
+            evidence = self._evidence[connection.number] = PendingEvidence(connection)
+        return evidence
+
+    def _ask_before(self, frame: FrameEvent, connection: ConnectionState) -> None:
+        """Ask about what lies between a frame and the one before it."""
+        if frame.skipped and connection.frames[frame.direction]:
+            self._ask(SKIPPED, frame, connection, connection.no_stream)
+        heard_ns = connection.heard_ns[frame.direction]
+        if heard_ns is not None and frame.ts_ns is not None and frame.ts_ns - heard_ns > SILENT:
+            self._ask(SILENCE, frame, connection, connection.no_stream)
+
+    def _look(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
+        for event, delayed in evidence.look(frame):
+            self._panel.ask_delayed(event, delayed, connection, frame)
+
+    def _spares(self, run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+        """Return whether a run just continues its stream, and breaks no rule."""
+        before = connection.heard_ns[run.direction]
+        if before is None or run.first_ns - before > SILENT or close.pause_ns > SILENT:
+            return False
+        if run.direction != connection.feeder or not stream.goes_on(run.opaque):
+            return False
+        events = (MUTATION, MARKED) if connection.window.size is None else (MUTATION, MARKED, COUNTED)
+        for event in events:
+            for spares in self._panel.spares[event]:
+                if spares is None or not spares(run, close, connection, stream):
+                    return False
+        return True
+
+    def _done(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
+        """Ask about a stream that is over."""
+        self._ask(STREAM_DONE, frame, connection, stream)
+        self._evidence_of(connection).finish(stream)
+
+    # -- messages of a stream ---------------------------------------------------------------------------
+
+    def _message(self, frame: FrameEvent, connection: ConnectionState) -> None:
+        ledger = self.ledger
+        stream = simply(connection, frame)
+        if stream is None:
+            place = find_place(connection, frame)
+            if place.stray is not None:
+                self._ask(STRAY, frame, connection, place.stray)
+            stream = ledger.begin(connection, frame) if place.begins else place.stream
+            if stream is not None and place.outside:
+                ledger.notice(connection, frame, stream)
+                self._ask(OUTSIDE, frame, connection, stream)
+            if stream is None or (stream.end_frame is not None and not stream.stale):
+                ledger.learn_message(connection, frame, stream)
+                return
+            ledger.notice(connection, frame, stream)
+        opcode = frame.opcode
+        if opcode == MARKER:
+            announce(connection, frame)
+        self._ask_message(frame, connection, stream)
+        ledger.learn_message(connection, frame, stream)
+        if opcode == STREAM_END:
+            self._done(frame, connection, stream)
+
+    def _ask_message(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
+        """Ask about a message of a stream, and what is asked only of some of them. Nearly all frames come here."""
+        events = [frame.opcode]
+        if connection.window.size is not None:
+            events.append(COUNTED)
+        if frame.seqno is not None:
+            if frame.datatype:
+                events.append(MARKED)
+                if frame.datatype != JSON:
+                    events.append(PACKED)
+            if not stream.items_since_marker:
+                events.append(FIRST)
+            if not frame.seqno:
+                events.append(ZERO)
+            if stream.oso:
+                events.append(DISORDERED)
+        panel = self._panel
+        for event in events:
+            for rule, judge in panel.on[event]:
+                answer = judge(frame, connection, stream)
+                if answer:
+                    panel.hear(rule, answer, frame, connection, stream, 1 - frame.direction)
+
+    # -- everything else --------------------------------------------------------------------------------
+
+    def _request(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
+        opcode = frame.opcode
+        stream = connection.no_stream
+        if opcode in _DCP and _astray(frame, connection):
+            self._ask(ASTRAY, frame, connection, stream)
+            return
+        if opcode == SEQNO_ACK:
+            place = frame.word << 16 | frame.stream_id
+            stream = connection.current.get(place) or connection.by_opaque.get(frame.opaque) or stream
+            evidence.acknowledge_seqno(frame, stream)
+        elif opcode == BUFFER_ACK:
+            evidence.acknowledge_bytes(frame)
+        self._ask(opcode, frame, connection, stream)
+        if opcode in _REPLIES:
+            self._ask(ASKED, frame, connection, connection.no_stream)
+        self.ledger.learn(connection, frame)
+        self._last[connection.number] = kept(frame)
+
+    def _answer(self, frame: FrameEvent, connection: ConnectionState) -> None:
+        opcode = frame.opcode
+        stream = connection.by_opaque.get(frame.opaque) if opcode in _OF_STREAMS else None
+        if stream is None or frame.opaque in connection.shared:
+            stream = connection.no_stream
+        self._ask(opcode | RESPONSE, frame, connection, stream)
+        if opcode == STREAM_REQ and not frame.word:
+            self._replace(frame, connection)
+        self.ledger.learn(connection, frame)
+        self._last[connection.number] = kept(frame)
+
+    def _replace(self, frame: FrameEvent, connection: ConnectionState) -> None:
+        """Ask about the stream whose place one takes that is granted now."""
+        waiting = connection.exchanges.asked(frame)
+        before = None if waiting is None or waiting.request is None else waiting.request.still_open
+        if before is not None and before.end_frame is None:
+            self._done(before.last_sight, connection, before)
+
+
+def _astray(frame: FrameEvent, connection: ConnectionState) -> bool:
+    """Return whether a DCP request travels against the roles of the ends, as far as those are known."""
+    opcode = frame.opcode
+    if connection.feeder is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):
+        return connection.produces is True and opcode == ADD_STREAM
+    if opcode in WANTED:
+        return frame.direction == connection.feeder
+    if opcode in STREAMED or opcode in (NOOP, FLUSH):
+        return frame.direction != connection.feeder
+    return False

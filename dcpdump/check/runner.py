@@ -1,0 +1,206 @@
+"""Panel: the rules, asked one after the other, and whether what they say may be a verdict.
+
+Where bytes are missing that a rule's scope covers, what it says becomes "unknown"; where one of its suspensions is in
+force, it is left out. Verdicts wait until the other direction goes on without a loss. No rule affects what another
+finds.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dcpdump.check.finding import Finding
+from dcpdump.check.quote import unmarked
+from dcpdump.check.rule import EVENTS, SUSPENSIONS, Delayed, Remark, Rule, Scope, Severity
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
+    CLOSE_STREAM,
+    FAILOVER_LOG,
+    FAILOVER_LOG_OLD,
+    SEQNO_ACK,
+    STREAM_REQ,
+    STREAMED,
+)
+from dcpdump.streams.request import DUPLICATES, HISTORY
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+
+#: Findings of a connection that wait until the other direction goes on without a loss, at most.
+PATIENCE = 1000
+#: Requests whose vbucket means something, beside the messages of streams.
+_ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD})
+
+
+#: What is said of these waits until the other direction continues without a loss.
+_WAIT = frozenset({Scope.SINCE, Scope.CONNECTION, Scope.STREAM})
+
+
+class RuleRunner:
+    """The rules by event. Ask it at an event; ``taken`` returns what was found."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        asked: dict[int, list[Rule]] = defaultdict(list)
+        for rule in rules:
+            for event in rule.on:
+                asked[event].append(rule)
+        #: by event, the rules and their functions
+        self.on = [tuple((rule, rule.judge) for rule in asked[event]) for event in range(EVENTS)]
+        #: by event, what says of a run that no rule of it can be broken
+        self.spares = [tuple(rule.spares for rule in asked[event]) for event in range(EVENTS)]
+        self._found: list[Finding] = []
+        #: by connection, the direction that they wait for, and rule: bytes may be missing that are not missed yet
+        self._waiting: dict[tuple[int, int], dict[str, deque[Finding]]] = {}
+        #: by stream: how often bytes had been lost, and the rules that said "unknown" since
+        self._unknown: dict[Stream, tuple[int, set[str]]] = {}
+
+    def taken(self) -> list[Finding]:
+        """Return the findings since the last call."""
+        if not self._found:
+            return []
+        found, self._found = self._found, []
+        return found
+
+    def lose(self, connection: ConnectionState, direction: int) -> None:
+        """Take it that bytes were lost: what was found while they were missing unnoticed is no verdict any more."""
+        for findings in self._waiting.pop((connection.number, direction), {}).values():
+            for finding in findings:
+                self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=connection.lost_text))
+
+    def release(self, connection: int, direction: int) -> None:
+        """Take it that a direction goes on without a loss: what waited for that is a verdict."""
+        if self._waiting:
+            for findings in self._waiting.pop((connection, direction), {}).values():
+                self._found += findings
+
+    def release_all(self) -> None:
+        """Take it that nothing more comes."""
+        for waiting in self._waiting.values():
+            for findings in waiting.values():
+                self._found += findings
+        self._waiting.clear()
+
+    def ask(self, event: int, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
+        """Ask the rules of an event about a frame."""
+        for rule, judge in self.on[event]:
+            answer = judge(frame, connection, stream)
+            if answer:
+                self.hear(rule, answer, frame, connection, stream, 1 - frame.direction)
+
+    def ask_delayed(self, event: int, delayed: Delayed, connection: ConnectionState, now: FrameEvent) -> None:
+        """Ask the rules of an event about what became clear of a frame. ``now``: the frame at hand."""
+        for rule, judge in self.on[event]:
+            answer = judge(delayed, connection, delayed.stream)
+            if answer:
+                self.hear(rule, answer, delayed.frame, connection, delayed.stream, 1 - now.direction)
+
+    def hear(
+        self, rule: Rule, answer: object, frame: FrameEvent, connection: ConnectionState, stream: Stream, waits_for: int
+    ) -> None:
+        """Make findings of what a rule says, unless that is forbidden here.
+
+        ``waits_for``: the direction that has to go on without a loss before they are verdicts.
+        """
+        if isinstance(answer, str):
+            answer = Remark(answer)
+        if isinstance(answer, Remark):
+            answer = (answer,)
+        if not isinstance(answer, (tuple, list)):
+            raise TypeError(f"{rule.code} answers with {answer!r}")
+        if rule.off and stream.known and any(letter in _suspended(stream) for letter in rule.off):
+            return
+        said = None
+        for remark in answer:
+            scope = remark.scope or rule.scope
+            reason = _reason(scope, frame, connection, stream if stream.known else None)
+            if reason:
+                said = self._said(rule, stream) if said is None else said
+                if said:
+                    continue
+            at = remark.frame or frame
+            finding = Finding(
+                rule,
+                Severity.UNKNOWN if reason else remark.severity or rule.severity,
+                unmarked(remark.message),
+                connection.number,
+                at.number,
+                at.ts_ns,
+                _vbucket(at, connection, stream),
+                stream.stream_id if stream.known else at.stream_id,
+                remark.status or rule.status,
+                reason,
+                remark.message,
+            )
+            if reason or scope not in _WAIT:
+                self._found.append(finding)
+                continue
+            waiting = self._waiting.setdefault((connection.number, waits_for), {})
+            mine = waiting.setdefault(rule.code, deque())
+            mine.append(finding)
+            if len(mine) > PATIENCE:
+                self._found.append(mine.popleft())
+
+    def _said(self, rule: Rule, stream: Stream) -> bool:
+        """Return whether a rule said "unknown" of a stream before, since bytes were lost last; note that it does."""
+        if not stream.known:
+            return False
+        epoch, said = self._unknown.get(stream, (-1, set()))
+        losses = sum(stream.connection.losses)
+        if epoch != losses:
+            said = set()
+            self._unknown[stream] = losses, said
+        if rule.code in said:
+            return True
+        said.add(rule.code)
+        return False
+
+
+def _suspended(stream: Stream) -> str:
+    """Return the letters of the suspensions, other than missing bytes, that are in force.
+
+    (Nothing on the wire says of a source that it is a replica.)
+    """
+    found = ""
+    marker = stream.marker
+    if stream.oso:
+        found += "o"
+    if marker is not None and marker.flags & (HISTORY | DUPLICATES):
+        found += "h"
+    if stream.asked_takeover:
+        found += "t"
+    if stream.filtered is not False:
+        found += "f"
+    if stream.caching and marker is None:
+        found += "x"
+    return found
+
+
+def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream: Stream | None) -> str:
+    """Return why there is no verdict; nothing where there may be one."""
+    if frame.weak:
+        return "the frame was found on weak evidence after a loss"
+    if scope is Scope.FRAME:
+        return ""
+    if scope is Scope.SINCE:
+        return connection.lost_text if connection.torn else ""
+    if scope is Scope.CONNECTION or stream is None:
+        if connection.late:
+            return "the start of the connection was not captured"
+        return connection.lost_text if connection.torn else ""
+    if scope is Scope.SNAPSHOT:
+        if not stream.stale:
+            return ""
+    elif not stream.doubtful:
+        return ""
+    return stream.unclear or (connection.lost_text if stream.lost else SUSPENSIONS["m"])
+
+
+def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:
+    """Return the vbucket that a finding is about; None where it is about the connection."""
+    if stream.known:
+        return stream.vbucket
+    if frame.response:
+        if frame.opcode not in _ABOUT_ONE:
+            return None
+        waiting = connection.exchanges.asked(frame)
+        return waiting.frame.word if waiting is not None else None if frame.record is None else frame.record.vbucket
+    return frame.word if frame.opcode in STREAMED or frame.opcode in (STREAM_REQ, CLOSE_STREAM, SEQNO_ACK) else None

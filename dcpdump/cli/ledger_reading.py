@@ -1,0 +1,223 @@
+"""Keeper: the stream ledger of a reading, which learns every frame; and which of it to show.
+
+Filters choose streams and connections, not frames: a ledger that does not see all frames knows nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import click
+
+from dcpdump.batch.block import Block
+from dcpdump.batch.ends import BLANK
+from dcpdump.batch.part import Part
+from dcpdump.capture import open_capture
+from dcpdump.cli.listing import report
+from dcpdump.cli.options import Display, clause_option
+from dcpdump.cli.reading import CaptureSource, Consumer, Reading
+from dcpdump.cli.sink import Sink
+from dcpdump.cli.summary import READ
+from dcpdump.filter import Clause, Instant, clauses, parse_instant
+from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.record import Json, Record
+from dcpdump.redact import Redactor
+from dcpdump.render.lines import Line
+from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
+from dcpdump.streams.feed import Feed, Lose
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.redacted import hide
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.watching import Watching
+from dcpdump.wire.value import Meaning
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_PLACES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
+    ("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),
+    ("host", clauses.by_host, "ADDRESSES", "Connections from or to an address."),
+    ("port", clauses.by_port, "PORTS", "Connections from or to a TCP port."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which streams and connections to show, and where the capture is to end."""
+
+    places: tuple[Clause, ...]
+    vbuckets: Ranges | None
+    stream_ids: Ranges | None
+    since: Instant | None
+    until: Instant | None
+
+    def connection(self, connection: ConnectionState, start_ns: int | None) -> bool:
+        """Return whether a connection is to be shown."""
+        return self.is_between(connection) and self._lasts(connection.last_ns, start_ns)
+
+    def is_between(self, connection: ConnectionState) -> bool:
+        """Return whether a connection is one of the chosen, and of the chosen addresses and ports."""
+        if not self.places:  # asked for each finding
+            return True
+        place = Record(0, BLANK, Meaning(), None, None, connection.number, 0, connection.src, connection.dst)
+        return all(clause(place) for clause in self.places)
+
+    def stream(self, stream: Stream, start_ns: int | None) -> bool:
+        """It says whether a stream is to be shown."""
+        if self.vbuckets is not None and stream.vbucket not in self.vbuckets:
+            return False
+        if self.stream_ids is not None and stream.stream_id not in self.stream_ids:
+            return False
+        return self._lasts(stream.last_ns, start_ns) and self.connection(stream.connection, start_ns)
+
+    def settled(self, connections: Iterable[ConnectionState]) -> "Chosen":
+        """Return the same choice by the numbers of connections, as their addresses become hashes."""
+        numbers = frozenset(each.number for each in connections if self.is_between(each))
+
+        def wanted(place: Record) -> bool:
+            return place.connection in numbers
+
+        return replace(self, places=(wanted,))
+
+    def _lasts(self, last_ns: int | None, start_ns: int | None) -> bool:
+        if self.since is None:
+            return True
+        return last_ns is not None and last_ns >= moment(self.since, start_ns)
+
+
+def moment(instant: Instant, start_ns: int | None) -> int:
+    """Return when an instant is, where the capture begins at ``start_ns``."""
+    return instant.ns + (start_ns or 0) * instant.relative
+
+
+def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
+    """It adds the options that choose connections; ``streams``: those of streams too."""
+
+    def add(command: Command) -> Command:
+        command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
+        text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, or +30s from the start."
+        command = click.option("--since", metavar="TIME", help=text)(command)
+        for name, _, metavar, about in reversed(_PLACES):
+            command = clause_option(name, metavar, about)(command)
+        if streams:
+            command = clause_option("stream-id", "NUMBERS", "DCP stream ids.")(command)
+            command = clause_option("vbucket", "RANGES", "vBuckets: 7 · 0-63,512.")(command)
+        return command
+
+    return add
+
+
+def choosing(options: dict[str, Any]) -> Chosen:
+    """It takes the options that choose out of ``options``. Raises FilterError."""
+    given = [(parse, options.pop(name)) for name, parse, _, _ in _PLACES]
+    vbucket, stream_id = options.pop("vbucket", None), options.pop("stream_id", None)
+    since, until = options.pop("since"), options.pop("until")
+    return Chosen(
+        tuple(parse(text) for parse, text in given if text is not None),
+        None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
+        None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
+        None if since is None else parse_instant("--since", since),
+        None if until is None else parse_instant("--until", until),
+    )
+
+
+class LedgerConsumer(Consumer[Part]):
+    """It has the ledger learn all frames up to the chosen time, and knows what of it is to be shown.
+
+    ``look`` is called with frames before anything is learnt of them.
+    """
+
+    verb = READ
+    #: Whether documents may come in runs: not where something is to be learnt of each.
+    runs = True
+    #: As ``Feed`` has it.
+    closely = 0
+
+    def __init__(self, chosen: Chosen, shown: Display, look: Callable[[Part], None] | None = None) -> None:
+        self.dissection = Watching(show_secrets=shown.show_secrets)
+        self.ledger = Ledger(closely=bool(self.closely))
+        self._wanted, self._shown, self._look = chosen, shown, look
+        self._begins_ns: int | None = None  # when the capture begins
+        self._last_ns: int | None = None  # when the last packet came
+        self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
+
+    def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
+        """Read captures to their end, or to a signal."""
+        reading = Reading(CaptureSource([open_capture(path) for path in paths]), self.dissection, self, sink)
+        reading.analyse()
+        return reading
+
+    def report(self, sink: Sink, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
+        """Write what was found; nothing where there was no frame, of which the summary tells."""
+        if self.ledger.frames:
+            report(sink, self._shown, lines, objects)
+
+    @property
+    def streams(self) -> list[Stream]:
+        """The streams to show."""
+        return [stream for stream in self.ledger.streams if self._wanted.stream(stream, self._begins_ns)]
+
+    @property
+    def connections(self) -> list[ConnectionState]:
+        """The connections to show."""
+        found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self._begins_ns)]
+        return sorted(found, key=lambda connection: connection.number)
+
+    # -- as a consumer ----------------------------------------------------------------------------------
+
+    def meet(self, block: Block) -> None:
+        """Note when the capture begins, and when its last packet came."""
+        if self._begins_ns is None:
+            self._begins_ns = block.begins_ns
+        self._last_ns = block.where(-1).ts_ns
+
+    def take(self, parts: list[Part]) -> bool:
+        """Learn everything; there is never enough."""
+        until = self._feed.until_ns = self._until
+        if self._look is not None:
+            for part in parts:
+                self._look(part)
+        whole = self.runs and until is None
+        self._learn_all(self._feed.steps(parts) if whole else self._feed.frame_events(parts))
+        return False
+
+    def finish(self) -> None:
+        """Learn what has waited for others, and the end; then hide what is to be hidden."""
+        self._learn_all(self._feed.rest())
+        self._feed.close(self._last_ns, self._lose)
+        self._end()  # before names become hashes
+        if self._shown.redactor is not None:
+            self._wanted = self._wanted.settled(self.ledger.connections.values())
+            self._hide(self._shown.redactor)
+
+    @property
+    def _until(self) -> int | None:
+        return None if self._wanted.until is None else moment(self._wanted.until, self._begins_ns)
+
+    def _learn_all(self, steps: Sequence[Step]) -> None:
+        until, learn = self._until, self._learn
+        if until is not None or not self.runs:
+            frames = [frame for step in steps for frame in one_by_one(step)]
+            steps = [frame for frame in frames if until is None or frame.ts_ns is None or frame.ts_ns <= until]
+        for step in steps:
+            self.frames += step.frames if isinstance(step, DocumentRun) else 1
+            learn(step)
+
+    # -- what else a command learns ---------------------------------------------------------------------
+
+    def _learn(self, step: Step) -> None:
+        """Learn the next frame, or run of documents."""
+        if isinstance(step, DocumentRun):
+            self.ledger.feed_burst(step)
+        else:
+            self.ledger.feed(step)
+
+    #: Who learns of losses that no frame followed, if not the ledger.
+    _lose: Lose | None = None
+
+    def _end(self) -> None:
+        """Learn that the input has ended."""
+
+    def _hide(self, redactor: Redactor) -> None:
+        """Hash names, addresses and texts."""
+        hide(self.ledger, redactor)

@@ -1,0 +1,89 @@
+"""Picked: the frames that are chosen, where a filter of opcodes or vbuckets leaves few of them.
+
+Nothing for columns is loaded before there is a stretch of a capture of which many frames are chosen.
+"""
+
+from typing import TYPE_CHECKING, Union
+
+from dcpdump.batch.block import Block
+from dcpdump.batch.picker import Picked
+from dcpdump.cli.options import Display, Selection
+from dcpdump.cli.reading import Consumer
+from dcpdump.cli.sink import Sink
+from dcpdump.render import OUTPUTS, View
+from dcpdump.render.style import Palette
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
+    from dcpdump.cli.frame_output import FrameOutput
+
+
+class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
+    """It writes the frames that are chosen. ``several``: captures; ``jobs``: how many processes there may be."""
+
+    def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
+        self._chosen, self._shown, self._sink = chosen, shown, sink
+        self._several, self._jobs = several, jobs
+        self._output = OUTPUTS[shown.format]
+        self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several)
+        self._many: FrameOutput | None = None  # who writes frames of which there are many
+
+    def begin(self) -> None:
+        """Write what stands above all frames."""
+        if self._output.header is not None:
+            self._sink.write(self._output.header())
+
+    def meet(self, block: Block) -> None:
+        """Let the selection know when the capture begins."""
+        self._chosen.begin(block.begins_ns)
+
+    def take(self, pieces: "list[Picked | Part]") -> bool:
+        """Write what is chosen; return whether there is enough."""
+        return any(self._take(piece) for piece in pieces)
+
+    def settle(self, *, idle: bool) -> None:
+        """Write what there is; while nothing comes, all that is under way too."""
+        if idle:
+            self.finish()
+        self._sink.flush()
+
+    def finish(self) -> None:
+        """Write what is under way."""
+        if self._many is not None:
+            self._many.finish()
+        self._sink.flush()
+
+    def close(self) -> None:
+        """End whoever writes."""
+        if self._many is not None:
+            self._many.frames = self.frames
+            self._many.close()
+            self.frames = self._many.frames  # without what was under way
+
+    @property
+    def _enough(self) -> bool:
+        return self.frames == self._chosen.count
+
+    def _take(self, piece: "Picked | Part") -> bool:
+        if not isinstance(piece, Picked):
+            many = self._writing()
+            many.frames = self.frames
+            many.take([piece])
+            self.frames = many.frames
+            return self._enough
+        if self._many is not None:
+            self._many.finish()  # what is chosen here may not overtake it
+        for record in piece.records:
+            if self._chosen.accepts(record):
+                self._sink.write(self._output.write(self._shown.shown(record), self._view))
+                self.frames += 1
+                if self._enough:
+                    return True
+        return False
+
+    def _writing(self) -> "FrameOutput":
+        if self._many is None:
+            from dcpdump.cli.frame_output import FrameOutput
+
+            self._many = FrameOutput(self._chosen, self._shown, self._sink, several=self._several, jobs=self._jobs)
+        return self._many

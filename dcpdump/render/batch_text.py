@@ -1,0 +1,185 @@
+"""Many frames at once: the text of a Part, column by column.
+
+It takes healthy frames of whose meaning nothing needs a second look, and hands their columns to templates;
+all others go through the writers for one record. Both give the same text: the tests compare them.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+import dcpdump.batch.part as states
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.key_columns import prefixes
+from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
+from dcpdump.batch.number_text import of_day
+from dcpdump.batch.part import Part
+from dcpdump.escape import safe
+from dcpdump.net.batch import NO_TIME
+from dcpdump.record import Record, iso_time
+from dcpdump.redact import Redactor
+from dcpdump.render import OUTPUTS, View
+from dcpdump.render.batch_columns import TemplateColumns
+from dcpdump.render.batch_templates import TEMPLATES
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.frame import Fault
+from dcpdump.wire.json_text import json_faults
+from dcpdump.wire.value import open_value
+
+_DAY_NS = 86_400 * 1_000_000_000
+_PLAIN = re.compile(rb"[ -~]*\Z").match
+
+
+class Bulk:
+    """It writes parts in one format; ``redactor``: without what is to be hidden."""
+
+    def __init__(self, form: str, view: View, redactor: Redactor | None = None) -> None:
+        self._write = OUTPUTS[form].write
+        self._view = view
+        self._redactor = redactor
+        self._template = None if view.palette.paints or redactor is not None else TEMPLATES.get(form)
+
+    @property
+    def in_columns(self) -> bool:
+        """Whether most rows are written at once; neither colours nor hashes are."""
+        return self._template is not None
+
+    def text(self, part: Part, wanted: Sequence[int]) -> bytes:
+        """Return the text of the rows that are wanted, in their order, as UTF-8."""
+        if self._template is None:
+            return b"".join([self._single(record_of(part, row)) for row in wanted])
+        out = np.full(len(part), b"", object)
+        chosen = None if len(wanted) == len(part) else set(wanted)
+        for group in part.groups:
+            for framed in (False, True):
+                columns = self._columns(part, group, framed, chosen)
+                if columns is not None:
+                    texts = self._template(group.plan, framed, columns, self._view)
+                    out[columns.row] = texts
+        written: list[bytes] = out[wanted].tolist()
+        both = zip(wanted, written, strict=True)
+        return b"".join([text or self._single(record_of(part, row)) for row, text in both])
+
+    def _single(self, record: Record) -> bytes:
+        shown = record if self._redactor is None else self._redactor.record(record)
+        return self._write(shown, self._view).encode()
+
+    def _columns(self, part: Part, group: Group, framed: bool, chosen: set[int] | None) -> TemplateColumns | None:
+        """It gathers what templates take of a group: its frames with, or without, a stream id."""
+        plan, rows, header = group.plan, group.rows, part.header
+        framing = STREAM_ID_LENGTH if framed else 0
+        good = (header.framing[rows] == framing) & ((header.magic[rows] == FLEXIBLE) == framed)
+        good &= (part.weak[rows] == 0) & (part.ts_ns[rows] != NO_TIME)
+        if plan.layout.tail:
+            good &= group.column(plan.layout.tail) == 0
+        if chosen is not None:
+            good &= [row in chosen for row in rows.tolist()]
+        good[good], opened, faults = _plain(plan, part, rows[good])
+        if not good.any():
+            return None
+        rows = rows[good]
+        key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+        key_end = key_at + header.key[rows]
+        logical, collection = key_at, [-1] * len(rows)
+        if plan.message.collection_key:
+            found = prefixes(part.view, key_at, header.key[rows])
+            prefixed = part.collections[rows] == states.YES
+            logical = key_at + found.size * prefixed
+            collection = [
+                number if has else -1 for number, has in zip(found.collection.tolist(), prefixed, strict=True)
+            ]
+        length = header.value[rows]
+        shown = length if self._view.value_bytes is None else length.clip(max=self._view.value_bytes)
+        if plan.value is not None:
+            shown = shown * 0
+        values = _cut(part.data, key_end, key_end + shown)
+        plain_length = length.tolist()
+        for place, row in enumerate(rows.tolist() if opened else ()):
+            if row in opened:
+                values[place], plain_length[place] = opened[row][: self._view.value_bytes], len(opened[row])
+        files = [safe(file) for file in part.files]
+        return TemplateColumns(
+            row=rows.tolist(),
+            number=(rows + part.first).tolist(),
+            packet=part.packet[rows].tolist(),
+            time=_times(part.ts_ns[rows]),
+            file=[files[file] for file in part.file[rows].tolist()],
+            place=part.place[rows].tolist(),
+            places=part.places,
+            offset=part.offset[rows].tolist(),
+            length=part.length[rows].tolist(),
+            gap=part.gap_before[rows].tolist(),
+            key_length=header.key[rows],
+            datatype=header.datatype[rows],
+            vbucket=header.word[rows],
+            body=header.body[rows],
+            opaque=header.opaque[rows],
+            cas=header.cas[rows],
+            stream_id=part.stream_id(rows) if framed else None,
+            fields=[group.column(field.name)[good] for field in plan.fields],
+            key=_safe(_cut(part.data, logical, key_end)),
+            wire_key=_cut(part.data, key_at, key_end),
+            collection=collection,
+            inferred=part.inferred[rows].tolist(),
+            value=_safe(values),
+            plain_length=plain_length,
+            value_at=(key_end - part.start[rows]).tolist(),
+            value_length=length.tolist(),
+            fault=[faults.get(row, "") for row in rows.tolist()] if faults else [""] * len(rows),
+        )
+
+
+def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes], dict[int, str]]:
+    """Return which frames have a key and a value that mean just what they say, but for being compressed or not JSON.
+
+    With it, by row, the values that were compressed, decompressed; and why values that are marked JSON are not.
+    """
+    header = part.header
+    good = header.magic[rows] >= 0
+    opened: dict[int, bytes] = {}
+    faults: dict[int, str] = {}
+    key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+    if plan.message.collection_key:
+        good &= (part.collections[rows] != states.YES) | prefixes(part.view, key_at, header.key[rows]).sound
+    if plan.message.document:
+        datatype, length = header.datatype[rows], header.value[rows]
+        good &= (length == 0) | (datatype & XATTR == 0)
+        packed = (datatype & SNAPPY != 0) & (length > 0)
+        start = key_at + header.key[rows]
+        for place in (good & packed).nonzero()[0].tolist():
+            body = open_value(part.data[start[place] : start[place] + length[place]], int(datatype[place]))
+            opened[int(rows[place])] = body.value
+            for code, fault in body.faults:
+                faults[int(rows[place])] = fault
+                good[place] = code is Fault.NOT_JSON
+        json = (good & (datatype == JSON) & (length > 0)).nonzero()[0]
+        found = json_faults(part.data, start[json].tolist(), (start + length)[json].tolist())
+        faults |= {int(rows[json[place]]): fault for place, fault in found.items()}
+        if faults:  # where the datatype may describe a value that was left out, it is no fault
+            good &= ~(part.underlying[rows] & np.isin(rows, list(faults)))
+    return good, opened, faults
+
+
+def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:
+    return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _safe(texts: list[bytes]) -> list[bytes]:
+    """It makes texts safe to show; where all of them are plain, which is seen at once, nothing need be done."""
+    joined = b"".join(texts)
+    if joined.isascii() and joined.decode("ascii").isprintable():
+        return texts
+    plain = _PLAIN
+    return [text if plain(text) else safe(text).encode() for text in texts]
+
+
+def _times(times: Array) -> list[bytes]:
+    """It writes times. Nearly always they are of one day, and equally precise."""
+    fine = times % 1000 != 0
+    days = times // _DAY_NS
+    date, mark, _ = iso_time(int(times[0])).partition("T")
+    if mark and (days == days[0]).all() and (fine == fine[0]).all():
+        return of_day(date, times - days[0] * _DAY_NS, bool(fine[0]))
+    return [iso_time(ts_ns).encode() for ts_ns in times.tolist()]

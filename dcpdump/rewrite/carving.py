@@ -1,0 +1,155 @@
+"""Carving: the packets that carry chosen frames, and those without which they could not be understood.
+
+Those are the TCP handshake, all from the connection's beginning to where its set-up ends, the requests of the
+frames' streams and of answers, and two frames behind each stretch, by which its first is recognised for certain.
+Whether that is enough is tried: where the carved packets decode to other frames, more of the connection is taken.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dcpdump.batch.chosen import record_of, wanted_rows
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
+from dcpdump.batch.read_blocks import blocks_of
+from dcpdump.capture import Capture
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.record import Record
+from dcpdump.rewrite.dry_run import rehearse
+from dcpdump.rewrite.frame_hash import likenesses
+from dcpdump.rewrite.needed import (
+    PREFIX,
+    SET_UP,
+    STREAM_REQUESTS,
+    WHOLE,
+    DirectionRange,
+    NeededFrame,
+    NeededOfConnection,
+)
+from dcpdump.rewrite.packet_choice import PacketChoice
+from dcpdump.rewrite.packet_survey import PacketSurvey
+from dcpdump.spec import find
+
+#: By opcode, those of the server's own space behind the others.
+_MESSAGES = [find(opcode, server=server) for server in (False, True) for opcode in range(256)]
+_STREAMED = np.array([message.streamed for message in _MESSAGES])
+_REPLIES = np.array([message.replies for message in _MESSAGES])
+_STREAM_REQUEST = np.array([message.opcode in STREAM_REQUESTS for message in _MESSAGES])
+_SET_UP = np.array([message.opcode in SET_UP for message in _MESSAGES])
+
+
+class Carving:
+    """``survey``, then ``settle`` what to take, then ask ``choice``."""
+
+    def __init__(
+        self,
+        captures: Sequence[Capture],
+        wanted: Masks,
+        count: int | None,
+        begin: Callable[[int | None], None],
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self.dissector = PacketSurvey(limits)
+        self.frames = 0  #: chosen
+        self.incomplete = 0  #: connections whose chosen frames are not the same, whatever is taken
+        self._captures = captures
+        self._wanted = wanted
+        self._count = count
+        self._begin = begin
+        self._limits = limits
+        self._talks: dict[int, NeededOfConnection] = {}
+
+    def survey(self) -> None:
+        """It reads everything, and notes what is wanted."""
+        for block in blocks_of(self._captures):
+            self._begin(block.begins_ns)
+            for part in self.dissector.feed_block(block):
+                self._take(part)
+        for part in self.dissector.close_blocks():
+            self._take(part)
+        self.dissector.places.close()
+        self._talks = {number: talk for number, talk in self._talks.items() if talk.rows}
+        for talk in self._talks.values():
+            talk.complete()
+
+    def settle(self) -> None:
+        """It tries whether what is wanted decodes to the chosen frames, and takes more where it does not."""
+        for extent in (PREFIX, WHOLE):
+            wrong = self._wrong()
+            if not wrong:
+                return
+            for number in wrong:
+                self._talks[number].extent = extent
+        self.incomplete = len(self._wrong())
+
+    def choice(self) -> PacketChoice:
+        """It gives what chooses packets."""
+        return PacketChoice(self.dissector, self._talks)
+
+    # -- what is wanted -----------------------------------------------------------------------------------
+
+    def _take(self, part: Part) -> None:
+        left = None if self._count is None else self._count - self.frames
+        rows = np.array(wanted_rows(part, self._wanted)[:left], np.int64)
+        self.frames += len(rows)
+        chosen, numbers = np.zeros(len(part), bool), np.zeros(len(part), np.int64)
+        chosen[rows], numbers[rows] = True, likenesses(part, rows)
+        kind = part.header.opcode + 256 * part.header.server
+        self._follow(part, kind, chosen, numbers)
+        self._note(part, kind, chosen)
+
+    def _follow(self, part: Part, kind: Array, chosen: Array, numbers: Array) -> None:
+        """It tells talks, direction by direction, which of their frames are chosen, and of which streams."""
+        ends, streamed = part.end, _STREAMED[kind]
+        streams = streamed | _STREAM_REQUEST[kind]
+        order = np.argsort(part.place, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(part.place[order])) + 1):
+            of = part.places[int(part.place[rows[0]])]
+            talk = self._talks.setdefault(of.connection, NeededOfConnection())
+            talk.want_frames(of.direction, part.offset[rows], ends[rows], chosen[rows])
+            for row in rows[streams[rows]][:1].tolist():
+                talk.streams_from = min(talk.streams_from, part.first + row)
+            mine = rows[chosen[rows]]
+            talk.rows.update(numbers[mine].tolist())
+            talk.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
+
+    def _note(self, part: Part, kind: Array, chosen: Array) -> None:
+        """It tells talks, frame by frame, of what others need, and of the responses that are chosen."""
+        header, ends = part.header, part.end
+        asks = _REPLIES[kind] & ~header.response
+        needed = asks | _STREAM_REQUEST[kind] | _SET_UP[kind]
+        answers = chosen & header.response
+        for row in np.flatnonzero(needed | answers).tolist():
+            of = part.places[int(part.place[row])]
+            talk, opcode, opaque = self._talks[of.connection], int(header.opcode[row]), int(header.opaque[row])
+            if needed[row]:
+                span = DirectionRange(of.direction, int(part.offset[row]), int(ends[row]))
+                stream = _stream(record_of(part, row)) if opcode in STREAM_REQUESTS else opaque
+                talk.note(NeededFrame(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
+            if answers[row]:
+                talk.want_answered(of.direction, opcode, opaque)
+
+    def _wrong(self) -> set[int]:
+        """It gives the connections of which what would be taken decodes to other frames than were chosen."""
+        choice = self.choice()
+        found: dict[int, Counter[int]] = {number: Counter() for number in self._talks}
+        packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
+        for part in rehearse(packets, self.dissector.places, self._limits):
+            rows = np.array(wanted_rows(part, self._wanted), np.int64)
+            for place, number in zip(part.place[rows].tolist(), likenesses(part, rows), strict=True):
+                connection = part.places[place].connection
+                if connection in found:
+                    found[connection][number] += 1
+        return {
+            number
+            for number, talk in self._talks.items()
+            if talk.rows - found[number] or (self._count is None and found[number] - talk.rows)
+        }
+
+
+def _stream(record: Record) -> int:
+    """It gives the opaque of the stream that is asked for, or that an answer tells."""
+    return record.frame.get("stream_opaque") or record.frame.header.opaque

@@ -1,0 +1,134 @@
+"""Values: other bytes of the same length that decode to the same structure.
+
+Of a document the xattrs' length words stay, JSON becomes a JSON string, and a Snappy block stays one: only the bytes
+of its literals are others, so its copies copy what they copied. Where xattrs and JSON are compressed together, the
+punctuation of the JSON stays, and so do ``true``, ``false`` and ``null``.
+"""
+
+import re
+from itertools import compress
+
+from dcpdump.pseudonymize import Pseudonyms, digits, letters
+from dcpdump.spec.names import JSON, MEMBERS, SNAPPY, XATTR
+from dcpdump.wire.body import open_value, split_xattrs
+from dcpdump.wire.json_text import json_fault
+from dcpdump.wire.literal import literals, origins
+from dcpdump.wire.snappy import decompress
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|\d+', re.DOTALL)
+_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
+
+
+def conceal_value(words: Pseudonyms, value: bytes, datatype: int) -> bytes:
+    """It gives another value of the same length, of which everything that the datatype says is as true as before."""
+    if not value:
+        return value
+    if datatype & SNAPPY:
+        plain, _ = decompress(value)
+        return words.letters(value) if plain is None else _compressed(words, value, plain, datatype)
+    if not datatype & XATTR:
+        return _body(words, value, datatype)
+    pairs, body, fault = split_xattrs(value)
+    if fault or pairs is None:
+        return words.letters(value)
+    out = bytearray(value)
+    for start, end in _texts(pairs):
+        out[start:end] = words.text(value[start:end])
+    if body:
+        out[len(value) - len(body) :] = _body(words, body, datatype)
+    return bytes(out)
+
+
+def conceal_strings(words: Pseudonyms, text: bytes) -> bytes:
+    """Return JSON text with other strings; the names of members that everybody knows stay, and so do numbers."""
+
+    def other(found: re.Match[bytes]) -> bytes:
+        if found[2] and found[1].decode("utf-8", "replace") in MEMBERS:
+            return found[0]
+        return b'"' + words.text(found[1]) + b'"' + (found[2] or b"")
+
+    return _STRING.sub(other, text)
+
+
+def hidden_texts(value: bytes, datatype: int) -> list[bytes]:
+    """It gives the texts in a value that nobody may find: itself, what it decompresses to, its xattrs, its body."""
+    if not datatype & (SNAPPY | XATTR):
+        return [value]
+    body = open_value(value, datatype & ~JSON)
+    return [value, body.value, *(text for pair in body.xattrs or () for text in pair)]
+
+
+def _body(words: Pseudonyms, body: bytes, datatype: int) -> bytes:
+    if not datatype & JSON:
+        return words.text(body)
+    return words.letters(body) if json_fault(body) else words.json(body)
+
+
+def _texts(pairs: tuple[tuple[bytes, bytes], ...]) -> list[tuple[int, int]]:
+    """It gives where xattrs' names and values lie in their value."""
+    spans: list[tuple[int, int]] = []
+    at = 4
+    for name, text in pairs:
+        at += 4
+        spans.append((at, at + len(name)))
+        at += len(name) + 1
+        spans.append((at, at + len(text)))
+        at += len(text) + 1
+    return spans
+
+
+def _compressed(words: Pseudonyms, block: bytes, plain: bytes, datatype: int) -> bytes:
+    """It changes the literals of a block. A literal stays if any byte that comes from it holds the structure.
+
+    JSON without xattrs has only itself for a structure: it becomes a string, as long as can be without copies.
+    """
+    held, judged = _structure(plain, datatype)
+    if judged and not datatype & XATTR:
+        found = _as_literals(words.json(block), len(block))
+        if found is not None:
+            return found
+    sources = origins(block)
+    kept = set(compress(sources, held))
+    noise = words.noise(block, len(block))
+    some_letters, some_digits = letters(noise), digits(noise)
+    out = bytearray(block)
+    for place in set(sources) - kept:
+        digit = judged and 0x30 <= block[place] <= 0x39  # it may be of a number
+        out[place] = some_digits[place] if digit else some_letters[place]
+    return bytes(out)
+
+
+def _as_literals(text: bytes, size: int) -> bytes | None:
+    for length in range(len(text), 0, -1):
+        cut = text[: length - 1] + text[-1:]
+        found = literals(cut, size)
+        if found is not None and decompress(found)[0] == cut:
+            return found
+    return None
+
+
+def _structure(plain: bytes, datatype: int) -> tuple[bytes, bool]:
+    """It marks the bytes that must stay what they are, and says whether the text is good JSON."""
+    held = bytearray(len(plain))
+    start = 0
+    if datatype & XATTR:
+        pairs, body, fault = split_xattrs(plain)
+        if fault or pairs is None:
+            return bytes(b"\1" * len(plain[:8])).ljust(len(plain), b"\0"), False
+        start = len(plain) - len(body)
+        held[:start] = b"\1" * start
+        for first, end in _texts(pairs):
+            held[first:end] = bytes(end - first)
+    judged = bool(datatype & JSON) and not json_fault(plain[start:])
+    if judged:
+        held[start:] = b"\1" * (len(plain) - start)
+        for token in _TOKEN.finditer(plain, start):
+            at, end = token.span()
+            if plain[at] == 0x22:
+                at, end = at + 1, end - 1
+            held[at:end] = bytes(end - at)
+            if b"\\" in token[0]:
+                for escape in _ESCAPE.finditer(plain, at, end):
+                    held[escape.start() : escape.end()] = b"\1" * len(escape[0])
+    return bytes(held), judged

@@ -1,0 +1,64 @@
+"""Rehearsal: what packets that were chosen from captures decode to without the others."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from dcpdump.batch.block import Block, blocks
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.part import Part
+from dcpdump.net.limits import Limits
+from dcpdump.net.packet import Packet
+from dcpdump.record import Record
+from dcpdump.rewrite.packet_survey import PacketSurvey
+from dcpdump.rewrite.payload_map import NOWHERE, PayloadMap
+
+NOBODY = -1  #: the number of no connection
+
+
+def rehearse(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> Iterator[Part]:
+    """It gives the frames of packets; their connections have the numbers that they had ``before``, or NOBODY's."""
+    tracing = _Tracing(before, limits)
+    for block in blocks(packets):
+        parts = tracing.survey.feed_block(block)
+        tracing.trace(block)
+        yield from (_renumbered(part, tracing.origin) for part in parts)
+    yield from (_renumbered(part, tracing.origin) for part in tracing.survey.close_blocks())
+
+
+class _Tracing:
+    """It follows packets from the connections of one survey to those of another."""
+
+    def __init__(self, before: PayloadMap, limits: Limits) -> None:
+        self.survey = PacketSurvey(limits)
+        self.origin: dict[int, int] = {}  #: number of a connection now → before
+        self._before = before
+
+    def trace(self, block: Block) -> None:
+        """It looks where the packets of a block belong now."""
+        now = self.survey.places
+        for which, file in enumerate(block.files):
+            numbers = block.numbers[block.file == which]
+            streams = (places.columns(file, numbers).stream.tolist() for places in (self._before, now))
+            for number, old, new in zip(numbers.tolist(), *streams, strict=True):
+                old, new = _stream(self._before, file, number, old), _stream(now, file, number, new)
+                if new != NOWHERE:
+                    self.origin[new // 2] = old // 2
+
+
+def _stream(places: PayloadMap, file: str, number: int, stream: int) -> int:
+    """It gives the stream of a packet that may be a fragment."""
+    piece = places.pieces.get((file, number)) if stream == NOWHERE else None
+    return stream if piece is None else piece[0].carried.stream
+
+
+def _renumbered(part: Part, numbers: Mapping[int, int]) -> Part:
+    places = [replace(ends, connection=numbers.get(ends.connection, NOBODY)) for ends in part.places]
+    of = part.place.tolist()
+    records = {row: _moved(record, places[of[row]].connection) for row, record in part.records.items()}
+    return replace(part, places=places, records=records)
+
+
+def _moved(record: Record | Later, connection: int) -> Record | Later:
+    if isinstance(record, Later):
+        return record._replace(connection=connection)
+    return replace(record, connection=connection)

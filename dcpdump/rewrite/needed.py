@@ -1,0 +1,118 @@
+"""Talk: what a connection has said, as far as it may be wanted in a smaller capture."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from dcpdump.batch.layouts import Array
+from dcpdump.rewrite.byte_ranges import ByteRanges
+from dcpdump.spec import opcodes
+from dcpdump.spec.header import HEADER_LENGTH
+
+SET_UP = frozenset(
+    {
+        opcodes.HELLO,
+        opcodes.SASL_LIST_MECHS,
+        opcodes.SASL_AUTH,
+        opcodes.SASL_STEP,
+        opcodes.SELECT_BUCKET,
+        opcodes.DCP_OPEN,
+        opcodes.DCP_CONTROL,
+    }
+)
+STREAM_REQUESTS = frozenset({opcodes.DCP_ADD_STREAM, opcodes.DCP_STREAM_REQ})
+#: Requests without an answer are forgotten, oldest first, beyond this many.
+_OPEN_REQUESTS = 4096
+_NEVER = 1 << 63
+#: So many frames behind a chosen one are wanted too.
+_BEHIND = 2
+
+SPANS, PREFIX, WHOLE = 0, 1, 2  #: how much of a connection is taken
+
+
+class DirectionRange(NamedTuple):
+    """Bytes of one direction of a connection."""
+
+    direction: int
+    start: int
+    end: int
+
+
+class NeededFrame(NamedTuple):
+    """A frame that others may need to be understood."""
+
+    number: int
+    span: DirectionRange
+    opcode: int
+    opaque: int
+    stream: int  #: the opaque of the stream that it asks for, or tells of
+    asks: bool  #: whether it is a request that is answered
+
+
+@dataclass(slots=True)
+class NeededOfConnection:
+    """Tell it of frames in order, ``complete`` it, then ask what of the connection is wanted."""
+
+    wanted: tuple[ByteRanges, ByteRanges] = field(default_factory=lambda: (ByteRanges(), ByteRanges()))
+    rows: Counter[int] = field(default_factory=Counter)  #: likenesses of chosen frames
+    streams: set[int] = field(default_factory=set)  #: that chosen frames belong to, by opaque
+    extent: int = SPANS
+    streams_from: int = _NEVER  #: the number of the first frame that is no set-up any more
+    _set_up: list[int] = field(default_factory=lambda: [0, 0])  # where it ends, by direction
+    _requests: dict[tuple[int, int, int], DirectionRange] = field(default_factory=dict)  # by direction, opcode, opaque
+    _begun: dict[int, list[DirectionRange]] = field(default_factory=dict)  # requests and answers, by opaque
+    _last: tuple[Array, Array] = field(default_factory=lambda: (np.zeros(_BEHIND, bool), np.zeros(_BEHIND, bool)))
+
+    def note(self, said: NeededFrame) -> None:
+        """It remembers where the set-up ends, and requests that frames to come may need."""
+        direction, start, end = said.span
+        if said.opcode in STREAM_REQUESTS:
+            self._begun.setdefault(said.stream, []).append(said.span)
+        elif said.opcode in SET_UP and said.number < self.streams_from:
+            self._set_up[direction] = end
+        elif said.opcode in SET_UP:  # later controls: of any stream
+            self.wanted[direction].add(start, end)
+        if said.asks:
+            if len(self._requests) >= _OPEN_REQUESTS:
+                del self._requests[next(iter(self._requests))]
+            self._requests[direction, said.opcode, said.opaque] = said.span
+
+    def want_answered(self, direction: int, opcode: int, opaque: int) -> None:
+        """It wants the request of a response that was sent in a direction, if it was noted."""
+        asked = self._requests.get((1 - direction, opcode, opaque))
+        if asked is not None:
+            self.wanted[asked.direction].add(asked.start, asked.end)
+
+    def want_frames(self, direction: int, starts: Array, ends: Array, chosen: Array) -> None:
+        """It takes the next frames of a direction. Those that are chosen are wanted, and two behind each.
+
+        Of the second its header is enough: by that the first is recognised for certain.
+        """
+        if not (chosen.any() or self._last[direction].any()):
+            return
+        known = np.concatenate((self._last[direction], chosen))
+        self._last[direction][:] = known[-_BEHIND:]
+        whole = chosen | known[1:-1]
+        wanted = whole | known[:-2]
+        ends = np.where(whole, ends, np.minimum(ends, starts + HEADER_LENGTH))
+        self.wanted[direction].add_all(starts[wanted], ends[wanted])
+
+    def complete(self) -> None:
+        """It adds to what is wanted what that needs to be understood."""
+        for direction, spans in enumerate(self.wanted):
+            spans.add(0, max(1, self._set_up[direction]))
+        for opaque in self.streams:
+            for direction, start, end in self._begun.get(opaque, ()):
+                self.wanted[direction].add(start, end)
+
+    def wants(self, direction: int, offset: Array, size: Array) -> Array:
+        """It says which payloads of a direction are wanted: ``size`` bytes from ``offset`` on."""
+        if self.extent == WHOLE:
+            return np.ones(len(offset), bool)
+        spans = self.wanted[direction]
+        if self.extent == PREFIX:
+            found: Array = (size > 0) & (offset < spans.end)
+            return found
+        return spans.meet(offset, offset + size)

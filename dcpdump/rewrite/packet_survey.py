@@ -1,0 +1,38 @@
+"""Survey: a dissection that remembers what every packet carries, and which of them open connections."""
+
+from dcpdump.batch.block import Block
+from dcpdump.batch.dissection import Dissection
+from dcpdump.net.batch import Segments
+from dcpdump.net.header_offsets import anatomy
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.packet import Packet
+from dcpdump.record import Record
+from dcpdump.rewrite.handshakes import Handshakes
+from dcpdump.rewrite.payload_map import PayloadMap
+
+_FLAGS = 13  #: where a TCP header has them
+
+
+class PacketSurvey(Dissection):
+    """Feed it blocks, as a Dissection; ask ``places`` and ``handshakes`` afterwards."""
+
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
+        super().__init__(limits, show_secrets=show_secrets)
+        self.places = PayloadMap(self._connections, limits)
+        self.handshakes = Handshakes()
+
+    def feed(self, packet: Packet) -> list[Record]:
+        """Take one packet."""
+        records = super().feed(packet)
+        body = anatomy(packet, self._limits)
+        flags = packet.data[body.segment[0] + _FLAGS] if body.segment is not None else 0
+        self.handshakes.note(packet, self.places.note(packet, body), flags)
+        return records
+
+    def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
+        for row in segments.singles:
+            self.places.note(block.packets[row], anatomy(block.packets[row], self._limits))
+        streams = self.places.note_stretch(block, at, stop, segments.rows, segments.offsets)
+        for place in dict.fromkeys(segments.places):
+            self.places.settle(place)
+        self.handshakes.note_stretch(block, at, streams)

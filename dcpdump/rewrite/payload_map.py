@@ -1,0 +1,226 @@
+"""Places: which bytes of which stream every captured packet carries, the ones that came again included."""
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dcpdump.batch.block import Block
+from dcpdump.batch.layouts import Array
+from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.checksum import PLACES, is_right, pseudo_header
+from dcpdump.net.connections import Connections
+from dcpdump.net.fragments import Fragments
+from dcpdump.net.header_offsets import HeaderOffsets
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.packet import Packet
+from dcpdump.net.seqnum import advance
+from dcpdump.net.tcp import PROTOCOL, RST, SYN
+
+NOWHERE = -1  #: the number of no stream
+_FLAGS, _SEQ = 13, 4  #: where a TCP header has them
+
+
+def stream_number(connection: int, direction: int) -> int:
+    """It gives the number of one direction of a connection."""
+    return 2 * connection + direction
+
+
+class Carried(NamedTuple):
+    """The payload of a packet: ``size`` bytes from ``offset`` of a stream on, those that were cut off included."""
+
+    stream: int
+    offset: int
+    size: int = 0
+
+
+class PayloadColumns(NamedTuple):
+    """What each packet of a file carries, as Carried has it: arrays of packets 1, 2, 3 …"""
+
+    stream: Array
+    offset: Array
+    size: Array
+
+
+class FragmentedSegment(NamedTuple):
+    """A segment that came in fragments: its header and payload as they were, and the payload's place."""
+
+    addresses: bytes
+    header: bytes
+    payload: bytes
+    carried: Carried
+    right: bool  #: whether its checksum was
+
+
+class _Noted(NamedTuple):
+    """The packets of one file, as far as they came."""
+
+    streams: "array[int]"
+    offsets: "array[int]"
+    sizes: "array[int]"
+
+
+class _Unsettled(NamedTuple):
+    """A packet of a stream that does not yet know, or was not sure, where it begins."""
+
+    stream: ByteStream
+    offsets: "array[int]"
+    place: int
+    seq: int
+
+
+class PayloadMap:
+    """Tell it of every packet, after the connections have heard of it; ask it afterwards."""
+
+    def __init__(self, connections: Connections, limits: Limits = DEFAULT) -> None:
+        self._connections = connections
+        self._fragments = Fragments(limits)
+        self._limits = limits
+        self._files: dict[str, _Noted] = {}
+        self._unsettled: dict[int, list[_Unsettled]] = {}
+        self._waiting: OrderedDict[tuple[bytes, int, int], list[tuple[str, int, int]]] = OrderedDict()
+        self._pieces: dict[tuple[str, int], tuple[FragmentedSegment, int]] = {}
+
+    def note(self, packet: Packet, body: HeaderOffsets) -> Carried:
+        """It takes a packet, and says what it carries, as far as is known now."""
+        noted, place = self._room(packet.file, packet.number), packet.number - 1
+        carried = self._fragment(packet, body) if body.fragment else self._segment(packet.data, body, noted, place)
+        noted.streams[place], noted.offsets[place], noted.sizes[place] = carried
+        return carried
+
+    def note_stretch(self, block: Block, start: int, stop: int, rows: list[int], offsets: list[int]) -> Array:
+        """It takes packets ``start`` … ``stop`` - 1 of a block, which a dissection took together; gives their streams.
+
+        Some of them simply continued their streams: which ``rows``, and at what ``offsets``. The other ones that
+        carry anything were noted before, one by one.
+        """
+        facts = block.facts
+        flow, sizes = facts.flow[start:stop], facts.size[start:stop]
+        streams = np.empty(stop - start, np.int64)
+        order = np.argsort(flow, kind="stable")
+        for mine in np.split(order, np.flatnonzero(np.diff(flow[order])) + 1):
+            found = self._connections.find(facts.keys[int(flow[mine[0]])])
+            if found is None:
+                raise KeyError("a flow of a stretch has no connection")
+            streams[mine] = stream_number(found[0].number, found[1])
+        places = np.full(stop - start, -1)
+        places[np.array(rows, np.int64) - start] = offsets
+        for which in np.unique(block.file[start:stop]).tolist():
+            mine = np.flatnonzero(block.file[start:stop] == which)
+            numbers = block.numbers[start + mine] - 1
+            noted = self._room(block.files[which], int(numbers[-1]) + 1)
+            _column(noted.streams)[numbers] = streams[mine]
+            _column(noted.sizes)[numbers] = sizes[mine]
+            known = places[mine] >= 0
+            _column(noted.offsets)[numbers[known]] = places[mine[known]]
+        return streams
+
+    def settle(self, number: int) -> None:
+        """Place what waited for the beginning of a stream, if that is sure by now: it simply continues."""
+        waiting = self._unsettled.get(number)
+        if waiting and waiting[0].stream.settled:
+            _settle(self._unsettled.pop(number))
+
+    def close(self) -> None:
+        """It ends: what had to wait is settled now."""
+        for waiting in self._unsettled.values():
+            _settle(waiting)
+        self._unsettled.clear()
+        self._waiting.clear()
+
+    @property
+    def files(self) -> list[str]:
+        """The files that packets came from."""
+        return list(self._files)
+
+    def of(self, file: str, number: int) -> Carried:
+        """It gives what the payload of a packet is; of a fragment it knows nothing here."""
+        streams, offsets, sizes = self._files[file]
+        return Carried(streams[number - 1], offsets[number - 1], sizes[number - 1])
+
+    def columns(self, file: str, numbers: Array | None = None) -> PayloadColumns:
+        """It gives what the packets of a file carry, all of them or some; of fragments it knows nothing here."""
+        columns = (_column(column) for column in self._files[file])
+        return PayloadColumns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
+
+    @property
+    def pieces(self) -> Mapping[tuple[str, int], tuple[FragmentedSegment, int]]:
+        """By file and number of a fragment: the segment that it belongs to, and where in it the fragment begins."""
+        return self._pieces
+
+    def _room(self, file: str, number: int) -> _Noted:
+        """It gives the columns of a file, long enough to have a packet."""
+        noted = self._files.get(file)
+        if noted is None:
+            noted = self._files[file] = _Noted(array("q"), array("q"), array("q"))
+        more = number - len(noted.streams)
+        if more > 0:
+            noted.streams.extend([NOWHERE] * more)
+            noted.offsets.frombytes(bytes(8 * more))
+            noted.sizes.frombytes(bytes(8 * more))
+        return noted
+
+    def _segment(self, data: bytes, body: HeaderOffsets, noted: _Noted, place: int) -> Carried:
+        if body.segment is None:
+            return Carried(NOWHERE, 0)
+        start, payload, end = body.segment
+        key = body.key + data[start : start + 4]
+        found = self._locate(key, data[start:payload], end - payload, (noted.offsets, place))
+        # What the snap length cut off tells that something was there.
+        size = end - payload + body.layers[-1].datagram.missing
+        return Carried(found.stream, found.offset if size else 0, size)
+
+    def _locate(self, key: bytes, header: bytes, size: int, place: "tuple[array[int], int] | None") -> Carried:
+        """It finds the place of a segment's payload, for now or for good."""
+        flags, seq = header[_FLAGS], int.from_bytes(header[_SEQ : _SEQ + 4], "big")
+        found = self._connections.find(key)
+        if found is None or (size and flags & RST):  # what a reset carries is not of the stream
+            return Carried(NOWHERE, 0)
+        connection, direction, stream = found
+        number = stream_number(connection.number, direction)
+        seq = advance(seq, 1) if flags & SYN else seq
+        if stream.settled:
+            waiting = self._unsettled.pop(number, None)
+            if waiting:
+                _settle(waiting)
+        elif size and place is not None:
+            self._unsettled.setdefault(number, []).append(_Unsettled(stream, *place, seq))
+        return Carried(number, stream.offset_of(seq))
+
+    def _fragment(self, packet: Packet, body: HeaderOffsets) -> Carried:
+        addresses, protocol, start, end, _, place = body.layers[-1].datagram
+        if place is None:
+            return Carried(NOWHERE, 0)
+        key = addresses, protocol, place.ident
+        pieces = self._waiting.setdefault(key, [])
+        pieces.append((packet.file, packet.number, place.offset))
+        while len(self._waiting) > self._limits.fragments:
+            self._waiting.popitem(last=False)
+        whole = self._fragments.feed(addresses, protocol, place, packet.data[start:end], packet.ts_ns or 0)
+        if whole is not None:
+            del self._waiting[key]
+            self._complete(addresses, protocol, whole.payload, pieces)
+        return Carried(NOWHERE, 0)
+
+    def _complete(self, addresses: bytes, protocol: int, data: bytes, pieces: list[tuple[str, int, int]]) -> None:
+        length = (data[12] >> 4) * 4 if protocol == PROTOCOL and len(data) >= 20 else 0
+        if not 20 <= length <= len(data):
+            return
+        header = data[:length]
+        carried = self._locate(addresses + data[:4], header, len(data) - length, None)
+        right = is_right(pseudo_header(addresses, protocol, len(data)), data, PLACES[protocol])
+        split = FragmentedSegment(addresses, header, data[length:], carried, right)
+        for file, number, offset in pieces:
+            self._pieces[file, number] = split, offset
+
+
+def _column(values: "array[int]") -> Array:
+    """It lays a column of NumPy over an array, which cannot grow as long as that is there."""
+    return np.frombuffer(values, np.int64)
+
+
+def _settle(waiting: list[_Unsettled]) -> None:
+    for stream, offsets, place, seq in waiting:
+        offsets[place] = stream.offset_of(seq)

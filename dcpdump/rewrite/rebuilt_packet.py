@@ -1,0 +1,170 @@
+"""Packets: the same headers around another payload. What no header explains is zeros, checksums stay right.
+
+A checksum that was wrong (the capturing machine's own packets often have none yet) is left as it is.
+"""
+
+from collections.abc import Mapping
+
+from dcpdump.errors import CaptureError
+from dcpdump.net.checksum import IPV4_PLACE, PLACES, is_right, mend, pseudo_header
+from dcpdump.net.header_offsets import HeaderOffsets, Layer
+from dcpdump.net.ip import IPV4, IPV6
+from dcpdump.net.packet import Packet
+from dcpdump.rewrite.address import Addresses
+
+_UDP = 17
+_TAGS = (b"\x81\x00", b"\x88\xa8", b"\x91\x00", b"\x92\x00")
+_ETHERTYPES = (b"\x08\x00", b"\x86\xdd")
+_NO_OPERATION = 1
+#: Options that hold numbers which a stream needs, and nobody's data.
+_TCP_OPTIONS = frozenset((2, 3, 4, 5, 8))
+_ROUTING = 43
+_EXTENSIONS = frozenset((0, 43, 60, 135, 139, 140))
+
+#: Where a link header has hardware addresses, and how long it is, by link type.
+_LINKS: Mapping[int, tuple[tuple[tuple[int, int], ...], int]] = {
+    1: (((0, 6), (6, 12)), 14),
+    113: (((6, 12),), 16),
+    276: (((12, 18),), 20),
+}
+#: Links without addresses.
+_PLAIN_LINKS = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 109, 166, 204, 226, 228, 229))
+
+
+def conceal_packet(packet: Packet, body: HeaderOffsets, payload: bytes, addresses: Addresses | None) -> bytes:
+    """It gives the packet with ``payload`` in the place of all behind its last header; a fragment's is all of it.
+
+    With ``addresses``, those are others too.
+    """
+    data = packet.data
+    out = bytearray(len(data))
+    right = _right_checksums(data, body)
+    _copy_headers(out, packet, body)
+    start = body.segment[1] if body.segment else len(data)
+    if body.fragment:
+        start = body.fragment.datagram.start
+    out[start : start + len(payload)] = payload
+    if addresses is not None:
+        _replace_addresses(out, packet.link_type, body, addresses)
+    for layer, of_header in reversed(right):
+        _mend(out, layer, of_header)
+    return bytes(out)
+
+
+def _copy_headers(out: bytearray, packet: Packet, body: HeaderOffsets) -> None:
+    data, last, at = packet.data, len(body.layers) - 1, 0
+    if not body.layers:  # not IP: only the link's own header says what it is
+        _, size = _LINKS.get(packet.link_type, ((), 0))
+        out[:size] = data[:size]
+    for index, (ethertype, place, datagram) in enumerate(body.layers):
+        out[at : datagram.start] = data[at : datagram.start]
+        if ethertype == IPV4:
+            _clean_options(out, place + 20, min(place + (data[place] & 15) * 4, datagram.start), frozenset())
+        at = datagram.start
+        if index == last and datagram.fragment is None and body.segment is None:
+            size = 8 if datagram.protocol == _UDP else 4 if datagram.protocol in PLACES else 0
+            stop = min(at + size, datagram.end)
+            out[at:stop] = data[at:stop]
+    if body.segment is not None:
+        start, payload, _ = body.segment
+        out[start:payload] = data[start:payload]
+        _clean_options(out, start + 20, payload, _TCP_OPTIONS)
+
+
+def header_to_share(header: bytes) -> bytes:
+    """It gives a TCP header without the options that nobody needs."""
+    out = bytearray(header)
+    _clean_options(out, 20, len(out), _TCP_OPTIONS)
+    return bytes(out)
+
+
+def _clean_options(out: bytearray, at: int, end: int, kept: frozenset[int]) -> None:
+    """It writes no-operations over options that are not among ``kept``, and over what is no option."""
+    while at < end:
+        kind = out[at]
+        size = 1 if kind < 2 else out[at + 1] if at + 1 < end else 0
+        if kind >= 2 and (kind not in kept or not 2 <= size <= end - at):
+            size = size if 2 <= size <= end - at else end - at
+            out[at : at + size] = bytes((_NO_OPERATION,)) * size
+        at += size
+        if kind == 0:
+            out[at:end] = bytes(max(0, end - at))
+            return
+
+
+# -- checksums ----------------------------------------------------------------------------------------------
+
+
+def _right_checksums(data: bytes, body: HeaderOffsets) -> list[tuple[Layer, bool]]:
+    """It gives the checksums that are right: of a layer's header (True), or of what it carries."""
+    right: list[tuple[Layer, bool]] = []
+    for layer in body.layers:
+        ethertype, at, datagram = layer
+        if ethertype == IPV4:
+            end = at + (data[at] & 15) * 4
+            if is_right(b"", data[at:end], IPV4_PLACE):
+                right.append((layer, True))
+        place = PLACES.get(datagram.protocol)
+        whole = datagram.fragment is None and not datagram.missing
+        if place is not None and whole and datagram.end - datagram.start >= place + 2:
+            content = data[datagram.start : datagram.end]
+            if is_right(pseudo_header(datagram.addresses, datagram.protocol, len(content)), content, place):
+                right.append((layer, False))
+    return right
+
+
+def _mend(out: bytearray, layer: Layer, of_header: bool) -> None:
+    ethertype, at, datagram = layer
+    start, end = (at, at + (out[at] & 15) * 4) if of_header else (datagram.start, datagram.end)
+    part = out[start:end]
+    if of_header:
+        mend(b"", part, IPV4_PLACE)
+    else:
+        first, size = (at + 12, 8) if ethertype == IPV4 else (at + 8, 32)
+        before = pseudo_header(bytes(out[first : first + size]), datagram.protocol, len(part))
+        mend(before, part, PLACES[datagram.protocol])
+    out[start:end] = part
+
+
+# -- addresses ----------------------------------------------------------------------------------------------
+
+
+def _replace_addresses(out: bytearray, link_type: int, body: HeaderOffsets, addresses: Addresses) -> None:
+    spans, size = _LINKS.get(link_type, ((), 0))
+    if link_type not in _LINKS and link_type not in _PLAIN_LINKS:
+        raise CaptureError(
+            f"where addresses lie in packets of link type {link_type} is not known", "", "--level partial leaves them"
+        )
+    for start, end in spans if len(out) >= size else ():
+        out[start:end] = addresses.mac(bytes(out[start:end]))
+    behind = size
+    for ethertype, at, datagram in body.layers:
+        if behind != size:  # inside a tunnel there may be Ethernet again
+            _replace_inner_macs(out, behind, at, addresses)
+        behind = datagram.start
+        first, width = (at + 12, 4) if ethertype == IPV4 else (at + 8, 16)
+        for start in (first, first + width):
+            out[start : start + width] = addresses.ip(bytes(out[start : start + width]))
+        if ethertype == IPV6:
+            _blank_routes(out, at, datagram.start)
+
+
+def _replace_inner_macs(out: bytearray, behind: int, at: int, addresses: Addresses) -> None:
+    place = at - 2
+    if bytes(out[place:at]) not in _ETHERTYPES:
+        return
+    while bytes(out[place - 4 : place - 2]) in _TAGS:
+        place -= 4
+    for start in (place - 12, place - 6):
+        if start >= behind:
+            out[start : start + 6] = addresses.mac(bytes(out[start : start + 6]))
+
+
+def _blank_routes(out: bytearray, at: int, end: int) -> None:
+    """It writes zeros over the addresses of routing headers."""
+    kind, at = out[at + 6], at + 40
+    while kind in _EXTENSIONS and at + 8 <= end:
+        size = (out[at + 1] + 1) * 8
+        if kind == _ROUTING:
+            out[at + 8 : min(at + size, end)] = bytes(max(0, min(size - 8, end - at - 8)))
+        kind, at = out[at], at + size

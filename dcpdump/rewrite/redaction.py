@@ -1,0 +1,201 @@
+"""Redaction: captures → captures that may be given away, and the proof that they may.
+
+It reads twice: first to learn what every byte of every stream is, then to write each record again, in which the
+same bytes of a stream are the same wherever they come. At last it reads what was written, and proves that it holds
+none of the texts that were concealed, and exactly the frames that it should.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
+from dcpdump.batch.read_blocks import blocks_of
+from dcpdump.capture import Capture
+from dcpdump.capture.raw_records import RawRecords
+from dcpdump.capture.rewriter import Rewriter
+from dcpdump.conversation import Conversation
+from dcpdump.net.checksum import PLACES, mend, pseudo_header
+from dcpdump.net.header_offsets import HeaderOffsets, anatomy
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.packet import Packet
+from dcpdump.net.tcp import PROTOCOL
+from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.record import Record
+from dcpdump.rewrite.address import Addresses
+from dcpdump.rewrite.concealed_frame import Concealer
+from dcpdump.rewrite.leak_scan import Search
+from dcpdump.rewrite.packet_survey import PacketSurvey
+from dcpdump.rewrite.payload_map import NOWHERE, FragmentedSegment, stream_number
+from dcpdump.rewrite.plain_frames import plain_frames
+from dcpdump.rewrite.proof_hash import fingerprint, fingerprint_of_plain, places_of
+from dcpdump.rewrite.rebuilt_packet import conceal_packet, header_to_share
+from dcpdump.rewrite.spill import Spill
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.cut import Cut, Why
+from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.split import FrameSplitter
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Why a result may not be given away: what was found in it, and where."""
+
+    text: str
+    survivor: bool  #: a concealed text was found
+
+
+class _Survey(PacketSurvey):
+    """A survey that remembers where headers were torn or damaged: what is left of them tells where frames are."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits, show_secrets=True)
+        self.torn: dict[int, list[tuple[int, int]]] = {}  #: by stream: from, to
+        self.late: set[int] = set()  #: streams that begin somewhere
+        self.framed: set[int] = set()  #: streams that have frames, and so are none of another protocol
+
+    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
+        if late:
+            self.late.add(stream_number(conversation.connection.number, direction))
+        return super()._splitter(conversation, direction, late=late)
+
+    def _records(self, conversation: Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
+        number = stream_number(conversation.connection.number, direction)
+        for cut in cuts:
+            if isinstance(cut, RawFrame):
+                continue
+            if cut.why is Why.TORN_HEADER or (not cut.offset and number not in self.late):
+                stop = cut.offset + min(cut.length, HEADER_LENGTH)
+                self.torn.setdefault(number, []).append((cut.offset, stop))
+        return super()._records(conversation, direction, cuts)
+
+
+class Redaction:
+    """``survey``, then ``write`` each capture, then ``prove`` what was written."""
+
+    def __init__(
+        self, captures: Sequence[Capture], words: Pseudonyms, spool: Spill, *, full: bool, limits: Limits = DEFAULT
+    ) -> None:
+        self.dissector = _Survey(limits)
+        self.left_out: Counter[str] = Counter()  #: of what pcapngs say in words
+        self._captures = captures
+        self._spool = spool
+        self._limits = limits
+        self._full = full
+        self._concealer = Concealer(words, full=full)
+        self._addresses = Addresses(words) if full else None
+        self._places = self.dissector.places
+        self._search = Search()
+        self._frames: array[int] = array("q")
+
+    def survey(self) -> None:
+        """It reads everything, and conceals every frame."""
+        for part in _parts(self.dissector, self._captures):
+            self.dissector.framed.update(stream_number(ends.connection, ends.direction) for ends in part.places)
+            self._take(part)
+        self._places.close()
+        self._spool.flush()
+
+    def _take(self, part: Part) -> None:
+        for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
+            if plain is not None:
+                concealed = self._concealer.conceal_plain(plain)
+                number = fingerprint_of_plain(place, plain, concealed.data)
+            else:
+                record = record_of(part, row)
+                concealed = self._concealer.conceal(record)
+                number = fingerprint(place, record, concealed.data)
+            self._spool.put(stream_number(place.connection, place.direction), place.offset, concealed.data)
+            for secret in concealed.secrets:
+                self._search.add(secret)
+            self._frames.append(number)
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def write(self, path: str) -> Iterator[bytes]:
+        """It gives the bytes of one capture as it may be given away."""
+        copyist = Rewriter(words=not self._full)
+        transcript = RawRecords(path)
+        with transcript:
+            for packet, raw in transcript.entries():
+                body = anatomy(packet, self._limits)
+                data = conceal_packet(packet, body, self._payload(packet, body), self._addresses)
+                yield copyist.record(raw, data)
+        yield copyist.rest(transcript.rest)
+        self.left_out += copyist.left_out
+
+    def _payload(self, packet: Packet, body: HeaderOffsets) -> bytes:
+        if body.fragment:
+            return self._fragment(packet)
+        stream, offset, _ = self._places.of(packet.file, packet.number)
+        if stream == NOWHERE or body.segment is None:
+            return b""
+        _, start, end = body.segment
+        return self._content(stream, offset, packet.data[start:end])
+
+    def _content(self, stream: int, offset: int, payload: bytes) -> bytes:
+        """It gives what stands in the place of a payload that a stream has at an offset."""
+        out = bytearray(self._spool.get(stream, offset, offset + len(payload)))
+        for first, last in self.dissector.torn.get(stream, ()) if stream in self.dissector.framed else ():
+            start, end = max(first - offset, 0), min(last - offset, len(payload))
+            if start < end:
+                out[start:end] = payload[start:end]
+        return bytes(out)
+
+    def _fragment(self, packet: Packet) -> bytes:
+        """It gives what an IP fragment carries: a piece of a segment, its TCP header included."""
+        piece = self._places.pieces.get((packet.file, packet.number))
+        if piece is None:
+            return b""
+        split, start = piece
+        whole = self._segment(split)
+        (layer,) = anatomy(packet, self._limits).layers[-1:]
+        return whole[start : start + layer.datagram.end - layer.datagram.start]
+
+    def _segment(self, split: FragmentedSegment) -> bytes:
+        stream, offset, _ = split.carried
+        whole = bytearray(header_to_share(split.header))
+        whole += self._content(stream, offset, split.payload)
+        addresses = split.addresses
+        if self._addresses is not None:
+            half = len(addresses) // 2
+            addresses = self._addresses.ip(addresses[:half]) + self._addresses.ip(addresses[half:])
+        if split.right:
+            mend(pseudo_header(addresses, PROTOCOL, len(whole)), whole, PLACES[PROTOCOL])
+        return bytes(whole)
+
+    # -- the proof ----------------------------------------------------------------------------------------
+
+    def prove(self, paths: Sequence[str], captures: Sequence[Capture]) -> Flaw | None:
+        """It reads what was written, and gives the first reason why it may not be given away."""
+        for path in paths:
+            for place in self._search.scan(path):
+                return Flaw(f"a key or a value of the input still stands at byte {place:,} of the result", True)
+        number = 0
+        for part in _parts(Dissection(self._limits, show_secrets=True), captures):
+            for there in _fingerprints(part):
+                if number == len(self._frames) or self._frames[number] != there:
+                    return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
+                number += 1
+        if number < len(self._frames):
+            return Flaw(f"the result has {number:,} frames, the input {len(self._frames):,}", False)
+        return None
+
+
+def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part]:
+    for block in blocks_of(captures):
+        yield from dissection.feed_block(block)
+    yield from dissection.close_blocks()
+
+
+def _fingerprints(part: Part) -> Iterator[int]:
+    """It gives the fingerprints of frames as they are."""
+    for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
+        if plain is not None:
+            yield fingerprint_of_plain(place, plain, plain.data)
+        else:
+            record = record_of(part, row)
+            yield fingerprint(place, record, record.frame.raw.data)

@@ -1,0 +1,98 @@
+"""Spool: the bytes of many streams by their offsets, kept in an unnamed file, so that memory stays small."""
+
+import os
+import tempfile
+from array import array
+from bisect import bisect_right
+from types import TracebackType
+
+_PIECE = 64 * 1024  #: of one stream, before it is written
+_PENDING = 16 * 1024 * 1024  #: of all streams together
+
+
+class _Stream:
+    """Where the runs of one stream lie: starts in the stream, in ascending order, and in the file."""
+
+    __slots__ = ("data", "ends", "places", "start", "starts")
+
+    def __init__(self) -> None:
+        self.starts: array[int] = array("q")
+        self.ends: array[int] = array("q")
+        self.places: array[int] = array("q")
+        self.start = 0  # of what is not written yet
+        self.data = bytearray()
+
+
+class Spill:
+    """Put bytes of a stream in ascending order; get any of them back. What was never put is zeros."""
+
+    def __init__(self, folder: str) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
+        self._streams: dict[int, _Stream] = {}
+        self._end = 0
+        self._pending = 0
+
+    def put(self, number: int, start: int, data: bytes) -> None:
+        """It takes bytes of a stream that begin at an offset, not before the end of those before."""
+        stream = self._streams.get(number)
+        if stream is None:
+            stream = self._streams[number] = _Stream()
+        if stream.data and stream.start + len(stream.data) != start:
+            self._write(stream)
+        if not stream.data:
+            stream.start = start
+        stream.data += data
+        self._pending += len(data)
+        if len(stream.data) >= _PIECE:
+            self._write(stream)
+        if self._pending >= _PENDING:
+            self.flush()
+
+    def flush(self) -> None:
+        """It writes what is pending."""
+        for stream in self._streams.values():
+            self._write(stream)
+
+    def get(self, number: int, start: int, end: int) -> bytes:
+        """It gives the bytes of a stream from ``start`` to ``end``; call ``flush`` before."""
+        stream = self._streams.get(number)
+        if stream is None or end <= start:
+            return bytes(max(0, end - start))
+        out = bytearray(end - start)
+        at = max(bisect_right(stream.starts, start) - 1, 0)
+        while at < len(stream.starts) and stream.starts[at] < end:
+            first, last = max(start, stream.starts[at]), min(end, stream.ends[at])
+            if first < last:
+                place = stream.places[at] + first - stream.starts[at]
+                out[first - start : last - start] = os.pread(self._file.fileno(), last - first, place)
+            at += 1
+        return bytes(out)
+
+    def __enter__(self) -> "Spill":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def _write(self, stream: _Stream) -> None:
+        size = len(stream.data)
+        if not size:
+            return
+        self._file.write(stream.data)
+        self._file.flush()
+        if stream.ends and stream.ends[-1] == stream.start and stream.places[-1] + _last_run(stream) == self._end:
+            stream.ends[-1] += size
+        else:
+            stream.starts.append(stream.start)
+            stream.ends.append(stream.start + size)
+            stream.places.append(self._end)
+        self._end += size
+        self._pending -= size
+        stream.data = bytearray()
+
+
+def _last_run(stream: _Stream) -> int:
+    """It gives the bytes of a stream's last run."""
+    return stream.ends[-1] - stream.starts[-1]

@@ -1,0 +1,180 @@
+"""The data source ``dcp``: captures as a DataFrame of frames, for notebooks and SQL.
+
+    import dcpdump.spark
+    dcpdump.spark.register(spark)
+    spark.read.format("dcp").option("columns", "ts,name,vbucket,by_seqno").load("captures/")
+
+Where each task begins has to be known before the first of them starts, and here no task can be asked twice: so the
+driver goes through all captures itself when it plans, without making rows. That suits what one explores. Archives
+are for the pipeline, and its tables for queries.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.filter import Masks, masks
+from dcpdump.errors import CaptureError, DcpdumpError
+from dcpdump.filter import Clause, FrameFilter, clauses
+from dcpdump.record import DEFAULT_VALUE_BYTES
+from dcpdump.spark import spark_types as signed
+from dcpdump.spark.decoding import decode_split
+from dcpdump.spark.filesystem import open_binary
+from dcpdump.spark.input import inputs
+from dcpdump.spark.options import Options
+from dcpdump.spark.output import frames
+from dcpdump.spark.seams import settle, verify
+from dcpdump.spark.split_plan import plan_splits
+from dcpdump.spark.split_survey import survey_split
+from dcpdump.spark.work import Exit, Surveyed, Work
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+#: Columns that are options of the command line too: what reads their text.
+_CLAUSES = {
+    "opcode": clauses.by_opcode,
+    "vbucket": clauses.by_vbucket,
+    "kind": clauses.by_kind,
+    "opaque": clauses.by_opaque,
+    "collection": clauses.by_collection,
+    "connection": clauses.by_connection,
+}
+_SPLIT_BYTES = 64 * 1024 * 1024
+
+
+class Captures(DataSource):
+    """The frames of captures. Options: columns, value_bytes, show_secrets, split (bytes a task), salvage."""
+
+    @classmethod
+    def name(cls) -> str:
+        """It is what stands in ``format("dcp")`` and ``USING dcp``."""
+        return "dcp"
+
+    def schema(self) -> StructType:
+        """It gives the columns: all of ``frames``, or those of the option ``columns``."""
+        whole = signed.schema_of(frames())
+        named = self.options.get("columns")
+        if named is None:
+            return from_arrow_schema(whole)
+        names = [name.strip() for name in named.split(",")]
+        unknown = [name for name in names if name not in whole.names]
+        if unknown:
+            raise DcpdumpError(f"the table frames has no column {unknown[0]!r}", "columns")
+        return from_arrow_schema(pa.schema([whole.field(name) for name in names]))
+
+    def reader(self, schema: StructType) -> "FrameReader":
+        """It gives a reader."""
+        return FrameReader(self.options, schema)
+
+
+class FilteredCaptures(Captures):
+    """The same, where the session lets a source hear what a query asks for: elsewhere its query would fail."""
+
+    def reader(self, schema: StructType) -> "FrameReader":
+        """It gives a reader that takes filters."""
+        return FilteringReader(self.options, schema)
+
+
+class SourcePartition(InputPartition):
+    """What one task decodes."""
+
+    def __init__(self, work: Work, choice: Options) -> None:
+        super().__init__(work.ordinal)
+        self.work = work
+        self.choice = choice
+
+
+class FrameReader(DataSourceReader):
+    """It reads the frames of captures, piece by piece."""
+
+    def __init__(self, options: Any, schema: StructType) -> None:
+        self._path = options.get("path", "")
+        self._schema = schema
+        self._split = int(options.get("split", _SPLIT_BYTES))
+        self._value_bytes: int | None = int(options.get("value_bytes", DEFAULT_VALUE_BYTES))
+        if self._value_bytes == -1:
+            self._value_bytes = None
+        self._show_secrets = options.get("show_secrets", "").lower() == "true"
+        self._salvage = options.get("salvage", "").lower() == "true"
+        self._texts: dict[str, str] = {}
+
+    def partitions(self) -> Sequence[SourcePartition]:
+        """It looks through the captures, and says where each task begins."""
+        if not self._path:
+            raise DcpdumpError("no captures are named", "", 'spark.read.format("dcp").load("captures/")')
+        found = inputs(self._path.split(","))
+        plan = plan_splits(found, open_binary, self._split)
+        for path, _, why in plan.unusable:
+            raise CaptureError(why, path, "dcpdump pipeline goes on without such a file")
+        choice = self._choice()
+
+        def survey(works: Sequence[Work]) -> Iterator[Surveyed]:
+            return (survey_split(work, open_binary, choice.limits, salvage=choice.salvage) for work in works)
+
+        held: dict[int, Work] = {}
+
+        def prove(works: Sequence[Work]) -> Iterator[Exit]:
+            for work in works:
+                held[work.ordinal] = work
+                yield _without_rows(work, choice)
+
+        verify(settle(plan, survey, choice.limits), prove)
+        return [SourcePartition(held[ordinal], choice) for ordinal in sorted(held)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """It decodes one piece: this runs in a task."""
+        if not isinstance(partition, SourcePartition):  # there is nothing to read
+            return
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        choice = partition.choice
+        work = partition.work
+        decoding = decode_split(
+            work,
+            choice.table(),
+            open_binary,
+            choice.limits,
+            salvage=choice.salvage,
+            show_secrets=choice.show_secrets,
+        )
+        for name, batch in decoding:
+            if name == "frames":
+                yield signed.batch_of(batch, schema)
+
+    def _choice(self) -> Options:
+        found: list[Clause] = [_CLAUSES[name](text) for name, text in self._texts.items()]
+        return Options(
+            masks(self._texts, FrameFilter(tuple(found))),
+            self._value_bytes,
+            self._show_secrets,
+            salvage=self._salvage,
+        )
+
+
+def _without_rows(work: Work, choice: Options) -> Exit:
+    """It decodes a piece as its task will, for where it ends alone."""
+    nothing = FrameTable(Masks(FrameFilter(()), (lambda part: np.zeros(len(part), bool),)), 0)
+    decoding = decode_split(work, nothing, open_binary, choice.limits, salvage=choice.salvage)
+    for _ in decoding:
+        continue
+    return decoding.exit
+
+
+class FilteringReader(FrameReader):
+    """A reader that leaves out frames that a query does not want. Spark still looks at what it gives."""
+
+    def pushFilters(self, filters: "list[Filter]") -> "Iterator[Filter]":
+        """It hears what a query asks for, and gives all back: what it leaves out is never more than that."""
+        from pyspark.sql.datasource import EqualTo, In  # younger than what is above
+
+        for each in filters:
+            if isinstance(each, (EqualTo, In)) and len(each.attribute) == 1 and each.attribute[0] in _CLAUSES:
+                values = [each.value] if isinstance(each, EqualTo) else list(each.value)
+                self._texts.setdefault(each.attribute[0], ",".join(map(str, values)))
+            yield each

@@ -1,0 +1,124 @@
+"""Decoding: splits and the lives of their connections → rows of the tables, and the lives after them."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from dcpdump.arrow.files import gap_rows
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import Block
+from dcpdump.batch.part import Part, joined
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.redact import Redactor
+from dcpdump.spark.connection_state import SavedConnection
+from dcpdump.spark.event_log import EventWriter
+from dcpdump.spark.resume import ResumedDissection
+from dcpdump.spark.split_reading import SplitReading
+from dcpdump.spark.splits import Opener, Read
+from dcpdump.spark.work import Exit, Pair, Work
+
+Rows = tuple[str, pa.RecordBatch]
+Reads = tuple[tuple[Read, ...], ...]
+
+
+def decode_split(
+    work: Work,
+    table: FrameTable,
+    open_file: Opener,
+    limits: Limits = DEFAULT,
+    *,
+    salvage: bool = False,
+    redactor: Redactor | None = None,
+    show_secrets: bool = False,
+    frames: bool = False,
+) -> "Decoded":
+    """It decodes a work: iterate over what it gives for rows, then ask for its ``exit``."""
+    decoding = Decoding(work, table, limits, redactor=redactor, show_secrets=show_secrets, frames=frames)
+    return Decoded(decoding, [SplitReading(split, open_file, salvage=salvage) for split in work.splits])
+
+
+class Decoded:
+    """The rows of a work: of which table, and a batch of them. To be iterated over once."""
+
+    def __init__(self, decoding: "Decoding", readings: list[SplitReading]) -> None:
+        self._decoding = decoding
+        self._readings = readings
+
+    def __iter__(self) -> Iterator[Rows]:
+        for reading in self._readings:
+            yield from self._decoding.feed(reading.blocks())
+        yield from self._decoding.close()
+
+    @property
+    def exit(self) -> Exit:
+        """How it ended; once all rows are taken."""
+        return self._decoding.exit(tuple(reading.read for reading in self._readings))
+
+
+class Decoding:
+    """One work decoded. ``feed`` it the blocks, then ``close`` it; ``exit`` says how it ended."""
+
+    def __init__(
+        self,
+        work: Work,
+        table: FrameTable,
+        limits: Limits = DEFAULT,
+        *,
+        redactor: Redactor | None = None,
+        show_secrets: bool = False,
+        frames: bool = False,
+    ) -> None:
+        self._work = work
+        self._table = table
+        self._redactor = redactor
+        self._dissection = ResumedDissection(limits, first=work.first, show_secrets=show_secrets)
+        lives = [SavedConnection.unpacked(life) for life in work.entries.values() if life is not None]
+        self._entered: dict[Pair, bytes] = {life.pair: life.digest() for life in lives}
+        self._dissection.resume(lives)
+        self._witness = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if frames else None
+
+    def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
+        """It takes the blocks, and gives rows: of which table, and a batch of them."""
+        for block in blocks:
+            last_ns = block.where(-1).ts_ns
+            yield from self._rows(self._dissection.feed_block(block), last_ns)
+
+    def close(self) -> Iterator[Rows]:
+        """It gives the rows that are left, where the input ends here."""
+        if self._work.end is not None:
+            parts = self._dissection.finish(self._work.end)
+            yield from self._rows(parts, self._work.end.ts_ns)
+
+    def _rows(self, parts: list[Part], last_ns: int | None) -> Iterator[Rows]:
+        dissection = self._dissection
+        if self._witness is not None:
+            yield "events", self._witness.testify(dissection, parts, last_ns)
+        if parts:
+            batch = self._table.feed(joined(parts))
+            if batch is not None:
+                yield "frames", batch
+        if dissection.gaps:
+            yield "gaps", gap_rows(dissection.gaps, self._redactor)
+            dissection.gaps.clear()
+        dissection.ended.clear()
+
+    def exit(self, read: Reads) -> Exit:
+        """It tells how the work left its connections. ``read``: what its blocks came from."""
+        dissection = self._dissection
+        lives = [] if self._work.end is not None else dissection.lives(thin=not self._work.whole)
+        deadlines = {life.pair: life.deadline for life in lives}
+        digests, promised = {life.pair: life.digest() for life in lives}, dict(self._work.promised)
+        return Exit(
+            self._work.ordinal,
+            read,
+            self._entered,
+            digests,
+            {life.pair: life.packed() for life in lives if promised.get(life.pair) != digests[life.pair]},
+            {pair: time for pair, time in deadlines.items() if time is not None},
+            dissection.opened,
+            dissection.last,
+            dissection.last_ns,
+            dissection.fragmented,
+            dissection.tally,
+            dissection.balance,
+        )

@@ -1,0 +1,178 @@
+"""Testimony: what the ledger and the rules need to know of a split's frames, without the documents.
+
+Frames are told as parts, as one machine would have them, in which the value of a document is another one that
+is as sound: nothing but that is asked of it. What is not sound is told as it is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dcpdump.batch.deferred import Later
+from dcpdump.batch.ends import Lost
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
+from dcpdump.batch.pickling import packed, unpacked
+from dcpdump.check.checking import Judging
+from dcpdump.check.rules.shape import value as soundness
+from dcpdump.record import Record
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
+from dcpdump.streams.column_events import frame_events
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.watching import Ended, Watching
+from dcpdump.wire.json_text import json_faults
+
+_ORDINALS = 40  #: bits of a place in the order of testimonies that are not the work's
+
+_TINY = b"0"
+_NO_XATTRS = bytes(4)
+#: By datatype: a value that is what the datatype says.
+_STAND_INS: dict[int, bytes] = {
+    0: _TINY,
+    JSON: _TINY,
+    SNAPPY: b"\x01\x00" + _TINY,
+    SNAPPY | JSON: b"\x01\x00" + _TINY,
+    XATTR: _NO_XATTRS,
+    XATTR | JSON: _NO_XATTRS + _TINY,
+    XATTR | SNAPPY: b"\x04\x0c" + _NO_XATTRS,
+    XATTR | SNAPPY | JSON: b"\x05\x10" + _NO_XATTRS + _TINY,
+}
+
+SCHEMA = pa.schema([pa.field("order", pa.int64()), pa.field("data", pa.binary())])
+
+
+class EventLog(NamedTuple):
+    """What one block brought."""
+
+    parts: list[Part]
+    lost: list[Lost]
+    ended: list[Ended]
+    entered: int | None  #: the bytes that waited behind holes at the beginning of the work, where this is the first
+    pending: int  #: the bytes that wait behind holes now
+    last_ns: int | None  #: the time of its last packet
+
+
+class EventWriter:
+    """It tells of one work, block by block. ``pending``: the bytes that wait behind holes at its beginning."""
+
+    def __init__(self, ordinal: int, pending: int) -> None:
+        self._next = ordinal << _ORDINALS
+        self._entered: int | None = pending
+
+    def testify(self, dissection: Watching, parts: Iterable[Part], last_ns: int | None) -> pa.RecordBatch:
+        """It tells what a block brought; nothing is taken away from the dissection."""
+        told = EventLog(
+            [slim(part) for part in parts],
+            list(dissection.gaps),
+            list(dissection.ended),
+            self._entered,
+            dissection.balance.pending_bytes,
+            last_ns,
+        )
+        self._entered = None
+        self._next += 1
+        columns = [pa.array([self._next - 1], pa.int64()), pa.array([_packed(told)], pa.binary())]
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+class EventReplay:
+    """It hears testimonies in their order, and has them judged as one machine would."""
+
+    def __init__(self) -> None:
+        self._replay = Watching()
+        self.judging = Judging(self._replay)
+        self._frames = 0
+        self._elsewhere = 0  # bytes that wait on connections that the work at hand has nothing to do with
+        self._last_ns: int | None = None
+
+    def hear(self, data: bytes) -> None:
+        """It takes the next testimony."""
+        told = _unpacked(data)
+        self._replay.gaps += told.lost
+        self._replay.ended += told.ended
+        if told.entered is not None:
+            self._elsewhere = self._replay.balance.pending_bytes - told.entered
+        self._replay.balance.pending_bytes = self._elsewhere + told.pending
+        self._last_ns = told.last_ns
+        self.judging.feed([self._numbered(part) for part in told.parts])
+
+    def close(self, *, alone: bool) -> Judging:
+        """It ends the input, and gives what became of it. ``alone``: it is one capture."""
+        self.judging.close(self._last_ns, alone=alone)
+        return self.judging
+
+    def _numbered(self, part: Part) -> Part:
+        """It counts frames over the whole input."""
+        first, self._frames = self._frames + 1, self._frames + len(part)
+        records = {row: _with_number(record, first + row) for row, record in part.records.items()}
+        return replace(part, first=first, records=records)
+
+
+def _with_number(record: Record | Later, number: int) -> Record | Later:
+    return record._replace(number=number) if isinstance(record, Later) else replace(record, number=number)
+
+
+def slim(part: Part) -> Part:
+    """Return a part with other values: short ones, for those that are sound."""
+    header = part.header
+    value_at = part.start + HEADER_LENGTH + header.framing + header.extras + header.key
+    size = np.where(part.length > 0, np.maximum(header.value, 0), 0)
+    short = np.zeros(len(part), bool)
+    for group in part.groups:
+        if group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE) and not group.plan.layout.tail:
+            short[group.rows] = True
+        elif group.plan.message.opcode in (DCP_MUTATION, DCP_PREPARE):
+            short[group.rows] = group.column(group.plan.layout.tail or "") == 0
+    short &= (size > 0) & (header.datatype <= (JSON | SNAPPY | XATTR))
+    short[_unsound(part, short, value_at, size)] = False
+    standing = [_STAND_INS.get(kind, b"") for kind in range(8)]
+    lengths = np.array([len(each) for each in standing])
+    left = np.where(short, lengths[header.datatype & 7], size)
+    data, ends, pieces = part.data, value_at.tolist(), []
+    whole = part.start + part.length
+    stops = np.minimum(whole, len(data)).tolist()
+    rows = zip(part.start.tolist(), ends, stops, short.tolist(), header.datatype.tolist(), strict=True)
+    for start, end, stop, cut, kind in rows:
+        if cut:
+            pieces.append(data[start:end])
+            pieces.append(standing[kind])
+        else:
+            pieces.append(data[start:stop])
+    kept = np.where(short, value_at - part.start + left, np.array(stops, np.int64) - part.start)
+    begins = np.cumsum(kept) - kept
+    body = header.body - size + left
+    return replace(part, data=b"".join(pieces), start=begins, header=replace(header, body=body))
+
+
+def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
+    """It gives the rows whose values are not what their datatypes say."""
+    datatype = part.header.datatype
+    plain = np.flatnonzero(rows & (datatype == JSON))
+    odd: list[int] = []
+    if len(plain):
+        faults = json_faults(part.data, value_at[plain].tolist(), (value_at[plain] + size[plain]).tolist())
+        odd += plain[list(faults)].tolist()
+    packed = np.flatnonzero(rows & (datatype > JSON))
+    if len(packed):
+        strict = ConnectionState(
+            0, open_flags=0
+        )  # flags under which nothing is left out: whatever may be a fault is kept
+        for row, frame in zip(packed.tolist(), frame_events(part, rows=packed), strict=True):
+            if soundness.judge(frame, strict, strict.no_stream) is not None:
+                odd.append(row)
+    return np.array(odd, np.int64)
+
+
+def _packed(told: EventLog) -> bytes:
+    data = packed(tuple(told))
+    return len(data).to_bytes(8, "big") + bytes(pa.compress(data, codec="zstd", asbytes=True))
+
+
+def _unpacked(row: bytes) -> EventLog:
+    data = pa.decompress(row[8:], int.from_bytes(row[:8], "big"), codec="zstd", asbytes=True)
+    return EventLog(*unpacked(data))

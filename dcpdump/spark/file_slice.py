@@ -1,0 +1,139 @@
+"""Stretches: the packets of one file from some record on, before some place."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from dcpdump.batch.block import BLOCK_BYTES, Block
+from dcpdump.batch.pcap_blocks import PlainPcap
+from dcpdump.capture.damage import Health
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PcapHeader
+from dcpdump.capture.pcapng import SECTION, Pcapng
+from dcpdump.capture.plain_pcap import boundaries, is_plain
+from dcpdump.capture.source import SourceWindow
+from dcpdump.net.packet import Packet
+from dcpdump.spark.record_finder import PcapForm
+from dcpdump.spark.splits import FilePiece, Opener
+
+
+class Stretch(PlainPcap):
+    """A stretch of a pcap, from a record on, as far as it is plain. Blocks do not share memory."""
+
+    def __init__(self, piece: FilePiece, open_file: Opener) -> None:
+        super().__init__(piece.path)
+        self._piece = piece
+        self._open = open_file
+        self.packets = piece.packets
+        self.stop = piece.start  #: where the next record begins
+
+    def blocks(self, size: int = BLOCK_BYTES) -> Iterator[Block]:
+        """Yield the packets, up to the piece's end or to the first that is not plain."""
+        with self._open(self._piece.path) as file:
+            head = file.read(HEADER_SIZE)
+            if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
+                return
+            header = PcapHeader.read(head)
+            if not is_plain(header):
+                return
+            place = self._piece.start or HEADER_SIZE
+            limit = self._piece.stop
+            file.seek(place)
+            before: int | None = None
+            rest = b""
+            while limit is None or place < limit:
+                data = rest + file.read(size)
+                fresh = len(data) > len(rest)
+                if limit is not None and place + len(data) > limit:
+                    data = data[: _end(data, limit - place, header)]
+                block, used, before = self._block(data, header, before)
+                if block is not None:
+                    self.packets += len(block)
+                    yield block
+                rest, place = data[used:], place + used
+                self.stop = place
+                if before is None or (not fresh and rest):
+                    if limit is not None and place >= limit:
+                        break
+                    return
+                if not fresh:
+                    break
+                if limit is not None and place < limit:
+                    file.seek(place + len(rest))
+            self.ended = True
+
+
+def _end(data: bytes, limit: int, header: PcapHeader) -> int:
+    """Return where the last record ends that begins before ``limit``; the length of all where that is not there."""
+    beyond = (place for place in boundaries(data, header.order == ">") if place >= limit)
+    return next(beyond, len(data))
+
+
+class SectionStretch:
+    """A stretch of a pcapng: the interfaces of its head, and blocks from some place on."""
+
+    def __init__(self, form: "PcapForm", file: BinaryIO, start: int, piece: FilePiece) -> None:
+        self._form = form
+        self._piece = piece
+        head = form.head if start else b""
+        file.seek(start)
+        self._moved = start - len(head)  # from places in what is read to places in the file
+        self.stop = start
+        self.plain = True
+        self._window = SourceWindow(Joined(head, file))
+        health = Health(piece.path, packets=piece.packets)
+        self._health = health
+        self._reader = _Sections(self._window, health, False)
+
+    def packets(self) -> Iterator[Packet]:
+        """It gives the packets of blocks that begin before the piece's end."""
+        limit = self._piece.stop
+        reader, window, health = self._reader, self._window, self._health
+        for packet in reader.packets():
+            begun = max(self.stop, reader.passed + self._moved)
+            if limit is not None and begun >= limit:
+                self.stop = begun
+                break
+            self.stop = window.offset + self._moved
+            yield packet
+            if limit is not None and self.stop >= limit:
+                break
+        else:
+            self.stop = window.offset + self._moved
+        self.plain = not health.damage and not reader.appended and reader.sections == 1
+        self.plain = self.plain and reader.interfaces == self._form.interfaces
+
+
+class _Sections(Pcapng):
+    """A pcapng that notes where the blocks end that hold no packet, and how many sections there were."""
+
+    def __init__(self, window: SourceWindow, health: Health, salvage: bool) -> None:
+        super().__init__(window, health, salvage)
+        self.passed = 0
+        self.sections = 0
+
+    @property
+    def interfaces(self) -> int:
+        """How many interfaces the section describes."""
+        return len(self._section.interfaces)
+
+    def _read(self, kind: int, length: int, body: bytes, whole: bool) -> Packet | None:
+        packet = super()._read(kind, length, body, whole)
+        if packet is None:
+            self.passed = self._window.offset + length
+            self.sections += kind == SECTION
+        return packet
+
+
+class Joined:
+    """The beginning of a file, and then what comes from some other place on."""
+
+    def __init__(self, head: bytes, file: BinaryIO) -> None:
+        self.failure = ""
+        self._head = head
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        head, self._head = self._head, b""
+        return head or self._file.read(size)
+
+    def close(self) -> None:
+        self._file.close()

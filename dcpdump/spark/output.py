@@ -1,0 +1,309 @@
+"""Shelf: the folder of all tables, by capture; and what tasks write for it, beside it, until it is complete.
+
+    DIR/frames/capture_id=X/date=2026-11-20/part-00003-….parquet
+
+A task writes files whose names no other attempt has, and says which; ``publish`` lets those appear that belong
+to the attempts that counted, and takes the place of an earlier run over the same capture. ``files`` comes last:
+a capture that has its rows there has all the others.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs
+
+from dcpdump.arrow import schema
+from dcpdump.arrow import zero_copy as laid
+from dcpdump.arrow.arrays import batch_of
+from dcpdump.arrow.folder import SCHEMAS as EXPORTED
+from dcpdump.arrow.writers import ParquetFile
+from dcpdump.errors import OutputError
+from dcpdump.spark.filesystem import RemotePath, is_remote, place
+
+#: Columns that only who reads everything in order can fill.
+COUNTED = ("frame", "request_frame")
+#: Bytes of rows that are sorted together, about.
+SORTED_BYTES = 32 * 1024 * 1024
+EMPTY: Mapping[str, str] = {}
+_DAY_NS = 86_400 * 1_000_000_000
+_NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+#: In the order in which they appear.
+TABLES = tuple(EXPORTED)
+_DATED = frozenset({"frames", "gaps"})
+
+
+def frames() -> pa.Schema:
+    """It gives the schema of ``frames``, without the numbers that only one reader can give."""
+    whole = schema.frames()
+    kept = [field for field in whole if field.name not in COUNTED]
+    return pa.schema(kept, metadata=whole.metadata)
+
+
+SCHEMAS: Mapping[str, Callable[[], pa.Schema]] = {**EXPORTED, "frames": frames}
+
+
+class Written(NamedTuple):
+    """A file of a table: where it lies below the run's folder, and its rows."""
+
+    table: str
+    path: str
+    rows: int
+
+
+class Parts:
+    """The rows that one task has for the tables. Feed it batches; ``close`` says what was written.
+
+    ``names``: what files are called in the tables, where they are read under other names.
+    """
+
+    def __init__(self, folder: str, tag: str, names: Mapping[str, str] = EMPTY) -> None:
+        self._place = place(folder)
+        self._names = {here: own for here, own in names.items() if here != own}
+        self._tag = f"{tag}-{uuid.uuid4().hex[:12]}"  # no other attempt writes there
+        self._held: list[pa.RecordBatch] = []
+        self._size = 0
+        self._files = 0
+        self._sights: tuple[Any, Any] | None = None
+        self.written: list[Written] = []
+
+    def feed(self, table: str, batch: pa.RecordBatch) -> None:
+        """It takes rows of a table, as ``export`` has them."""
+        if not batch.num_rows:
+            return
+        if table == "events":
+            self._see(batch)
+            return
+        if self._names:
+            batch = _renamed(batch, self._names)
+        if table != "frames":
+            self._write_by_date(table, pa.Table.from_batches([batch]))
+            return
+        self._held.append(batch)
+        self._size += sum(column.nbytes for column in batch.columns if column.null_count < len(column))
+        if self._size >= SORTED_BYTES:
+            self._flush()
+
+    def close(self) -> list[Written]:
+        """It writes what is left."""
+        self._flush()
+        if self._sights is not None:
+            for each in self._sights:
+                each.close()
+            self._sights = None
+        return self.written
+
+    def leave_empty(self, table: str) -> None:
+        """It writes a table without rows, so that who looks for it finds its columns."""
+        empty = SCHEMAS[table]().empty_table()
+        self._write(table, f"date={_NO_DATE}/" if table in _DATED else "", empty)
+
+    def _see(self, batch: pa.RecordBatch) -> None:
+        """It keeps what a later task is to look at, as it comes."""
+        if self._sights is None:
+            path = f"events/part-{self._tag}.arrow"
+            stream = self._opened(path)
+            self._sights = pa.ipc.new_stream(stream, batch.schema), stream
+            self.written.append(Written("events", path, 0))
+        self._sights[0].write_batch(batch)
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
+        self._held, self._size = [], 0
+        table = table.select(frames().names).replace_schema_metadata(frames().metadata)
+        self._write_by_date("frames", _sorted(table))
+
+    def _write_by_date(self, table: str, rows: pa.Table) -> None:
+        if table not in _DATED:
+            self._write(table, "", rows)
+            return
+        times = rows.column("time_ns")
+        days = times.fill_null(np.iinfo(np.int64).min).to_numpy() // _DAY_NS
+        for day in np.unique(days).tolist():
+            mine = np.flatnonzero(days == day)
+            chosen = rows if len(mine) == len(days) else rows.take(pa.array(mine))
+            self._write(table, f"date={_date(day)}/", chosen)
+
+    def _write(self, table: str, date: str, rows: pa.Table) -> None:
+        path = f"{table}/{date}part-{self._tag}-{self._files}.parquet"
+        self._files += 1
+        try:
+            with self._opened(path) as stream:
+                writer = ParquetFile(stream, rows.schema)
+                for batch in rows.to_batches():
+                    writer.feed(batch)
+                writer.close()
+        except OSError as error:
+            raise _unwritable(error, path) from error
+        self.written.append(Written(table, path, rows.num_rows))
+
+    def _opened(self, path: str) -> Any:
+        target = self._place / path
+        try:
+            target.system.create_dir(os.path.dirname(target.path), recursive=True)
+            return target.system.open_output_stream(target.path)
+        except OSError as error:
+            raise _unwritable(error, target.path) from error
+
+
+class CaptureOutput:
+    """The tables of one capture under construction. Use it in a ``with``: what is not published leaves nothing."""
+
+    def __init__(self, path: str, capture_id: str) -> None:
+        self._name = path
+        self._root = place(path)
+        self._capture = f"capture_id={capture_id}"
+        self._run = f".{capture_id}.{uuid.uuid4().hex[:12]}.part"
+        self._made = self._root.local and not os.path.exists(self._root.path)
+        try:
+            if self._root.local:
+                os.makedirs(self._root.path, mode=0o700, exist_ok=True)
+                os.mkdir((self._root / self._run).path, 0o700)
+            else:
+                (self._root / self._run).system.create_dir((self._root / self._run).path, recursive=True)
+        except OSError as error:
+            raise _unwritable(error, path) from error
+
+    @property
+    def folder(self) -> str:
+        """The folder that tasks write to, by a name that every machine understands."""
+        if is_remote(self._name):
+            base, mark, query = self._name.partition("?")
+            return f"{base.rstrip('/')}/{self._run}{mark}{query}"
+        return (self._root / self._run).path
+
+    def publish(self, written: Iterable[Written], tables: Iterable[str]) -> None:
+        """It lets the tables appear, in place of those of an earlier run over the same capture."""
+        wanted, written = set(tables), list(written)
+        empty = Parts(self.folder, "empty")
+        for name in wanted - {each.table for each in written}:
+            empty.leave_empty(name)
+        written += empty.close()
+        by_table: dict[str, list[str]] = {name: [] for name in TABLES if name in wanted}
+        for each in written:
+            if each.table in wanted:
+                by_table[each.table].append(each.path.removeprefix(f"{each.table}/"))
+        try:
+            self._remove(self._root / "files" / self._capture)
+            for name, paths in by_table.items():
+                self._replace(name, paths)
+        except OSError as error:
+            raise _unwritable(error, self._name) from error
+
+    def withdraw(self) -> None:
+        """Remove the tables of an earlier run over the same capture: there are none of this one."""
+        try:
+            for name in ("files", *TABLES):
+                self._remove(self._root / name / self._capture)
+        except OSError as error:
+            raise _unwritable(error, self._name) from error
+
+    def add(self, written: Iterable[Written], tables: Iterable[str], beginning: str) -> None:
+        """It adds files to the tables, in place of those whose names begin like them."""
+        wanted = [each for each in written if each.table in set(tables)]
+        try:
+            for name in (name for name in TABLES if name in set(tables)):
+                final = self._root / name / self._capture
+                for old in _files_below(final):
+                    if os.path.basename(old).startswith(beginning):
+                        final.system.delete_file(old)
+                for each in wanted:
+                    if each.table == name:
+                        made = self._root / self._run / each.path
+                        target = final / each.path.removeprefix(f"{name}/")
+                        target.system.create_dir(os.path.dirname(target.path), recursive=True)
+                        target.system.move(made.path, target.path)
+        except OSError as error:
+            raise _unwritable(error, self._name) from error
+
+    def __enter__(self) -> "CaptureOutput":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        run = self._root / self._run
+        if run.local:
+            shutil.rmtree(run.path, ignore_errors=True)
+            if self._made and not os.listdir(self._root.path):
+                os.rmdir(self._root.path)
+            return
+        self._remove(run)
+
+    def _replace(self, table: str, paths: list[str]) -> None:
+        made, final = self._root / self._run / table, self._root / table / self._capture
+        if not final.local:  # an object has no folder that could be renamed
+            self._remove(final)
+            for path in paths:
+                final.system.move((made / path).path, (final / path).path)
+            return
+        keep = {os.path.join(made.path, path) for path in paths}
+        for folder, _, names in os.walk(made.path):
+            for name in names:
+                if os.path.join(folder, name) not in keep:
+                    os.unlink(os.path.join(folder, name))
+        os.makedirs(os.path.dirname(final.path), mode=0o700, exist_ok=True)
+        old = (self._root / self._run / f"{table}.old").path
+        if os.path.isdir(final.path):
+            os.rename(final.path, old)
+        if paths:
+            os.rename(made.path, final.path)
+
+    def _remove(self, where: RemotePath) -> None:
+        if where.system.get_file_info(where.path).type is not fs.FileType.NotFound:
+            where.system.delete_dir(where.path)
+
+
+def _files_below(where: RemotePath) -> list[str]:
+    found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True, recursive=True))
+    return [each.path for each in found if each.type is fs.FileType.File]
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """It puts rows in order of connection, direction and offset."""
+    order = np.lexsort([table.column(name).to_numpy() for name in ("offset", "direction", "connection")])
+    if (np.diff(order) == 1).all():
+        return table
+    places = laid.places(order)
+    columns = [
+        column.combine_chunks().take(places)
+        if column.null_count < len(column)
+        else laid.nothing(len(column), column.type)
+        for column in table.unify_dictionaries().columns
+    ]
+    return pa.table(columns, schema=table.schema)
+
+
+def _renamed(batch: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
+    """It calls files by their own names."""
+    column = "path" if "path" in batch.schema.names else "file"
+    place = batch.schema.get_field_index(column)
+    if place < 0:
+        return batch
+    old = batch.column(place)
+    words = old.dictionary if isinstance(old, pa.DictionaryArray) else old
+    new = pa.array([names.get(word, word) for word in words.to_pylist()], pa.string())
+    if isinstance(old, pa.DictionaryArray):
+        new = pa.DictionaryArray.from_arrays(old.indices, new)
+    return batch.set_column(place, batch.schema.field(place), new)
+
+
+def _date(day: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(day * 86_400, timezone.utc):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):  # no time, or a year that no calendar has
+        return _NO_DATE
+
+
+def _unwritable(error: OSError, where: str) -> OutputError:
+    return OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where)
+
+
+def table_of(rows: list[dict[str, Any]], name: str) -> pa.RecordBatch:
+    """It gives rows as a batch of a table."""
+    return batch_of(rows, SCHEMAS[name]())

@@ -1,0 +1,209 @@
+"""Reading: the blocks of a split, through whatever opens its files."""
+
+import heapq
+from collections.abc import Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import BinaryIO
+
+from dcpdump.batch.block import BLOCK_BYTES, Block, blocks
+from dcpdump.capture import Capture, open_capture
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC
+from dcpdump.capture.source import is_regular
+from dcpdump.errors import CaptureError
+from dcpdump.net.batch import NO_TIME
+from dcpdump.net.packet import Packet
+from dcpdump.spark.file_slice import SectionStretch, Stretch
+from dcpdump.spark.record_finder import PcapForm
+from dcpdump.spark.splits import FilePiece, Opener, Read, Source, Split
+
+
+class Opened:
+    """An open file, as captures read their bytes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.failure = ""
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        return self._file.read(size)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def look_at(path: str, size: int, open_file: Opener) -> Source:
+    """It looks at a capture's beginning, and where that is cheap at its end. Raises CaptureError, OSError."""
+    capture = _capture(path, open_file, salvage=False)
+    first = capture.first_time()
+    with open_file(path) as file:
+        head = file.read(4)
+        if head not in MAGICS and head != PCAPNG_MAGIC:
+            return Source(path, size, first)
+        form = PcapForm(path, file)
+        if not form.divisible:
+            return Source(path, size, first)
+        return Source(path, size, first, form.last_time(size), True)
+
+
+class SplitReading:
+    """The blocks of a split; afterwards ``read`` tells what they came from."""
+
+    def __init__(self, split: Split, open_file: Opener, *, salvage: bool = False, size: int = BLOCK_BYTES) -> None:
+        self._split = split
+        self._pieces = [PieceReading(piece, open_file, salvage, size) for piece in split.pieces]
+        self._size = size
+
+    @property
+    def read(self) -> tuple[Read, ...]:
+        """What was read of each piece."""
+        return tuple(piece.read for piece in self._pieces)
+
+    def blocks(self) -> Iterator[Block]:
+        """It gives the packets, in blocks."""
+        if self._split.merged:
+            lanes = [piece.keyed() for piece in self._pieces]
+            yield from blocks(map(itemgetter(1), heapq.merge(*lanes, key=itemgetter(0))), self._size)
+            return
+        for piece in self._pieces:
+            yield from piece.blocks()
+
+
+class PieceReading:
+    """One piece of a file."""
+
+    def __init__(self, piece: FilePiece, open_file: Opener, salvage: bool, size: int) -> None:
+        self._piece = piece
+        self._open = open_file
+        self._salvage = salvage
+        self._size = size
+        self._packets = 0
+        self._times: tuple[int, int] | None = None
+        self._start, self._stop = piece.start, piece.start
+        self._plain = True
+        self._problems: list[str] = []
+
+    @property
+    def read(self) -> Read:
+        """What was read so far."""
+        first, last = self._times or (None, None)
+        problems = tuple(dict.fromkeys(self._problems))
+        return Read(self._piece.path, self._start, self._stop, self._packets, first, last, self._plain, problems)
+
+    def blocks(self) -> Iterator[Block]:
+        """It gives the packets, in blocks."""
+        try:
+            for block in self._blocks():
+                self._packets += len(block.ts_ns)
+                times = block.ts_ns[block.ts_ns != NO_TIME]
+                if len(times):
+                    first, last = int(times.min()), int(times.max())
+                    old = self._times or (first, last)
+                    self._times = min(old[0], first), max(old[1], last)
+                yield block
+        except OSError as error:  # a bad disk, a network drive that went away
+            self._problems.append(_words(error))
+            self._plain = False
+
+    def keyed(self) -> Iterator[tuple[tuple[int, str, int], Packet]]:
+        """It gives the packets between the piece's times, each with its place in the timeline."""
+        piece = self._piece
+        time = -1
+        begun = piece.since is None
+        for packet in self._all():
+            time = time if packet.ts_ns is None else packet.ts_ns
+            begun = begun or time >= (piece.since or 0)
+            if piece.until is not None and time >= piece.until:
+                return
+            if not begun:
+                continue
+            self._packets += 1
+            if packet.ts_ns is not None:
+                old = self._times or (time, time)
+                self._times = min(old[0], time), max(old[1], time)
+            yield (time, packet.file, packet.number), packet
+
+    def _blocks(self) -> Iterator[Block]:
+        piece = self._piece
+        if not piece.start and piece.stop is None:
+            plain = self._whole_pcap()
+            if plain is not None:
+                yield from plain.blocks(self._size)
+                if plain.ended:
+                    return
+            given = 0 if plain is None else plain.packets
+            yield from blocks(islice(self._all(), given, None), self._size)
+            return
+        with self._open(piece.path) as file:
+            form = PcapForm(piece.path, file)
+            if form.pcap is not None:
+                yield from self._stretch(form)
+            else:
+                yield from blocks(self._sections(form, file), self._size)
+
+    def _whole_pcap(self) -> "Stretch | None":
+        try:
+            with self._open(self._piece.path) as file:
+                head = file.read(HEADER_SIZE)
+        except OSError:
+            return None
+        return Stretch(self._piece, self._open) if head[:4] in MAGICS and len(head) == HEADER_SIZE else None
+
+    def _all(self) -> Iterator[Packet]:
+        """It gives all packets of the file, as far as they can be read."""
+        path = self._piece.path
+        try:
+            capture = _capture(path, self._open, salvage=self._salvage)
+        except (CaptureError, OSError) as error:
+            self._problems.append(_words(error))
+            return
+        try:
+            yield from capture
+        except OSError as error:
+            self._problems.append(_words(error))
+        finally:
+            self._problems += map(str, capture.damage)
+            capture.close()
+
+    def _stretch(self, form: PcapForm) -> Iterator[Block]:
+        piece = self._piece
+        start = piece.start if piece.exact or not piece.start else form.find(piece.start, piece.stop)
+        self._start = self._stop = piece.start if start is None else start
+        if start is None:
+            self._start = -1
+            return
+        stretch = Stretch(piece._replace(start=start), self._open)
+        yield from stretch.blocks(self._size)
+        self._stop, self._plain = stretch.stop, stretch.ended
+        if not piece.start:
+            self._start = 0
+
+    def _sections(self, form: PcapForm, file: BinaryIO) -> Iterator[Packet]:
+        piece = self._piece
+        start = piece.start if piece.exact or not piece.start else form.find(piece.start, piece.stop)
+        self._start = self._stop = piece.start if start is None else start
+        if start is None:
+            self._start = -1
+            return
+        blocks_of_file = SectionStretch(form, file, start, piece)
+        yield from blocks_of_file.packets()
+        self._stop, self._plain = blocks_of_file.stop, blocks_of_file.plain
+
+
+def _capture(path: str, open_file: Opener, *, salvage: bool) -> Capture:
+    if _is_here(path):
+        return open_capture(path, salvage=salvage)
+    return open_capture(path, salvage=salvage, source=lambda: Opened(open_file(path)))
+
+
+def _is_here(path: str) -> bool:
+    try:
+        return "://" not in path and is_regular(path)
+    except OSError:
+        return False
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"this cannot be read: {error.strerror or error}"
+    return str(error)

@@ -1,0 +1,204 @@
+"""Splits: which pieces of which captures make a task, so that one after the other they are the whole timeline.
+
+A plan is made of sizes and of the first times alone, and may be wrong: captures overlap, records begin elsewhere
+than it seemed, files are damaged. What was read shows it, and then there is another plan.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import BinaryIO, NamedTuple
+
+Opener = Callable[[str], BinaryIO]
+
+#: Bytes of a task.
+TARGET = 96 * 1024 * 1024
+_LEAST = 4096  #: bytes of a piece
+
+
+class Source(NamedTuple):
+    """A capture, as it is listed, and what a look at its beginning told."""
+
+    path: str
+    size: int
+    first_ns: int | None = None  #: the time of its first packet
+    last_ns: int | None = None  #: that of its last, as far as anything is known of it
+    divisible: bool = False  #: it is neither compressed nor damaged
+
+
+class FilePiece(NamedTuple):
+    """Records of a file: those that begin from ``start`` on, before ``stop`` (None: to its end).
+
+    ``since`` and ``until`` bound it by time: from the first record on that is not before the one, and before the
+    first that is not before the other.
+    """
+
+    path: str
+    start: int = 0
+    stop: int | None = None
+    packets: int = 0  #: how many are in the file before
+    exact: bool = False  #: a record does begin at ``start``
+    since: int | None = None
+    until: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is all of its file."""
+        return not (self.start or self.stop or self.since is not None or self.until is not None)
+
+
+class Split(NamedTuple):
+    """Pieces that are read by one task: one after the other, or, if ``merged``, in the order of time."""
+
+    pieces: tuple[FilePiece, ...] = ()
+    merged: bool = False
+
+
+class Read(NamedTuple):
+    """What was read of a piece."""
+
+    path: str
+    start: int  #: where its first record begins
+    stop: int  #: where the next record would begin
+    packets: int
+    first_ns: int | None
+    last_ns: int | None  #: the latest time
+    plain: bool = True  #: nothing about it needs the file's earlier or later pieces
+    problems: tuple[str, ...] = ()
+
+
+def planned(sources: Sequence[Source], target: int = TARGET) -> list[Split]:
+    """It packs captures into splits."""
+    splits: list[Split] = []
+    held: list[FilePiece] = []
+    size = 0
+    for cluster in _clusters(sources):
+        if len(cluster) > 1:
+            splits += [Split(tuple(held))] if held else []
+            held, size = [], 0
+            splits += _slices(cluster, target)
+            continue
+        (source,) = cluster
+        if source.size > target * 3 // 2 and source.divisible:
+            splits += [Split(tuple(held))] if held else []
+            held, size = [], 0
+            splits += [Split((piece,)) for piece in _pieces(source, target)]
+            continue
+        if held and size + source.size > target * 5 // 4:
+            splits.append(Split(tuple(held)))
+            held, size = [], 0
+        held.append(FilePiece(source.path))
+        size += source.size
+    return [*splits, Split(tuple(held))] if held else splits
+
+
+def _clusters(sources: Sequence[Source]) -> list[list[Source]]:
+    """It sorts captures by time, and keeps those together that overlap."""
+    clusters: list[list[Source]] = []
+    latest: tuple[int, str] | None = None
+    for source in sorted(sources, key=_begin):
+        if latest is None or latest < _begin(source):
+            clusters.append([])
+        clusters[-1].append(source)
+        end = _begin(source) if source.last_ns is None else (source.last_ns, source.path)
+        latest = end if latest is None else max(latest, end)
+    return clusters
+
+
+def _begin(source: Source) -> tuple[int, str]:
+    return -1 if source.first_ns is None else source.first_ns, source.path
+
+
+def _pieces(source: Source, target: int) -> list[FilePiece]:
+    """It cuts a file by its bytes."""
+    count = max(1, min(round(source.size / target), source.size // _LEAST))
+    edges = [source.size * number // count for number in range(1, count)]
+    ends: list[int | None] = [*edges, None]
+    return [FilePiece(source.path, start, stop) for start, stop in zip([0, *edges], ends, strict=True)]
+
+
+def _slices(cluster: Sequence[Source], target: int) -> list[Split]:
+    """It cuts captures that overlap by time."""
+    size = sum(source.size for source in cluster)
+    times = _even_times(cluster, max(1, round(size / target)))
+    since: int | None = None
+    splits: list[Split] = []
+    for until in (*times, None):
+        pieces = tuple(
+            FilePiece(source.path, since=since, until=until) for source in cluster if _is_between(source, since, until)
+        )
+        if pieces:
+            splits.append(Split(pieces, merged=True))
+        since = until
+    return splits
+
+
+def _is_between(source: Source, since: int | None, until: int | None) -> bool:
+    first = -1 if source.first_ns is None else source.first_ns
+    last = first if source.last_ns is None else source.last_ns
+    return (until is None or first < until) and (since is None or last >= since)
+
+
+def _even_times(cluster: Sequence[Source], count: int) -> list[int]:
+    """It gives times between which about the same number of bytes was captured."""
+    steps: list[tuple[int, float]] = []
+    for source in cluster:
+        first = source.first_ns or 0
+        last = max(first, source.last_ns or 0)
+        rate = source.size / (last - first + 1)
+        steps += [(first, rate), (last + 1, -rate)]
+    steps.sort()
+    total = sum(source.size for source in cluster)
+    times: list[int] = []
+    have, rate, at = 0.0, 0.0, steps[0][0]
+    for time, change in steps:
+        while len(times) < count - 1 and rate > 0:
+            goal = total * (len(times) + 1) / count
+            if have + rate * (time - at) < goal:
+                break
+            times.append(at + round((goal - have) / rate))
+            have, at = goal, times[-1]
+        have += rate * (time - at)
+        rate, at = rate + change, time
+    return sorted(set(times) - {steps[0][0]})
+
+
+# -- what was read, against the plan ------------------------------------------------------------------------
+
+
+def learnt(sources: Sequence[Source], reads: Iterable[Sequence[Sequence[Read]]]) -> tuple[Source, ...]:
+    """It gives what is known of captures after they were read: when they end, and which cannot be divided."""
+    ends: dict[str, int] = {}
+    odd: set[str] = set()
+    for read in (read for groups in reads for some in groups for read in some):
+        if read.last_ns is not None:
+            ends[read.path] = max(ends.get(read.path, read.last_ns), read.last_ns)
+        if not read.plain:
+            odd.add(read.path)
+    return tuple(
+        source._replace(
+            last_ns=ends.get(source.path, source.last_ns), divisible=source.divisible and source.path not in odd
+        )
+        for source in sources
+    )
+
+
+def straightened(
+    groups: Sequence[tuple[Split, ...]], reads: Sequence[Sequence[Sequence[Read]]]
+) -> list[tuple[Split, ...]]:
+    """It gives the same splits with pieces that begin where the ones before them ended, and know their packets."""
+    stops: dict[str, int] = {}
+    packets: dict[str, int] = defaultdict(int)
+    out: list[tuple[Split, ...]] = []
+    for group, some in zip(groups, reads, strict=True):
+        splits: list[Split] = []
+        for split, each in zip(group, some, strict=True):
+            pieces: list[FilePiece] = []
+            for piece, read in zip(split.pieces, each, strict=True):
+                if piece.start:
+                    piece = piece._replace(start=stops[piece.path], packets=packets[piece.path], exact=True)
+                stops[piece.path] = max(read.stop, piece.start)
+                packets[piece.path] += read.packets
+                pieces.append(piece)
+            splits.append(split._replace(pieces=tuple(pieces)))
+        out.append(tuple(splits))
+    return out

@@ -1,0 +1,47 @@
+"""DocumentRun: documents of one stream that follow one another, as one event. One event each means the same."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dcpdump.streams.frame_event import FrameEvent
+
+
+class Close(NamedTuple):
+    """What inspecting a run of mutations found: none is compressed, has xattrs, or anything in a reserved field."""
+
+    pause_ns: int  #: the longest time between two of them
+    rising: bool  #: each seqno is above the one before
+    longest: int  #: bytes of the longest key, prefix included
+    sound: bool  #: each key starts with a collection id as it should be
+    seqnos: list[int]
+    keys: list[bytes]  #: as they are on the wire
+    texts: list[bytes]  #: the values that are marked JSON
+
+
+class DocumentRun(NamedTuple):
+    """Mutations, deletions and expirations, all whole, with nothing lost in between and times that never go back."""
+
+    first: int  #: number of the first frame
+    frames: int
+    connection: int
+    direction: int
+    word: int  #: the vbucket
+    opaque: int
+    stream_id: int  #: 0: none
+    size: int  #: bytes of all frames
+    first_ns: int
+    last_ns: int
+    first_seqno: int
+    last_seqno: int
+    high_seqno: int  #: the largest
+    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of mutations, deletions, expirations
+    each: Callable[[], list[FrameEvent]]  #: makes the events of all frames
+    close: Close | None = None  #: where it was asked for
+
+
+Step = FrameEvent | DocumentRun
+
+
+def one_by_one(step: Step) -> list[FrameEvent]:
+    """Return the events of a frame or a run."""
+    return step.each() if isinstance(step, DocumentRun) else [step]

@@ -1,0 +1,245 @@
+"""Failover logs, high seqnos and purge seqnos of vbuckets: kept as connections brought them, asked for by server.
+
+Which end of a connection is the server may be known only after it spoke, so what came is kept by connection, with
+frame and time, and servers (address and port) and buckets are resolved when the input is closed. Where the bucket of
+a connection was not captured, only what cannot be of another bucket counts: what came on that very connection, or on
+others to the same server whose bucket was not captured either.
+"""
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
+
+from dcpdump.streams.facts import Entry, UnansweredRequest
+from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+
+_GET_ALL_VB_SEQNOS = 0x48
+#: So many of a kind are kept for a vbucket of a connection, the latest.
+_KEPT = 32
+
+#: When a frame came: of two, the earlier is the smaller.
+Moment = tuple[int, int]
+
+
+def moment(ts_ns: int | None, frame: int) -> Moment:
+    """Return when a frame came, by its time; frames of one time follow one another by their numbers."""
+    return ts_ns or 0, frame
+
+
+class Log(NamedTuple):
+    """A failover log of a vbucket, newest entry first, and the frame that brought it."""
+
+    frame: int
+    entries: tuple[Entry, ...]
+    ts_ns: int | None = None
+
+    @property
+    def when(self) -> Moment:
+        """Return when it was captured."""
+        return moment(self.ts_ns, self.frame)
+
+
+class High(NamedTuple):
+    """A high seqno of a vbucket that the server reported."""
+
+    frame: int
+    seqno: int
+    ts_ns: int | None = None
+
+    @property
+    def when(self) -> Moment:
+        """Return when it was captured."""
+        return moment(self.ts_ns, self.frame)
+
+
+class Purge(NamedTuple):
+    """A purge seqno that a snapshot marker brought, and when its stream was granted, where that was captured."""
+
+    frame: int
+    seqno: int
+    ts_ns: int | None = None
+    granted: Moment | None = None
+
+    @property
+    def when(self) -> Moment:
+        """Return when it was captured."""
+        return moment(self.ts_ns, self.frame)
+
+
+Fact = TypeVar("Fact", Log, High, Purge)
+_WHEN = attrgetter("when")
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What is known of the vbuckets of one place, oldest first."""
+
+    logs: dict[int, list[Log]] = field(default_factory=dict)
+    highs: dict[int, list[High]] = field(default_factory=dict)
+    purges: dict[int, list[Purge]] = field(default_factory=dict)
+
+    @classmethod
+    def merged(cls, members: Sequence["_Facts"]) -> "_Facts":
+        """Return what several connections to one place brought, in the order of time."""
+        return cls(
+            _merged([each.logs for each in members]),
+            _merged([each.highs for each in members]),
+            _merged([each.purges for each in members]),
+        )
+
+
+class Logs:
+    """Learn from frames as they come; ``close`` before you ask."""
+
+    def __init__(self) -> None:
+        self._by_connection: dict[ConnectionState, _Facts] = {}
+        self._members: dict[ConnectionState, list[_Facts]] = {}  #: of the place of a connection
+        self._merged: dict[int, _Facts] = {}  #: by identity of a list of members
+
+    # -- learning ----------------------------------------------------------------------------------------
+
+    def learn_log(self, connection: ConnectionState, vbucket: int, frame: FrameEvent) -> None:
+        """Keep the failover log of an answer, if it has one."""
+        entries = () if frame.record is None else tuple(Entry(*each) for each in failover_log(frame.record.frame))
+        if entries:
+            kept = self._facts(connection).logs.setdefault(vbucket, [])
+            _keep(kept, Log(frame.number, entries, frame.ts_ns))
+
+    def learn_highs(self, connection: ConnectionState, frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
+        """Keep the high seqnos of an answer to GET_ALL_VB_SEQNOS or OBSERVE_SEQNO; only a server answers these."""
+        record = frame.record
+        if record is None or frame.word or (waiting is None and frame.opcode == _GET_ALL_VB_SEQNOS):
+            return
+        if waiting is not None and waiting.value:  # of one collection only
+            return
+        highs = self._facts(connection).highs
+        vbucket, current = record.frame.get("observed_vbucket"), record.frame.get("current_seqno")
+        if vbucket is not None and current is not None:
+            _keep(highs.setdefault(vbucket, []), High(frame.number, current, frame.ts_ns))
+        for each in record.frame.fields:
+            if each.group != "seqnos" or not isinstance(each.value, int):
+                continue
+            if each.field.name == "vbucket":
+                vbucket = each.value
+            elif vbucket is not None:
+                _keep(highs.setdefault(vbucket, []), High(frame.number, each.value, frame.ts_ns))
+
+    def learn_purge(self, stream: Stream, frame: FrameEvent) -> None:
+        """Keep the purge seqno of a snapshot marker. A 0 may mean that none was sent."""
+        seqno = frame.get("purge_seqno")
+        if seqno:
+            granted = stream.granted_frame
+            when = None if granted is None else moment(stream.granted_ns, granted)
+            kept = self._facts(stream.connection).purges.setdefault(stream.vbucket, [])
+            _keep(kept, Purge(frame.number, seqno, frame.ts_ns, when))
+
+    def close(self, connections: Iterable[ConnectionState]) -> None:
+        """Resolve which connections lead to one bucket of one server, as far as that is known by now.
+
+        Where the server is the consumer, a proxy brings what another server said: that is of this connection alone.
+        """
+        places: dict[Hashable, list[_Facts]] = {}
+        self._members.clear()
+        self._merged.clear()
+        for connection in connections:
+            address = connection.server_address
+            alone = address is None or connection.role == "consumer"
+            place: Hashable = connection if alone else (address, connection.bucket)
+            members = self._members[connection] = places.setdefault(place, [])
+            facts = self._by_connection.get(connection)
+            if facts is not None:
+                members.append(facts)
+
+    # -- asking ------------------------------------------------------------------------------------------
+
+    def logs(self, connection: ConnectionState, vbucket: int) -> Sequence[Log]:
+        """Return the failover logs of a vbucket of a connection's server and bucket, oldest first."""
+        return self._of(connection).logs.get(vbucket, ())
+
+    def around(self, connection: ConnectionState, vbucket: int, when: Moment) -> tuple[Log | None, Log | None]:
+        """Return the newest failover log up to a moment, and the first that was captured after it."""
+        known = self.logs(connection, vbucket)
+        at = bisect_right(known, when, key=_WHEN)
+        return known[at - 1] if at else None, known[at] if at < len(known) else None
+
+    def high(self, connection: ConnectionState, vbucket: int) -> High | None:
+        """Return the latest high seqno of a vbucket that the server reported."""
+        known = self._of(connection).highs.get(vbucket, ())
+        return known[-1] if known else None
+
+    def reached(self, connection: ConnectionState, vbucket: int, when: Moment, uuid: int) -> int:
+        """Return the seqno that a vbucket had surely reached at a moment, on the branch of the newest uuid."""
+        highs = self._of(connection).highs.get(vbucket, ())
+        at = bisect_right(highs, when, key=_WHEN)
+        if not at:
+            return 0
+        log, _ = self.around(connection, vbucket, highs[at - 1].when)
+        return highs[at - 1].seqno if log is not None and log.entries[0].uuid == uuid else 0
+
+    def purged(self, connection: ConnectionState, vbucket: int, asked: Moment, answered: Moment) -> "Purged":
+        """Return the bounds of a vbucket's purge seqno when a request was answered.
+
+        It only rises: what a marker brought before is at most what it was. What a stream that was granted later
+        brought is at least that; the backfill of an earlier stream may have opened its file before.
+        """
+        known = self._of(connection).purges.get(vbucket, ())
+        at = bisect_right(known, asked, key=_WHEN)
+        least = known[at - 1] if at else None
+        later = (known[place] for place in range(at, len(known)))
+        most = next((each for each in later if each.granted is not None and each.granted > answered), None)
+        if least is not None and most is not None and least.seqno > most.seqno:
+            return Purged(None, None)  # it fell: the vbucket was made anew in between
+        return Purged(least, most)
+
+    def _facts(self, connection: ConnectionState) -> _Facts:
+        facts = self._by_connection.get(connection)
+        if facts is None:
+            facts = self._by_connection[connection] = _Facts()
+        return facts
+
+    def _of(self, connection: ConnectionState) -> _Facts:
+        members = self._members.get(connection, [])
+        if len(members) == 1:
+            return members[0]
+        merged = self._merged.get(id(members)) if members else _NOTHING
+        if merged is None:
+            merged = self._merged[id(members)] = _Facts.merged(members)
+        return merged
+
+
+class Purged(NamedTuple):
+    """The purge seqno of a vbucket at some moment was not below ``least`` and not above ``most``; None: not known."""
+
+    least: Purge | None
+    most: Purge | None
+
+
+_NOTHING = _Facts()
+
+
+def _keep(kept: list[Fact], fact: Fact) -> None:
+    """Add a fact; of those in a row that say the same, only the first and the last stay."""
+    if len(kept) > 1 and _says(fact) == _says(kept[-1]) == _says(kept[-2]):
+        kept[-1] = fact
+    else:
+        kept.append(fact)
+        if len(kept) > _KEPT:
+            del kept[0]
+
+
+def _says(fact: Log | High | Purge) -> object:
+    return fact.entries if isinstance(fact, Log) else fact.seqno
+
+
+def _merged(several: Sequence[dict[int, list[Fact]]]) -> dict[int, list[Fact]]:
+    together: dict[int, list[Fact]] = {}
+    for facts in several:
+        for vbucket, kept in facts.items():
+            together.setdefault(vbucket, []).extend(kept)
+    for kept in together.values():
+        kept.sort(key=_WHEN)
+    return together

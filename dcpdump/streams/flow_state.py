@@ -1,0 +1,138 @@
+"""Standing: whether flow control holds a producer back at the end of what was captured, and how that is known.
+
+Of an exact account it is seen. Of a relative one, or where the buffer's size was not captured, it is inferred from
+what the producer did before: where it waited for acknowledgements, again and again at the same number of outstanding
+bytes, that number is what the window holds. Nothing is inferred from silence alone.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.window import Mark, Window, between
+from dcpdump.streams.wording import clock
+
+#: As many acknowledgements at least, of the latest so many, have to show a producer that waits for them.
+_ENOUGH = 3
+_LATEST = 8
+#: A producer waits for an acknowledgement if it was silent before it for so many times as long as after it.
+_PROMPT = 4
+
+
+class FlowState(Enum):
+    """What flow control does to a producer. The values are codes."""
+
+    OFF = "off"
+    NOT_ACCEPTED = "not_accepted"  #: or no answer was captured
+    OPEN = "open"
+    BLOCKED = "blocked"
+    EXCEEDED = "exceeded"
+    UNKNOWN = "unknown"
+
+
+class FlowEvidence(Enum):
+    """How a fact is known. The values are codes."""
+
+    SEEN = "seen"
+    INFERRED = "inferred"
+    NOT_CAPTURED = "not_captured"
+
+
+class Standing(NamedTuple):
+    """How a window stands, how that is known, and since when the producer is blocked."""
+
+    state: FlowState
+    evidence: FlowEvidence = FlowEvidence.SEEN
+    since_ns: int | None = None
+
+
+def standing(connection: ConnectionState, now_ns: int | None) -> Standing:
+    """Return how the window of a connection stands."""
+    window = connection.window
+    if window.off or (window.complete and window.size is None and window.asked is None):
+        return Standing(FlowState.OFF)
+    if window.is_exceeded:
+        return Standing(FlowState.EXCEEDED)
+    if window.is_blocked:
+        return Standing(FlowState.BLOCKED, since_ns=window.blocked_since)
+    if window.complete:
+        return Standing(FlowState.OPEN if window.size is not None else FlowState.NOT_ACCEPTED)
+    if not all(connection.frames):
+        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+    if (
+        connection.open_frame is not None
+        and window.asked is None
+        and not window.acks
+        and not _may_have_asked(connection)
+    ):
+        return Standing(FlowState.OFF, FlowEvidence.INFERRED)
+    if window.size is not None and window.slack is not None and window.outstanding + window.slack < window.size:
+        return Standing(FlowState.OPEN)
+    return _inferred(window, now_ns)
+
+
+def why_blocked(window: Window, found: Standing) -> str:
+    """Return why a producer is taken to be blocked, in words."""
+    least = "" if window.complete else "at least "
+    of = "" if window.size is None else f" of {window.size}"
+    text = f"{least}{window.outstanding}{of} bytes not acknowledged since {clock(found.since_ns)}"
+    if found.evidence is FlowEvidence.SEEN:
+        return text
+    size = "" if window.size is not None else "; the buffer size was not captured"
+    return f"inferred: {text}, and it waited for acknowledgements at this level before{size}"
+
+
+def _may_have_asked(connection: ConnectionState) -> bool:
+    """Return whether a control that asks for flow control may have been sent and not captured."""
+    return connection.open_frame is None or connection.feeder is None or bool(connection.losses[1 - connection.feeder])
+
+
+def why_unknown(connection: ConnectionState) -> str:
+    """Return why it is not known whether a producer is blocked, in words."""
+    window = connection.window
+    if not all(connection.frames):
+        return "only one direction of the connection was captured"
+    if window.size is None:
+        return "the buffer size was not captured"
+    return f"acknowledgements may be missing, and {window.outstanding} of {window.size} bytes or more are outstanding"
+
+
+def _inferred(window: Window, now_ns: int | None) -> Standing:
+    """Return what the producer's waits tell of a relative account."""
+    marks = window.marks
+    latest = marks[-_LATEST:]
+    waits = [mark for mark in latest if _waited(mark)]
+    largest = max((_before(mark) for mark in marks), default=0)
+    least = largest - 2 * _message(window)
+    repeated = [mark for mark in waits if _before(mark) >= least]
+    if len(waits) * 4 < len(latest) * 3 or len(repeated) < _ENOUGH:
+        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+    silent = between(window.last_sent_ns, now_ns) or 0
+    if window.sent - window.acked < least:
+        return Standing(FlowState.OPEN, FlowEvidence.INFERRED)
+    if silent <= _PROMPT * _longest(waits):
+        return Standing(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
+    return Standing(FlowState.BLOCKED, FlowEvidence.INFERRED, window.last_sent_ns)
+
+
+def _waited(mark: Mark) -> bool:
+    """Return whether the producer waited for an acknowledgement, as it had for the one before."""
+    waited, resumed = mark.waited_ns, mark.resumed_ns
+    return waited is not None and resumed is not None and waited > 0 and resumed * _PROMPT <= waited
+
+
+def _before(mark: Mark) -> int:
+    """Return what was outstanding before an acknowledgement."""
+    return mark.outstanding + mark.acked
+
+
+def _longest(waits: Sequence[Mark]) -> int:
+    """Return how long it took the producer to continue, at most."""
+    return max(mark.resumed_ns or 0 for mark in waits)
+
+
+def _message(window: Window) -> int:
+    """Return the size of the largest kind of message."""
+    sizes = zip(window.bytes, window.frames, strict=True)
+    return max((-(-size // frames) for size, frames in sizes if frames), default=0)

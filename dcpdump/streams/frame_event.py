@@ -1,0 +1,153 @@
+"""FrameEvent: what the ledger learns of one frame. Cheap to make, and all that it ever gets of a frame."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from dcpdump.record import Record
+from dcpdump.spec.field import Field, Layout
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.frame import Frame
+
+#: ``gap_before`` where bytes were lost and nobody can know how many.
+UNKNOWN_LOSS = -1
+#: The field that holds the seqno that a message itself brings into its stream.
+OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
+
+
+class Shape(NamedTuple):
+    """A layout as events have it: which field stands where in ``FrameEvent.fields``."""
+
+    version: str  #: of the layout: "1", "2.0", "2.2", "?" where none fits
+    names: tuple[str, ...]
+    place: dict[str, int]
+    own: int  #: where the message's own seqno stands, -1 where it has none
+
+
+@cache
+def shape_of(layout: Layout) -> Shape:
+    """It gives the shape of a layout: its extras, then the fixed fields of its value."""
+    parts = layout.value if isinstance(layout.value, tuple) else ()
+    names = tuple(part.name for part in (*layout.extras, *parts) if isinstance(part, Field))
+    place = {name: at for at, name in enumerate(names)}
+    own = next((place[name] for name in OWN_SEQNO if name in place), -1)
+    return Shape(layout.version, names, place, own)
+
+
+class FrameEvent(NamedTuple):
+    """One frame."""
+
+    number: int  #: 1, 2, 3 … over the whole input
+    ts_ns: int | None
+    connection: int
+    direction: int  #: 0: sent by the end that opened the connection
+    magic: int
+    opcode: int
+    response: bool
+    server: bool  #: a server's own opcodes (magic 0x82, 0x83)
+    word: int  #: of a request its vbucket, of a response its status
+    opaque: int
+    cas: int
+    datatype: int
+    length: int  #: of the whole frame
+    stream_id: int  #: 0: none
+    seqno: int | None  #: that the message itself brings: by_seqno, commit_seqno, abort_seqno
+    shape: Shape
+    fields: tuple[int | None, ...]  #: extras and fixed fields of the value, in the order of ``shape.names``
+    data: bytes  #: the frame lies in here
+    key_at: int  #: where in ``data`` its key begins
+    value_at: int  #: where its key ends and its value begins
+    value_length: int  #: with metadata, if there is any
+    gap_before: int  #: bytes lost or skipped just before it; UNKNOWN_LOSS where nobody knows how many
+    whole: bool  #: all its bytes are there
+    weak: bool  #: found on weak evidence, after bytes were lost
+    record: Record | None  #: of what was decoded one by one: responses, control, requests with JSON, damaged frames
+    skipped: bool = False  #: of the bytes before it none was lost: they were captured, and are no frame
+
+    @property
+    def key(self) -> bytes:
+        """The key as it is on the wire, prefix included; empty where there is none."""
+        return self.data[self.key_at : self.value_at]
+
+    @property
+    def value(self) -> bytes:
+        """The value as it is on the wire, with metadata."""
+        return self.data[self.value_at : self.value_at + self.value_length]
+
+    def get(self, name: str) -> int | None:
+        """It gives a field by name; None where the frame has none such, or it was lost."""
+        at = self.shape.place.get(name)
+        return None if at is None else self.fields[at]
+
+
+#: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
+_row = tuple.__new__
+#: A frame of which only the place is known.
+NO_FRAME = FrameEvent(
+    0, None, 0, 0, 0, 0, False, False, 0, 0, 0, 0, 24, 0, None, Shape("", (), {}, -1), (), b"", 0, 0, 0, 0, True, False,
+    None,
+)  # fmt: skip
+
+
+def kept(frame: FrameEvent) -> FrameEvent:
+    """Return an event that may be remembered: it does not hold the bytes of the capture around it."""
+    return frame._replace(data=b"", key_at=0, value_at=0, record=None)
+
+
+def place_of(frame: FrameEvent) -> FrameEvent:
+    """Return what tells a frame from others, and nothing of what is in it."""
+    number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque = frame[:10]
+    return _row(FrameEvent, (
+        number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque, 0, 0, frame.length,
+        frame.stream_id, frame.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, frame.weak, None, False,
+    ))  # fmt: skip
+
+
+def event_of(record: Record, gap_before: int | None = None) -> FrameEvent:
+    """Return the event of a frame that was decoded by itself."""
+    frame, header = record.frame, record.frame.header
+    shape = shape_of(frame.layout)
+    fields = tuple(frame.lookup.get(name) for name in shape.names)
+    key_at = HEADER_LENGTH + header.framing_length + header.extras_length
+    sid = frame.stream_id or 0
+    if sid and not header.framing_length:  # the id of a server that counts its length as 0
+        key_at += 3
+    return FrameEvent(
+        record.number,
+        frame.raw.where.ts_ns,
+        0 if record.connection is None else record.connection,
+        record.direction,
+        header.magic,
+        header.opcode,
+        frame.magic.response,
+        frame.magic.server,
+        header.word,
+        header.opaque,
+        header.cas,
+        header.datatype,
+        frame.raw.length,
+        sid,
+        None if shape.own < 0 else fields[shape.own],
+        shape,
+        fields,
+        frame.raw.data,
+        key_at,
+        key_at + header.key_length,
+        max(0, frame.raw.length - key_at - header.key_length),
+        frame.raw.gap_before if gap_before is None else gap_before,
+        not frame.raw.holes and len(frame.raw.data) >= frame.raw.length,
+        frame.raw.confidence == "low",
+        record,
+    )
+
+
+def failover_log(frame: Frame) -> Iterator[tuple[int, int]]:
+    """It gives the (uuid, seqno) entries of a failover log, newest first."""
+    uuid: int | None = None
+    for field in frame.fields:
+        if field.group == "failover_log" and isinstance(field.value, int):
+            if field.field.name == "vbucket_uuid":
+                uuid = field.value
+            elif uuid is not None:
+                yield uuid, field.value
+                uuid = None

@@ -1,0 +1,91 @@
+"""hide: what a ledger says of names, addresses and texts becomes hashes, once it is closed.
+
+Nothing of what frames said by name stays in it as it was: who reads the ledger afterwards cannot show it by mistake.
+"""
+
+from dcpdump.redact import Redactor
+from dcpdump.spec import MESSAGES, find
+from dcpdump.spec.field import Holds
+from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, DCP_SYSTEM_EVENT, HELLO, SASL_AUTH, SELECT_BUCKET
+from dcpdump.streams.consumer import Identity
+from dcpdump.streams.facts import UnansweredRequest
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.request import Request
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+
+
+def hide(ledger: Ledger, redactor: Redactor) -> None:
+    """Hash what a ledger that is closed holds of names, addresses and texts."""
+    ledger.names.clear()  # asked for only while connections are opened, and streams granted
+    ledger.producing.clear()
+    for connection in ledger.connections.values():
+        _hide(connection, redactor)
+        for stream in connection.streams:
+            for request in stream.requests:
+                hide_request(request, redactor)
+            _forget_keys(stream)
+
+
+def _key(redactor: Redactor, opcode: int, text: str | None) -> str | None:
+    return None if text is None else redactor.key(MESSAGES[opcode], text)
+
+
+def _hide(connection: ConnectionState, redactor: Redactor) -> None:
+    """Hash the names of a connection, and of what was set and created on it."""
+    message = MESSAGES[DCP_CONTROL]
+    connection.bucket = _key(redactor, SELECT_BUCKET, connection.bucket)
+    connection.name = _key(redactor, DCP_OPEN, connection.name)
+    connection.agent = _key(redactor, HELLO, connection.agent)
+    connection.mechanism = _key(redactor, SASL_AUTH, connection.mechanism)
+    connection.identity = _hidden_identity(connection.identity, redactor)
+    for control in connection.controls.values():
+        control.key, control.value = redactor.key(message, control.key), redactor.value(message, control.value)
+    connection.controls = {control.key: control for control in connection.controls.values()}
+    connection.agreed = {
+        redactor.key(message, key): redactor.value(message, value) for key, value in connection.agreed.items()
+    }
+    for named in (*connection.collections.values(), *connection.scopes.values()):
+        named.name = redactor.key(MESSAGES[DCP_SYSTEM_EVENT], named.name)
+    for queue in connection.exchanges.by_place.values():
+        for waiting in queue:
+            _hide_waiting(waiting, redactor)
+    connection.exchanges.earlier.clear()  # whole answers, which wait for requests
+    connection.src, connection.dst = (hidden_end(end, redactor) for end in (connection.src, connection.dst))
+
+
+def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
+    """Return hashes that are equal where what a connection says of its consumer was."""
+
+    def hidden(text: str | None) -> str | None:
+        return None if text is None else redactor.text(text, Holds.BUCKET)
+
+    counters = tuple(redactor.text(text, Holds.BUCKET) for text in identity.counters)
+    return Identity(hidden(identity.client_id), hidden(identity.family), hidden(identity.agent), counters)
+
+
+def _hide_waiting(waiting: UnansweredRequest, redactor: Redactor) -> None:
+    """Hash what a request asks for that was not answered."""
+    message = find(waiting.frame.opcode)
+    waiting.key, waiting.value = redactor.key(message, waiting.key), redactor.value(message, waiting.value)
+
+
+def _forget_keys(stream: Stream) -> None:
+    """Forget keys of documents, which are compared only while frames come."""
+    for keys in (stream.keys, stream.pending_keys, stream.oso_keys, stream.prepared):
+        keys.clear()
+
+
+def hide_request(request: Request, redactor: Redactor) -> None:
+    """Hash what a stream request asks for by name, and drop what the server said of it. Twice is as good as once."""
+    request.context = ""
+    if request.collections is not None:
+        request.collections = tuple(redactor.identifier(each) for each in request.collections)
+    if request.scope is not None:
+        request.scope = redactor.identifier(request.scope)
+
+
+def hidden_end(end: str, redactor: Redactor) -> str:
+    """Hash an address and a port."""
+    host, _, port = end.rpartition(":")
+    return f"{redactor.text(host, Holds.SYSTEM)}:{redactor.text(port, Holds.SYSTEM)}" if end else ""

@@ -1,0 +1,109 @@
+"""Order: frames in the order of time, across the two directions of connections.
+
+A direction with a hole waits until the hole is filled or given up, and the other goes on: an answer may be known
+before its request. Here frames wait with it, so that what was said first is learnt first. Within a direction
+nothing changes places: a frame that had to wait for bytes counts from when they came.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+from dcpdump.streams.document_run import DocumentRun, Step
+
+#: How long a hole is waited for that the receiver has filled long since, and some more.
+_PATIENCE_NS = 2_500_000_000
+#: More frames than this are not kept waiting.
+_MOST = 262_144
+_TIME = itemgetter(0)
+
+
+class _Held(NamedTuple):
+    """Frames that wait. In order, they are in the order of time, and those of one time as they came."""
+
+    ts_ns: int
+    number: int  #: counts frames, so no two have the same
+    end_ns: int
+    step: Step
+
+
+class Order:
+    """Feed it events and runs as they come; it returns them when nothing earlier is to be expected."""
+
+    def __init__(self) -> None:
+        self._held: list[_Held] = []
+        self._latest: dict[tuple[int, int], int] = {}  # by direction of a connection
+        self._count = 0
+
+    def feed(self, seen: Sequence[Step], *, waiting: bool, in_order: bool) -> Sequence[Step]:
+        """It takes the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
+        if not self._held and not waiting and in_order:
+            return seen
+        self._held += map(self._timed, seen)
+        self._held.sort()
+        if not waiting:
+            return self.close()
+        until = self._until()
+        # What is under way at that time is told as far as it goes.
+        held = sorted(_apart(self._held, lambda each: each.ts_ns <= until < each.end_ns))
+        count = bisect_right(held, until, key=_TIME)
+        self._held = held[count:]
+        return _told(held[:count])
+
+    def close(self) -> list[Step]:
+        """It gives all that waits."""
+        held, self._held = self._held, []
+        self._latest.clear()
+        return _told(held)
+
+    def _timed(self, step: Step) -> _Held:
+        """It says when frames count."""
+        whose = step.connection, step.direction
+        if isinstance(step, DocumentRun):
+            frames, first, last = step.frames, step.first_ns, step.last_ns
+        else:
+            frames, first, last = 1, step.ts_ns or 0, step.ts_ns or 0
+        before = self._latest.get(whose, 0)
+        self._latest[whose] = end = max(before, last)
+        self._count += frames
+        return _Held(max(before, first), self._count - frames, end, step)
+
+    def _until(self) -> int:
+        """It gives the time up to which nothing is waited for any more."""
+        if not self._held:
+            return 0
+        until = max(each.end_ns for each in self._held) - _PATIENCE_NS
+        frames = 0
+        for each in reversed(self._held):
+            frames += each.step.frames if isinstance(each.step, DocumentRun) else 1
+            if frames > _MOST:
+                return max(until, each.ts_ns)
+        return until
+
+
+def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_Held]:
+    """Take runs apart, frame by frame."""
+    for each in held:
+        if isinstance(each.step, DocumentRun) and which(each):
+            for place, frame in enumerate(each.step.each()):
+                ts_ns = max(each.ts_ns, frame.ts_ns or 0)
+                yield _Held(ts_ns, each.number + place, ts_ns, frame)
+        else:
+            yield each
+
+
+def _told(held: list[_Held]) -> list[Step]:
+    """Return frames in their order; a run in whose midst the other direction sent is taken apart."""
+    spoken: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for each in held:
+        spoken[each.step.connection, each.step.direction].append(each.ts_ns)
+    apart = sorted(_apart(held, lambda each: _is_interrupted(each, spoken)))
+    return [each.step for each in held] if len(apart) == len(held) else _told(apart)
+
+
+def _is_interrupted(run: _Held, spoken: dict[tuple[int, int], list[int]]) -> bool:
+    others = spoken.get((run.step.connection, 1 - run.step.direction), [])
+    first = bisect_left(others, run.ts_ns)
+    return first < len(others) and others[first] <= run.end_ns

@@ -1,0 +1,101 @@
+"""Many frames at a time are written as one by one."""
+
+from pathlib import Path
+
+import pytest
+
+from dcpdump.capture import open_capture
+from dcpdump.cli import frame_output as frames
+from dcpdump.cli import workers
+from tests.bench.captures import capture as made
+from tests.support.captures import Pcapng
+from tests.support.console import Printed, run
+from tests.support.frame_by_frame import frame_by_frame
+
+SAMPLES = sorted(Path("samples").glob("*.pcap"))
+FORMATS = ("table", "grid", "line", "ndjson", "csv")
+
+
+def both(capture: Path, options: str) -> tuple[Printed, Printed]:
+    """It gives what a command prints, and what it would print if it took one frame at a time."""
+    command = f"dcpdump read {capture} {options}"
+    return run(command), frame_by_frame(command)
+
+
+@pytest.mark.parametrize("capture", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_in_columns_reads_as_frame_by_frame(capture: Path, form: str) -> None:
+    in_columns, one_by_one = both(capture, f"-f {form}")
+    assert in_columns == one_by_one
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("options", ["", "--value-bytes 0", "--problems --collection 8"])
+def test_values_that_are_not_what_they_claim_read_as_frame_by_frame(tmp_path: Path, form: str, options: str) -> None:
+    in_columns, one_by_one = both(made(tmp_path, "mislabelled", 1200, 64), f"-f {form} {options}")
+    assert in_columns == one_by_one
+    assert "the body is marked JSON but is not" in in_columns.out
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("size", ["0", "3", "all"])
+def test_values_are_cut_alike(form: str, size: str) -> None:
+    in_columns, one_by_one = both(Path("samples/replica.pcap"), f"-f {form} --value-bytes {size}")
+    assert in_columns == one_by_one
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--opcode mutation,deletion",
+        "--opcode '!mutation'",
+        "--vbucket 528",
+        "--seqno 4-5",
+        "--seqno '!4-5'",
+        "--kind response",
+        "--status success",
+        "--key 'user::*'",
+        "--key '!user::*'",
+        "--opaque 0x1210",
+        "--connection 0 --host 10.0.0.1 --port 11209",
+        "--host 10.0.0.2",
+        "--since +5ms --until +10ms",
+        "--problems",
+        "--opcode mutation --seqno 2- --key big",
+    ],
+)
+def test_filters_choose_alike(options: str) -> None:
+    in_columns, one_by_one = both(Path("samples/replica.pcap"), f"-f line {options}")
+    assert in_columns == one_by_one
+
+
+def test_times_count_from_the_first_packet_that_has_one(tmp_path: Path) -> None:
+    packets = list(open_capture("samples/replica.pcap"))
+    write = Pcapng()
+    blocks = [write.section(), write.interface(options=[(9, b"\x09")])]
+    blocks += [write.simple_packet(packet.data) for packet in packets[:3]]
+    blocks += [write.packet(packet.ts_ns or 0, packet.data) for packet in packets[3:]]
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(b"".join(blocks))
+    in_columns, one_by_one = both(path, "-f line --since +5ms")
+    assert in_columns == one_by_one
+    assert 0 < in_columns.out.count("\n") < both(path, "-f line")[0].out.count("\n")
+
+
+@pytest.mark.parametrize("options", ["--collection 8", "--stream-id 3", "--collection 0", "--key '*::1'"])
+def test_filters_choose_alike_with_collections(options: str) -> None:
+    in_columns, one_by_one = both(Path("samples/client-rollback.pcap"), f"-f line {options}")
+    assert in_columns == one_by_one
+
+
+def test_a_count_stops_after_so_many_frames() -> None:
+    printed = run("dcpdump read samples/replica.pcap -f line -q -c 3 --opcode mutation")
+    assert [line.split()[0] for line in printed.out.splitlines()] == ["#18", "#19", "#25"]
+
+
+def test_other_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = run("dcpdump read samples -f ndjson")
+    monkeypatch.setattr(workers, "LEAST_BYTES", 0)
+    monkeypatch.setattr(frames, "FORK_ROWS", 1)
+    assert run("dcpdump read samples -f ndjson -j 3") == alone
+    assert run("dcpdump read samples -f ndjson -j 1") == alone

@@ -1,0 +1,88 @@
+"""Clauses over many frames at once choose the frames that they choose one by one."""
+
+from typing import Any
+
+import pytest
+
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import blocks
+from dcpdump.batch.chosen import wanted_rows
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.filter import masks
+from dcpdump.batch.part import joined
+from dcpdump.capture import open_capture, timeline
+from dcpdump.cli.options import selection
+from dcpdump.dissect import Dissector
+from dcpdump.net.packet import Packet
+from tests.bench.captures import capture
+
+CHOICES = [
+    {"opcode": "mutation,0x56"},
+    {"opcode": "!mutation"},
+    {"opcode": "noop,stream_req"},
+    {"vbucket": "0-31"},
+    {"vbucket": "!0-31"},
+    {"vbucket": "3", "opcode": "mutation", "seqno": "5-40"},
+    {"seqno": "7"},
+    {"seqno": "20-30,!25"},
+    {"seqno": "18446744073709551615"},
+    {"kind": "request"},
+    {"kind": "response"},
+    {"status": "!success"},
+    {"key": "user::0*"},
+    {"key": "!user::0*"},
+    {"key": "user::0*\0/7$/\0!user::02*"},
+    {"opcode": "mutation\0!deletion"},
+    {"kind": "!response"},
+    {"key": "/7$/", "opcode": "deletion"},
+    {"collection": "0x8,300"},
+    {"collection": "!8"},
+    {"opaque": "0x1000-0x1003"},
+    {"stream_id": "3"},
+    {"connection": "1,3"},
+    {"host": "10.0.0.21"},
+    {"host": "!10.0.0.21"},
+    {"host": "10.0.0.20/31"},
+    {"port": "50001"},
+    {"port": "!50001"},
+    {"since": "+0.005s"},
+    {"until": "+4ms", "opcode": "mutation"},
+    {"problems": True},
+    {"problems": True, "opcode": "mutation"},
+    {"problems": True, "collection": "8", "key": "user::0*"},
+]
+OPTIONS = (
+    "opcode vbucket seqno kind status key collection opaque stream_id connection host port since until count".split()
+)
+
+
+@pytest.fixture(scope="module")
+def packets(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
+    path = capture(tmp_path_factory.mktemp("filter"), "wire", 1200, 64)
+    traffic = [
+        packet._replace(data=packet.data.replace(b'{"type"', b'("type"'))  # values that are not JSON
+        if packet.number % 20 == 0
+        else packet
+        for packet in open_capture(str(path))
+    ]
+    samples = list(timeline([open_capture("samples/client-rollback.pcap")]))
+    return traffic + samples
+
+
+@pytest.mark.parametrize("given", CHOICES, ids=str)
+def test_the_same_frames_are_chosen(packets: list[Packet], given: dict[str, Any]) -> None:
+    options = dict.fromkeys(OPTIONS) | {"problems": False} | given
+    chosen = selection(dict(options))
+    chosen.begin(packets[0].ts_ns)
+    dissector = Dissector()
+    records = [record for packet in packets for record in dissector.feed(packet)] + dissector.close()
+    wanted = [record.number for record in records if chosen.accepts(record)]
+    asked = masks(chosen.texts, chosen.filter, window=chosen.window)
+    table = FrameTable(asked, 64)
+    dissection = Dissection()
+    parts = [part for block in blocks(packets, 200_000) for part in [joined(dissection.feed_block(block))]]
+    parts += dissection.close_blocks()
+    assert [part.first + row for part in parts for row in wanted_rows(part, asked)] == wanted
+    batches = [table.feed(part) for part in parts]
+    assert [row for batch in batches if batch for row in batch.column("frame").to_pylist()] == wanted
+    assert wanted or given in ({"seqno": "18446744073709551615"},)

@@ -1,0 +1,104 @@
+"""Frames that are picked by their headers are those that a filter of every decoded frame accepts."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from dcpdump.batch import picker
+from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.picker import Picked
+from dcpdump.capture import open_capture
+from dcpdump.conversation import Conversation
+from dcpdump.filter.header_clauses import Wanted, wanted_of
+from dcpdump.filter.ranges import parse_ranges
+from dcpdump.net.packet import Packet
+from tests.bench.captures import capture
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.frame_by_frame import frame_by_frame
+
+SAMPLES = sorted(Path("samples").glob("*.pcap*"))
+FILTERS = [
+    "--opcode mutation",
+    "--vbucket 3",
+    "--opcode mutation,deletion --vbucket 0-9",
+    "--opcode '!mutation'",
+    "--opcode stream_req,snapshot_marker",
+    "--vbucket 528 --kind response",
+    "--vbucket 5-9 --seqno 3-",
+    "--opcode get,set,hello,noop",
+]
+
+
+@pytest.fixture(scope="module", name="traffic")
+def _traffic(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return captures that are whole, that began late, and that lost packets."""
+    folder = tmp_path_factory.mktemp("traffic")
+    whole = capture(folder, "wire", 3000, 16)
+    packets, chance = list(open_capture(str(whole))), random.Random(3)
+
+    def written(name: str, packets: list[Packet]) -> Path:
+        path = folder / f"{name}.pcap"
+        path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets]))
+        return path
+
+    lossy = [packet for packet in packets if chance.random() > 0.02]
+    for at in chance.sample(range(len(lossy) - 1), 20):
+        lossy[at], lossy[at + 1] = lossy[at + 1], lossy[at]
+    return {"whole": whole, "late": written("late", packets[len(packets) // 3 :]), "lossy": written("lossy", lossy)}
+
+
+@pytest.fixture(params=["rows", "columns"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Decide whether blocks are gone through row by row, however much there is to decode, or never."""
+    monkeypatch.setattr(picker, "FEW", 1 << 30 if request.param == "rows" else -1)
+    monkeypatch.setattr(picker, "ONE_IN", 1 << 60)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("chosen", FILTERS)
+@pytest.mark.parametrize("kind", ["whole", "late", "lossy"])
+def test_traffic_is_picked_as_frame_by_frame(traffic: dict[str, Path], kind: str, chosen: str, way: str) -> None:
+    command = f"dcpdump read {traffic[kind]} {chosen} -f ndjson"
+    assert run(command) == frame_by_frame(command)
+
+
+@pytest.mark.parametrize("count", [1, 7, 100])
+def test_reading_ends_with_the_last_frame_that_is_wanted(traffic: dict[str, Path], count: int, way: str) -> None:
+    command = f"dcpdump read {traffic['whole']} --opcode mutation --vbucket 0-9 --count {count} -f line -q"
+    assert run(command) == frame_by_frame(command)
+
+
+@pytest.mark.parametrize("chosen", FILTERS)
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_samples_are_picked_as_frame_by_frame(sample: Path, chosen: str, way: str) -> None:
+    command = f"dcpdump read {sample} {chosen}"
+    assert run(command) == frame_by_frame(command)
+
+
+@pytest.mark.parametrize("kind", ["whole", "late", "lossy"])
+def test_sessions_learn_the_same_by_rows_and_by_columns(traffic: dict[str, Path], kind: str, way: str) -> None:
+    packets = list(open_capture(str(traffic[kind])))
+    one, other = picker.Picker(Wanted(bytes(256), bytes(65_536))), Dissection()
+    for block in blocks(packets, 40_000):
+        pieces = one.feed_block(block)
+        other.feed_block(block)
+        assert way == "columns" or all(isinstance(piece, Picked) for piece in pieces)
+    assert _known(one._conversations) == _known(other._conversations)
+    assert (one.tally, one.balance) == (other.tally, other.balance)
+
+
+def _known(conversations: dict[int, Conversation]) -> dict[int, object]:
+    return {number: conversation.session.state() for number, conversation in conversations.items()}
+
+
+def test_what_asks_nothing_of_headers_picks_nothing() -> None:
+    assert wanted_of({"key": "user::*", "since": "+1s"}) is None
+
+
+@pytest.mark.parametrize("text", ["7", "0-63,512", "100-", "-50", "!3", "!5-9,70000-", "0-9,!4"])
+def test_a_table_of_ranges_says_what_the_ranges_say(text: str) -> None:
+    ranges = parse_ranges("--vbucket", text)
+    assert list(ranges.table(600)) == [int(number in ranges) for number in range(600)]

@@ -1,0 +1,1035 @@
+"""Captures in, whatever their state: what is read, what is reported, what is refused."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import random
+import threading
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import pack
+
+import cramjam
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scapy.utils import RawPcapNgReader, RawPcapReader
+
+from dcpdump.capture import Capture, Damage, expand, open_capture, timeline
+from dcpdump.capture.damage import DAMAGE_KEPT, Health
+from dcpdump.capture.follow import natural_key, same_series
+from dcpdump.capture.section import INTERFACES_DESCRIBED, OPTION_LIMIT
+from dcpdump.errors import CaptureError
+from dcpdump.net.packet import Packet
+from tests.support.captures import Pcapng, Record, ethernet, pcap, pcap_header, pcap_record, pcapng
+
+T0 = 1_760_000_000_000_000_000
+SECOND = 1_000_000_000
+FIVE = [Record(T0 + i * SECOND, ethernet(b"payload %d" % i, i)) for i in range(5)]
+NG = Pcapng()
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[..., str]:
+    def save(raw: bytes, name: str = "a.pcap") -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+        return str(path)
+
+    return save
+
+
+def read(path: str, salvage: bool = False) -> tuple[list[Packet], Capture]:
+    with open_capture(path, salvage=salvage) as capture:
+        return list(capture), capture
+
+
+def refusal(path: str) -> CaptureError:
+    with pytest.raises(CaptureError) as caught:
+        open_capture(path)
+    return caught.value
+
+
+def whats(capture: Capture) -> list[str]:
+    return [damage.what for damage in capture.damage]
+
+
+def through_pipe(raw: bytes, size: int = 65_536) -> str:
+    """Give the path of a pipe into which a thread writes ``raw`` in pieces."""
+    out, into = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(into, "wb", buffering=0) as pipe:
+            for start in range(0, len(raw), size):
+                pipe.write(raw[start : start + size])
+
+    threading.Thread(target=write, daemon=True).start()
+    return f"/dev/fd/{out}"
+
+
+def expected(records: list[Record], file: str, link_type: int = 1) -> list[Packet]:
+    return [
+        Packet(number, record.ts_ns, link_type, record.data, record.wire or len(record.data), file)
+        for number, record in enumerate(records, 1)
+    ]
+
+
+# ── healthy files ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("nano", [False, True])
+@pytest.mark.parametrize("big_endian", [False, True])
+def test_both_byte_orders_and_resolutions_give_integer_nanoseconds(
+    save: Callable[..., str], nano: bool, big_endian: bool
+) -> None:
+    records = [Record(T0 + (999_999_999 if nano else 999_999_000), FIVE[0].data)]
+    path = save(pcap(records, nano=nano, big_endian=big_endian))
+    assert read(path)[0] == expected(records, path)
+
+
+@pytest.mark.parametrize("big_endian", [False, True])
+def test_a_pcapng_of_either_byte_order_is_read(save: Callable[..., str], big_endian: bool) -> None:
+    path = save(pcapng(FIVE, big_endian=big_endian))
+    packets, capture = read(path)
+    assert packets == expected(FIVE, path)
+    assert capture.health == Health(path, packets=5)
+
+
+@pytest.mark.parametrize("big_endian", [False, True])
+def test_the_modified_pcap_has_eight_more_bytes_in_a_record(save: Callable[..., str], big_endian: bool) -> None:
+    raw = pcap_header(big_endian=big_endian, magic=0xA1B2CD34)
+    for record in FIVE:
+        head = pcap_record(Record(record.ts_ns, b"", captured=len(record.data)), big_endian=big_endian)
+        raw += head + bytes(8) + record.data
+    path = save(raw)
+    assert read(path)[0] == expected(FIVE, path)
+
+
+def test_a_header_alone_is_a_capture_without_packets(save: Callable[..., str]) -> None:
+    for raw in (pcap([]), NG.section()):
+        path = save(raw)
+        packets, capture = read(path)
+        assert packets == []
+        assert capture.health == Health(path, notes=["the capture holds no packets"])
+
+
+def test_a_snapped_packet_is_shorter_than_it_was_on_the_wire(save: Callable[..., str]) -> None:
+    records = [Record(T0, FIVE[0].data, wire=1514)]
+    for raw in (pcap(records, snaplen=0), pcapng(records)):
+        path = save(raw)
+        packets, capture = read(path)
+        assert packets == expected(records, path)
+        assert capture.damage == []
+
+
+@pytest.mark.parametrize("size", [65_549, 120_000, 262_144])
+def test_a_packet_longer_than_a_loopback_frame_stays_whole(save: Callable[..., str], size: int) -> None:
+    records = [Record(T0, bytes(size)), FIVE[1]]
+    for raw in (pcap(records), pcapng(records)):
+        path = save(raw)
+        packets, capture = read(path)
+        assert packets == expected(records, path)
+        assert capture.health == Health(path, packets=2)
+
+
+def test_a_packet_over_what_other_tools_accept_is_accepted_with_a_warning(save: Callable[..., str]) -> None:
+    records = [Record(T0, bytes(300_000)), FIVE[1]]
+    for raw in (pcap(records), pcapng(records)):
+        path = save(raw)
+        packets, capture = read(path)
+        assert packets == expected(records, path)
+        assert capture.health == Health(path, packets=2, warnings=["a packet has more than 262,144 bytes"])
+
+
+def test_an_unknown_pcap_version_is_read_with_a_warning(save: Callable[..., str]) -> None:
+    path = save(pcap_header(version=(3, 0)) + pcap_record(FIVE[0]))
+    packets, capture = read(path)
+    assert packets == expected(FIVE[:1], path)
+    assert capture.warnings == ["version 3.0 of pcap is unknown; read like 2.4"]
+
+
+def test_too_many_microseconds_are_carried_over_with_one_warning(save: Callable[..., str]) -> None:
+    record = pack("<IIII", 1_760_000_000, 4_000_000_000, 3, 3) + b"abc"
+    path = save(pcap([]) + record + record)
+    packets, capture = read(path)
+    assert [packet.ts_ns for packet in packets] == [T0 + 4_000 * SECOND] * 2
+    assert capture.health == Health(
+        path, packets=2, warnings=["a time has more than a second of fractions; they are carried over"]
+    )
+
+
+def test_the_frame_check_sequence_that_a_link_type_announces_is_dropped(save: Callable[..., str]) -> None:
+    path = save(
+        pcap(
+            [Record(T0, FIVE[0].data + b"\xde\xad\xbe\xef"), Record(T0, b"snapped", wire=60)],
+            link_type=0x24000001,
+        )
+    )
+    assert read(path)[0] == [
+        Packet(1, T0, 1, FIVE[0].data, len(FIVE[0].data), path),
+        Packet(2, T0, 1, b"snapped", 56, path),
+    ]
+
+
+def test_an_unknown_link_type_is_left_to_the_link_layer(save: Callable[..., str]) -> None:
+    path = save(pcap(FIVE, link_type=147))
+    assert read(path)[0] == expected(FIVE, path, link_type=147)
+
+
+def test_a_file_can_be_read_twice_and_its_damage_is_not_doubled(save: Callable[..., str]) -> None:
+    capture = open_capture(save(pcap(FIVE)[:-1]))
+    first, second = list(capture), list(capture)
+    assert first == second
+    assert len(capture.damage) == 1
+
+
+# ── unusable input ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("raw", "what", "hint"),
+    [
+        (b"", "this file is empty", ""),
+        (b"\xd4\xc3\xb2\xa1\x02\0", "the capture's header is cut short: it has 24 bytes, 6 are there", ""),
+        (NG.section()[:20], "the capture's header is cut short: it has 28 bytes, 20 are there", ""),
+        (
+            b"\x0a\x0d\x0d\x0a" + bytes(30),
+            "the capture's header says pcapng, but not in which byte order",
+            "",
+        ),
+        (b"\x7fELF\x02\x01", "this is not a capture; it looks like an ELF program", ""),
+        (
+            b"80 53 00 03 18 00 00 00 00 00 00 18",
+            "this is not a capture; it looks like text with hexadecimal bytes",
+            "did you mean `dcpdump explain -i PATH`?",
+        ),
+        (b"hello, world\n", "this is not a capture; it looks like text", ""),
+        (b'{"a": 1}', "this is not a capture; it looks like JSON text", ""),
+        (bytes(100), "this is not a capture; it looks like zero bytes", ""),
+        (gzip.compress(b"\x7fELF", mtime=0), "this is not a capture; it looks like gzip of an ELF program", ""),
+        (gzip.compress(b"", mtime=0), "gzip data with nothing inside", ""),
+        (b"\xff\xfe\xfd", "this is not a capture; it looks like unknown bytes, ff fe fd", ""),
+        (
+            gzip.compress(pcap(FIVE), mtime=0)[:10],
+            "nothing of this gzip data can be decompressed; the gzip data is cut short",
+            "",
+        ),
+        (b"\xd4\xc3", "the capture's header is cut short: 2 bytes are there", ""),
+        (
+            b"PK\x03\x04",
+            "this is not a capture; it looks like a ZIP archive",
+            "unzip it, and name the captures inside",
+        ),
+    ],
+)
+def test_what_is_not_a_capture_is_named_for_what_it_is(
+    save: Callable[..., str], raw: bytes, what: str, hint: str
+) -> None:
+    path = save(raw)
+    error = refusal(path)
+    assert (error.what, error.where, error.hint) == (what, path, hint.replace("PATH", path))
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    assert str(refusal(str(tmp_path / "no.pcap"))) == f"there is no such file ({tmp_path / 'no.pcap'})"
+    assert str(refusal(str(tmp_path))) == f"this is a folder ({tmp_path})"
+
+
+# ── damage in a pcap ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_packet_that_is_cut_short_is_shown_and_marked(save: Callable[..., str]) -> None:
+    path = save(pcap(FIVE)[:-10])
+    packets, capture = read(path)
+    start, size = len(pcap(FIVE[:4])), len(FIVE[4].data)
+    what = f"record 5 (byte {start:,}) is cut short: {size} bytes promised, {size - 10} there"
+    cut = Packet(5, FIVE[4].ts_ns, 1, FIVE[4].data[:-10], size, path, what)
+    assert packets == [*expected(FIVE[:4], path), cut]
+    assert capture.damage == [Damage(path, start, 5, what, "10 bytes, and any packet after it")]
+
+
+def test_a_record_header_that_is_cut_short_is_damage(save: Callable[..., str]) -> None:
+    path = save(pcap(FIVE) + bytes(7))
+    packets, capture = read(path)
+    assert packets == expected(FIVE, path)
+    assert whats(capture) == [f"record 6 (byte {len(pcap(FIVE))}) is cut short: a header has 16 bytes, 7 are there"]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(pack("<IIII", 1_760_000_002, 0, 0xFFFFFFFF, 0xFFFFFFFF), id="a length of 4 GiB"),
+        pytest.param(b"garbage, and more garbage between two records", id="text"),
+        pytest.param(bytes(333), id="zeros"),
+        pytest.param(bytes(16), id="as many zeros as a header has"),
+        pytest.param(random.Random(3).randbytes(1_001), id="noise"),
+    ],
+)
+def test_garbage_between_records_ends_the_file_or_is_skipped(save: Callable[..., str], garbage: bytes) -> None:
+    before = pcap(FIVE[:2])
+    path = save(before + garbage + b"".join(map(pcap_record, FIVE[2:])))
+    packets, capture = read(path)
+    assert packets == expected(FIVE[:2], path)
+    assert [(damage.where, damage.record, damage.lost) for damage in capture.damage] == [
+        (len(before), 3, "everything from here on; --salvage looks for the next record")
+    ]
+    packets, capture = read(path, salvage=True)
+    assert packets == expected(FIVE, path)
+    assert [(damage.where, damage.lost) for damage in capture.damage] == [
+        (len(before), f"{len(garbage):,} bytes were skipped")
+    ]
+
+
+def test_a_wrong_length_that_runs_past_the_end_does_not_hide_what_follows(save: Callable[..., str]) -> None:
+    wrong = pcap_record(Record(T0 + SECOND, FIVE[1].data, captured=200_000))
+    path = save(pcap(FIVE[:1]) + wrong + b"".join(map(pcap_record, FIVE[2:])))
+    assert [len(packet.data) for packet in read(path)[0]] == [
+        len(FIVE[0].data),
+        16 * 3 + sum(len(r.data) for r in FIVE[1:]),
+    ]
+    packets, capture = read(path, salvage=True)
+    assert [packet.data for packet in packets] == [FIVE[i].data for i in (0, 2, 3, 4)]
+    assert len(capture.damage) == 1
+
+
+def test_two_pcaps_put_into_one_are_both_read(save: Callable[..., str]) -> None:
+    other = [Record(T0 + 1, b"raw ip"), Record(T0 + 2, b"more")]
+    first = pcap(FIVE)
+    path = save(first + pcap(other, link_type=101, nano=True, big_endian=True))
+    packets, capture = read(path)
+    assert packets == [
+        *expected(FIVE, path),
+        Packet(6, T0 + 1, 101, b"raw ip", 6, path),
+        Packet(7, T0 + 2, 101, b"more", 4, path),
+    ]
+    assert capture.damage == []
+    assert capture.warnings == [f"another capture begins at byte {len(first)}: several files were put into one"]
+
+
+def test_a_pcap_and_a_pcapng_put_into_one_are_both_read(save: Callable[..., str]) -> None:
+    for first, second in ((pcap, pcapng), (pcapng, pcap), (pcapng, pcapng)):
+        path = save(first(FIVE[:2]) + second(FIVE[2:]))
+        packets, capture = read(path)
+        assert packets == expected(FIVE, path)
+        assert capture.damage == []
+
+
+def test_a_capture_put_behind_another_may_itself_be_cut_short(save: Callable[..., str]) -> None:
+    for first, second in ((pcap, pcapng), (pcapng, pcap)):
+        path = save(first(FIVE) + second([])[:20])
+        packets, capture = read(path)
+        assert packets == expected(FIVE, path)
+        assert len(capture.damage) == 1
+
+
+def test_a_capture_that_was_idle_for_weeks_or_whose_clock_was_set_is_healthy(
+    save: Callable[..., str],
+) -> None:
+    times = [T0, T0 + 40 * 86_400 * SECOND, T0 - 3 * 86_400 * SECOND, T0 - 3 * 86_400 * SECOND + 1000]
+    records = [Record(ts, FIVE[0].data) for ts in times]
+    path = save(pcap(records))
+    packets, capture = read(path)
+    assert packets == expected(records, path)
+    assert capture.damage == []
+
+
+def test_packets_of_several_years_merged_into_one_file_are_healthy(save: Callable[..., str]) -> None:
+    records = [Record(year * 366 * 86_400 * SECOND, FIVE[0].data) for year in (30, 40, 42, 50, 51)]
+    path = save(pcap(records))
+    packets, capture = read(path)
+    assert packets == expected(records, path)
+    assert capture.health == Health(path, packets=5)
+
+
+def test_a_time_far_from_its_neighbours_is_kept_with_a_warning(save: Callable[..., str]) -> None:
+    records = [FIVE[0], FIVE[1]._replace(ts_ns=1_000 * SECOND), FIVE[2]]
+    path = save(pcap(records))
+    packets, capture = read(path)
+    assert packets == expected(records, path)
+    assert capture.health == Health(path, packets=3, warnings=["the time of record 2 is far from its neighbours'"])
+
+
+def test_a_million_faults_are_counted_and_a_thousand_kept() -> None:
+    health = Health("a.pcap")
+    for number in range(DAMAGE_KEPT + 5):
+        health.hurt(number, number, "broken")
+    assert (len(health.damage), health.damage_count) == (DAMAGE_KEPT, DAMAGE_KEPT + 5)
+
+
+@pytest.mark.parametrize("write", [pcap, pcapng])
+@pytest.mark.parametrize("seed", range(6))
+def test_salvage_loses_little_and_invents_nothing(
+    save: Callable[..., str], write: Callable[[list[Record]], bytes], seed: int
+) -> None:
+    rng = random.Random(seed)
+    records = [Record(T0 + i * SECOND, ethernet(rng.randbytes(rng.randrange(40, 1_400)), i)) for i in range(300)]
+    raw = bytearray(write(records))
+    faults = 12
+    for _ in range(faults):
+        at = rng.randrange(120, len(raw) - 64)
+        raw[at : at + 64] = rng.randbytes(64)
+    packets, _ = read(save(bytes(raw)), salvage=True)
+    true = {record.data for record in records}
+    intact = [packet for packet in packets if packet.data in true]
+    assert len(records) - len(intact) <= 2 * faults
+    lengths = {(record.ts_ns, len(record.data)) for record in records}
+    framed = [packet for packet in packets if (packet.ts_ns, len(packet.data)) in lengths]
+    assert len(packets) - len(framed) <= faults, "a packet is one of the file, or has an overwritten header"
+    assert len(records) - len(packets) <= faults + 1
+
+
+# ── pcapng ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_section_has_its_own_byte_order_and_interfaces(save: Callable[..., str]) -> None:
+    big = Pcapng(big_endian=True)
+    path = save(
+        NG.section() + NG.interface(1) + NG.packet(T0 // 1000, b"first")
+        + big.section() + big.interface(101, options=[(9, b"\x09")]) + big.packet(T0, b"second")
+    )  # fmt: skip
+    packets, capture = read(path)
+    assert packets == [Packet(1, T0, 1, b"first", 5, path), Packet(2, T0, 101, b"second", 6, path)]
+    assert capture.damage == []
+
+
+def test_each_interface_has_its_own_link_type_and_resolution(save: Callable[..., str]) -> None:
+    path = save(
+        NG.section() + NG.interface(1) + NG.interface(101, options=[(9, b"\x09")])
+        + NG.interface(113, options=[(9, b"\x83")])
+        + NG.packet(T0 // 1000, b"us") + NG.packet(T0, b"ns", 1)
+        + NG.packet(8 * 1_760_000_000 + 3, b"eighths", 2)
+    )  # fmt: skip
+    assert read(path)[0] == [
+        Packet(1, T0, 1, b"us", 2, path, "", 0),
+        Packet(2, T0, 101, b"ns", 2, path, "", 1),
+        Packet(3, T0 + 375_000_000, 113, b"eighths", 7, path, "", 2),
+    ]
+
+
+@pytest.mark.parametrize("offset", [1_600_000_000, -5])
+def test_the_time_offset_is_signed_seconds(save: Callable[..., str], offset: int) -> None:
+    path = save(NG.section() + NG.interface(options=[(14, pack("<q", offset))]) + NG.packet(7_000_000, b"x"))
+    assert [packet.ts_ns for packet in read(path)[0]] == [(7 + offset) * SECOND]
+
+
+def test_a_simple_packet_is_whole_and_has_no_time(save: Callable[..., str]) -> None:
+    path = save(NG.section() + NG.interface(1, snaplen=0) + NG.simple_packet(b"simple"))
+    assert read(path)[0] == [Packet(1, None, 1, b"simple", 6, path)]
+    path = save(NG.section() + NG.interface(1, snaplen=4) + NG.simple_packet(b"simp", wire=1_000))
+    assert read(path)[0] == [Packet(1, None, 1, b"simp", 1_000, path)]
+
+
+def test_an_obsolete_packet_block_is_read_and_its_drops_are_counted(save: Callable[..., str]) -> None:
+    path = save(
+        NG.section() + NG.interface() + NG.old_packet(T0 // 1000, b"old", drops=3) + NG.old_packet(T0 // 1000, b"er")
+    )
+    packets, capture = read(path)
+    assert packets == [Packet(1, T0, 1, b"old", 3, path), Packet(2, T0, 1, b"er", 2, path)]
+    assert capture.drops == 3
+
+
+def test_a_packet_before_its_interface_is_skipped_and_reported(save: Callable[..., str]) -> None:
+    path = save(NG.section() + NG.packet(1, b"x") + NG.interface() + NG.packet(T0 // 1000, b"y"))
+    packets, capture = read(path)
+    assert packets == [Packet(1, T0, 1, b"y", 1, path)]
+    assert whats(capture) == ["the packet at byte 28 is of interface 0, which is not described before it"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "fault"),
+    [
+        (NG.block(4, b"", length=0), "has an impossible length, 0 bytes"),
+        (NG.block(6, bytes(28), length=42, trailer=42), "has an impossible length, 42 bytes"),
+        (NG.block(6, bytes(28), trailer=44), "says 40 bytes at its beginning and 44 at its end"),
+        (
+            NG.block(6, bytes(28), length=0xFFFFFFF0),
+            "says it is 4,294,967,280 bytes long, and none over 134,217,728 is believed",
+        ),
+        (b"\x0a\x0d\x0d\x0a" + bytes(24), "is a section header without a byte order"),
+        (b"garbage. " * 9, "has an impossible length, 541,991,521 bytes"),
+    ],
+    ids=["0", "not a multiple of 4", "trailer", "4 GB", "byte order", "garbage"],
+)
+def test_a_bad_block_ends_the_file_or_is_skipped(save: Callable[..., str], bad: bytes, fault: str) -> None:
+    before = pcapng(FIVE[:2])
+    after = b"".join(NG.packet(record.ts_ns, record.data) for record in FIVE[2:])
+    path = save(before + bad + after)
+    packets, capture = read(path)
+    assert packets == expected(FIVE[:2], path)
+    assert len(capture.damage) == 1
+    if "garbage" not in str(bad):
+        assert whats(capture) == [f"the block at byte {len(before)} {fault}"]
+    packets, capture = read(path, salvage=True)
+    assert packets == expected(FIVE, path)
+    assert [damage.lost for damage in capture.damage] == [f"{len(bad):,} bytes were skipped"]
+
+
+def test_a_packet_that_says_it_is_longer_than_its_block_is_clipped(save: Callable[..., str]) -> None:
+    before = NG.section() + NG.interface()
+    path = save(before + NG.packet(T0 // 1000, b"12345678", captured=100) + NG.packet(T0 // 1000, b"next"))
+    packets, capture = read(path)
+    what = f"packet 1 (byte {len(before)}) says it has 100 bytes, and its block has room for 8"
+    assert packets == [Packet(1, T0, 1, b"12345678", 100, path, what), Packet(2, T0, 1, b"next", 4, path)]
+    assert whats(capture) == [what]
+
+
+def test_an_option_that_overruns_its_block_is_ignored_with_a_warning(save: Callable[..., str]) -> None:
+    body = pack("<HHI", 1, 0, 0) + pack("<HH", 2, 500) + b"eth0"
+    path = save(NG.section() + NG.block(1, body) + NG.packet(T0 // 1000, b"x"))
+    packets, capture = read(path)
+    assert packets == [Packet(1, T0, 1, b"x", 1, path)]
+    assert capture.warnings == ["an option of the block at byte 28 is longer than its block; it is ignored"]
+
+
+def test_too_many_options_are_damage(save: Callable[..., str]) -> None:
+    path = save(NG.section() + NG.interface(options=[(1, b"")] * (OPTION_LIMIT + 1)) + NG.packet(T0 // 1000, b"x"))
+    packets, capture = read(path)
+    assert packets == [Packet(1, T0, 1, b"x", 1, path)]
+    assert whats(capture) == ["the block at byte 28 has more than 4,096 options"]
+
+
+@pytest.mark.parametrize(("resolution", "ts"), [(b"\x7f", 0), (b"\xff", 0), (b"\x0c", T0 // 1000)])
+def test_resolutions_finer_than_a_nanosecond_are_rounded_down(
+    save: Callable[..., str], resolution: bytes, ts: int
+) -> None:
+    path = save(NG.section() + NG.interface(options=[(9, resolution)]) + NG.packet(T0, b"x"))
+    packets, capture = read(path)
+    assert [packet.ts_ns for packet in packets] == [ts]
+    assert capture.warnings == ["times finer than a nanosecond are rounded down"]
+
+
+@pytest.mark.parametrize(("ticks", "ts"), [(T0 // SECOND, T0 // SECOND * SECOND), (T0, None)])
+def test_whole_seconds_are_read_up_to_the_last_year_that_nanoseconds_hold(
+    save: Callable[..., str], ticks: int, ts: int | None
+) -> None:
+    path = save(NG.section() + NG.interface(options=[(9, b"\x00")]) + NG.packet(ticks, b"x"))
+    packets, capture = read(path)
+    assert [packet.ts_ns for packet in packets] == [ts]
+    assert capture.warnings == ([] if ts else ["times beyond the year 2262 are left out"])
+
+
+def test_comments_and_flags_are_passed_over_and_drops_are_summed(save: Callable[..., str]) -> None:
+    drops = [(1, b"a \x1b[31mcomment"), (2, pack("<I", 1)), (4, pack("<Q", 7))]
+    path = save(
+        NG.section([(4, b"writer")]) + NG.interface(options=[(2, b"eth\x1b0")])
+        + NG.packet(T0 // 1000, b"x", options=drops) + NG.packet(T0 // 1000, b"y", options=drops)
+        + NG.block(4, b"name resolution") + NG.block(0xBAD, b"custom")
+    )  # fmt: skip
+    packets, capture = read(path)
+    assert packets == [Packet(1, T0, 1, b"x", 1, path), Packet(2, T0, 1, b"y", 1, path)]
+    assert capture.health == Health(path, packets=2, drops=14)
+
+
+def test_interface_statistics_tell_of_the_same_drops_as_the_packets_do(save: Callable[..., str]) -> None:
+    def statistics(dropped: int) -> bytes:
+        return NG.statistics(options=[(5, pack("<Q", dropped)), (7, pack("<Q", 1))])
+
+    path = save(
+        NG.section() + NG.interface() + NG.packet(0, b"x", options=[(4, pack("<Q", 7))])
+        + statistics(4) + statistics(9)
+    )  # fmt: skip
+    assert read(path)[1].drops == 10
+
+
+def test_a_frame_check_sequence_is_dropped_in_pcapng_too(save: Callable[..., str]) -> None:
+    for announced in (b"\x04", b"\x20"):
+        path = save(NG.section() + NG.interface(options=[(13, announced)]) + NG.packet(T0 // 1000, b"dataFCS!"))
+        assert read(path)[0] == [Packet(1, T0, 1, b"data", 4, path)]
+    flags = [(2, pack("<I", 4 << 5))]
+    path = save(NG.section() + NG.interface() + NG.packet(T0 // 1000, b"dataFCS!", options=flags))
+    assert read(path)[0] == [Packet(1, T0, 1, b"data", 4, path)]
+
+
+def test_secrets_and_unknown_blocks_are_noted(save: Callable[..., str]) -> None:
+    path = save(
+        NG.section() + NG.block(10, pack("<II", 0x544C534B, 0)) + NG.block(0x1234, b"?") + NG.block(0x1234, b"?")
+    )
+    assert read(path)[1].notes == [
+        "the capture carries secrets that decrypt (a decryption secrets block)",
+        "blocks of the unknown type 0x00001234 were passed over",
+        "the capture holds no packets",
+    ]
+
+
+def test_a_hundred_thousand_interfaces_cost_little_and_their_packets_are_read(
+    save: Callable[..., str],
+) -> None:
+    path = save(NG.section() + NG.interface(1) * 100_000 + NG.packet(T0 // 1000, b"x", interface=99_999))
+    packets, capture = read(path)
+    assert packets == [Packet(1, T0, 1, b"x", 1, path, "", 99_999)]
+    assert [damage.what for damage in capture.damage] == [
+        f"there are more than 4,096 interfaces (byte {28 + 20 * INTERFACES_DESCRIBED:,})"
+    ]
+
+
+def test_a_pcapng_packet_that_is_cut_short_is_shown_and_marked(save: Callable[..., str]) -> None:
+    raw = NG.section() + NG.interface()
+    path = save((raw + NG.packet(T0 // 1000, b"0123456789ab"))[:-8])
+    packets, capture = read(path)
+    what = f"packet 1 (byte {len(raw)}) is cut short: 12 bytes promised, 8 there"
+    assert packets == [Packet(1, T0, 1, b"01234567", 12, path, what)]
+    assert whats(capture) == [what]
+
+
+def test_a_huge_block_is_passed_over_without_being_held(save: Callable[..., str]) -> None:
+    huge = NG.block(0x4242, bytes(20_000_000))
+    path = save(NG.section() + NG.interface() + huge + NG.packet(T0 // 1000, b"x"))
+    tracemalloc.start()
+    packets, capture = read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert packets == [Packet(1, T0, 1, b"x", 1, path)]
+    assert capture.damage == []
+    assert peak < 4_000_000
+
+
+def test_a_length_field_alone_never_makes_an_allocation(save: Callable[..., str]) -> None:
+    promise = pack("<IIII", 1_760_000_000, 0, 16_000_000, 16_000_000)
+    block = pack("<II", 6, 16_000_032) + pack("<IIIII", 0, 0, 0, 16_000_000, 16_000_000)
+    for raw in (pcap([]) + promise + b"x", NG.section() + NG.interface() + block + b"x"):
+        path = save(raw)
+        tracemalloc.start()
+        packets, capture = read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert [packet.data for packet in packets] == [b"x"]
+        assert len(capture.damage) == 1
+        assert peak < 1_000_000
+
+
+# ── every prefix, every way in ─────────────────────────────────────────────────────────────────────────
+
+
+MIXED = (
+    NG.section([(4, b"me")]) + NG.interface(options=[(9, b"\x09"), (2, b"lo")])
+    + NG.packet(T0, b"first packet")
+    + NG.statistics() + NG.old_packet(T0, b"old packet") + NG.simple_packet(b"simple")
+    + NG.packet(T0 + 1, b"last", options=[(1, b"comment")])
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pcap(FIVE[:3]),
+        pcap(FIVE[:3], nano=True, big_endian=True),
+        pcap(FIVE[:1]) + pcap(FIVE[:2]),
+        pcapng(FIVE[:2]),
+        MIXED,
+        gzip.compress(pcap(FIVE[:3]), mtime=0),
+    ],
+    ids=["pcap", "big-endian", "concatenated", "pcapng", "mixed", "gzip"],
+)
+@pytest.mark.parametrize("salvage", [False, True])
+def test_every_prefix_gives_a_prefix_of_the_packets_or_a_reason(
+    save: Callable[..., str], raw: bytes, salvage: bool
+) -> None:
+    whole, _ = read(save(raw), salvage)
+    for end in range(len(raw)):
+        path = save(raw[:end])
+        try:
+            packets, capture = read(path, salvage)
+        except CaptureError:
+            continue
+        clean = [packet for packet in packets if not packet.damage]
+        assert clean == whole[: len(clean)]
+        assert len(packets) - len(clean) <= 1
+        for cut, true in zip(packets[len(clean) :], whole[len(clean) :], strict=False):
+            assert true.data.startswith(cut.data)
+            assert cut.ts_ns == true.ts_ns
+        assert len(clean) == len(whole) or capture.damage or end in boundaries(raw)
+
+
+def boundaries(raw: bytes) -> set[int]:
+    """Give where a prefix happens to be a whole capture."""
+    ends = {24}
+    for write in (pcap, pcapng):
+        for count in range(4):
+            ends.add(len(write(FIVE[:count])))
+    ends |= {len(pcap(FIVE[:1])) + len(pcap(FIVE[:count])) for count in range(3)}
+    at = 0
+    while raw[:4] == b"\x0a\x0d\x0d\x0a" and at < len(raw):
+        at += int.from_bytes(raw[at + 4 : at + 8], "little")
+        ends.add(at)
+    return ends
+
+
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gz": gzip.compress,
+    "xz": lambda raw: lzma.compress(raw, preset=0),
+    "bz2": bz2.compress,
+    "zst": lambda raw: bytes(cramjam.zstd.compress(raw)),
+    "lz4": lambda raw: bytes(cramjam.lz4.compress(raw)),
+}
+
+
+@pytest.mark.parametrize("compress", COMPRESSED.values(), ids=COMPRESSED.keys())
+@pytest.mark.parametrize("write", [pcap, pcapng])
+def test_the_way_in_makes_no_difference(
+    save: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[list[Record]], bytes],
+    compress: Callable[[bytes], bytes],
+) -> None:
+    raw = compress(write(FIVE))
+    truth = expected(FIVE, "")
+
+    def anonymous(packets: list[Packet]) -> list[Packet]:
+        return [packet._replace(file="") for packet in packets]
+
+    assert anonymous(read(save(raw))[0]) == truth
+    assert anonymous(read(through_pipe(raw))[0]) == truth
+    assert anonymous(read(through_pipe(raw, size=1))[0]) == truth
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    threading.Thread(target=fifo.write_bytes, args=(raw,), daemon=True).start()
+    assert anonymous(read(str(fifo))[0]) == truth
+    with open(through_pipe(raw)) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert anonymous(read("-")[0]) == truth
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    assert anonymous(read("-")[0]) == truth
+
+
+@pytest.mark.parametrize("compress", [*COMPRESSED.values()][1:], ids=[*COMPRESSED][1:])
+def test_compressed_files_put_into_one_are_one(save: Callable[..., str], compress: Callable[[bytes], bytes]) -> None:
+    raw = pcap(FIVE)
+    path = save(compress(raw[:100]) + compress(raw[100:]))
+    packets, capture = read(path)
+    assert packets == expected(FIVE, path)
+    assert capture.damage == []
+
+
+@pytest.mark.parametrize("compress", [*COMPRESSED.values()][1:], ids=[*COMPRESSED][1:])
+def test_a_truncated_compressed_file_gives_what_can_be_decompressed(
+    save: Callable[..., str], compress: Callable[[bytes], bytes]
+) -> None:
+    rng = random.Random(1)
+    records = [Record(T0 + i * SECOND, ethernet(rng.randbytes(1_000), i)) for i in range(3_000)]
+    raw = compress(pcap(records))
+    path = save(raw[: len(raw) // 2])
+    packets, capture = read(path)
+    clean = [packet for packet in packets if not packet.damage]
+    assert clean == expected(records, path)[: len(clean)]
+    # bzip2 decompresses 900,000 bytes at once, or none of them
+    assert len(clean) > 800
+    assert "cut short" in capture.damage[-1].what
+
+
+def test_a_gzip_whose_checksum_is_wrong_gives_all_packets_and_damage(save: Callable[..., str]) -> None:
+    raw = bytearray(gzip.compress(pcap(FIVE)))
+    raw[-6] ^= 1
+    path = save(bytes(raw))
+    packets, capture = read(path)
+    assert packets == expected(FIVE, path)
+    assert whats(capture) == ["the gzip data is damaged (Error -3 while decompressing data: incorrect data check)"]
+
+
+def test_bytes_behind_a_gzip_are_damage_and_zeros_are_padding(save: Callable[..., str]) -> None:
+    raw = gzip.compress(pcap(FIVE))
+    path = save(raw + bytes(512))
+    assert read(path)[1].health == Health(path, packets=5)
+    packets, capture = read(save(raw + b"\0\0trailing"))
+    assert packets == expected(FIVE, path)
+    assert whats(capture) == ["bytes that are not gzip data follow its end"]
+
+
+@pytest.mark.parametrize("compress", [*COMPRESSED.values()][1:], ids=[*COMPRESSED][1:])
+def test_a_decompression_bomb_is_met_in_pieces(save: Callable[..., str], compress: Callable[[bytes], bytes]) -> None:
+    record = pcap_record(Record(T0, bytes(60_000)))
+    path = save(compress(pcap([]) + record * 500))
+    tracemalloc.start()
+    count = sum(1 for _ in open_capture(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 500
+    assert peak < 12_000_000, "30 MB inside; xz and bzip2 have dictionaries of their own"
+
+
+def _xz(raw: bytes, window: int) -> bytes:
+    """Return xz data whose header asks for 2 ** ``window`` bytes."""
+    packed = lzma.compress(raw, preset=0)
+    header = packed[12:16] + bytes([2 * (window - 12)]) + packed[17 : 12 + 4 * packed[12]]
+    return packed[:12] + header + zlib.crc32(header).to_bytes(4, "little") + packed[16 + 4 * packed[12] :]
+
+
+def _zstd(raw: bytes, window: int) -> bytes:
+    """Return zstd data whose header asks for 2 ** ``window`` bytes."""
+    block = (len(raw) << 3 | 1).to_bytes(3, "little")
+    return b"\x28\xb5\x2f\xfd\0" + bytes([(window - 10) << 3]) + block + raw
+
+
+LARGEST = {"xz": (_xz, 26, "xz -dc"), "zstd": (_zstd, 27, "zstd -dc --long=31")}
+
+
+@pytest.mark.parametrize(("pack", "largest", "way"), LARGEST.values(), ids=LARGEST)
+def test_a_window_as_large_as_the_programs_make_it_is_read(
+    save: Callable[..., str], pack: Callable[[bytes, int], bytes], largest: int, way: str
+) -> None:
+    path = save(pack(pcap(FIVE), largest))
+    assert read(path)[0] == expected(FIVE, path)
+
+
+@pytest.mark.parametrize(("pack", "largest", "way"), LARGEST.values(), ids=LARGEST)
+def test_data_that_ask_for_too_much_memory_are_refused_with_the_way_out(
+    save: Callable[..., str], pack: Callable[[bytes, int], bytes], largest: int, way: str
+) -> None:
+    fault = f"the {pack.__name__[1:]} data asks for more than 128 MiB of memory; try: {way} FILE | dcpdump read -"
+    path = save(pack(pcap(FIVE), 29))
+    assert refusal(path).what == f"nothing of this {pack.__name__[1:]} data can be decompressed; {fault}"
+    path = save(pack(pcap(FIVE), largest) + pack(pcap(FIVE), 29))
+    packets, capture = read(path)
+    assert packets == expected(FIVE, path)
+    assert whats(capture) == [fault]
+
+
+@pytest.mark.parametrize("suffix", ["zst", "lz4", "gz"])
+def test_a_compressed_capture_may_be_closed_early(save: Callable[..., str], suffix: str) -> None:
+    path = save(COMPRESSED[suffix](pcap([Record(T0, bytes(60_000))] * 200)))
+    threads = threading.active_count()
+    with open_capture(path) as capture:
+        assert next(iter(capture)).number == 1
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("write", [pcap, pcapng])
+@pytest.mark.parametrize("compress", [bytes, "gz"], ids=["plain", "gzip"])
+def test_a_packet_is_yielded_before_the_next_is_written(
+    write: Callable[[list[Record]], bytes], compress: object
+) -> None:
+    out, into = os.pipe()
+    deflate = zlib.compressobj(wbits=31)
+
+    def send(raw: bytes) -> None:
+        if compress == "gz":
+            raw = deflate.compress(raw) + deflate.flush(zlib.Z_SYNC_FLUSH)
+        os.write(into, raw)
+
+    ends = [len(write(FIVE[:count])) for count in range(6)]
+    raw = write(FIVE)
+    send(raw[: ends[0]])
+    path = f"/dev/fd/{out}"
+    packets: Iterator[Packet] = iter(())
+    with open_capture(path) as capture:
+        for count, truth in enumerate(expected(FIVE, path)):
+            send(raw[ends[count] : ends[count + 1]])
+            if not count:
+                packets = iter(capture)
+            assert next(packets) == truth
+        os.close(into)
+        assert list(packets) == []
+    os.close(out)
+
+
+# ── several files ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rotated_files_in_any_order_are_one_timeline(save: Callable[..., str]) -> None:
+    records = [Record(T0 + i * SECOND, ethernet(b"%d" % i)) for i in range(12)]
+    paths = [save(pcap(records[i * 3 : i * 3 + 3]), f"f_{i:05}.pcap") for i in range(4)]
+    for order in ((0, 1, 2, 3), (3, 1, 0, 2), (2, 3, 1, 0)):
+        packets = list(timeline([open_capture(paths[i]) for i in order]))
+        assert [packet.data for packet in packets] == [record.data for record in records]
+
+
+def test_overlapping_files_are_merged_by_time_file_and_number(save: Callable[..., str]) -> None:
+    b = save(pcap([Record(T0, b"b1"), Record(T0 + 2000, b"b2"), Record(T0 + 2000, b"b3")]), "b.pcap")
+    a = save(pcapng([Record(T0 + 1000, b"a1"), Record(T0 + 2000, b"a2"), Record(T0 + 9000, b"a3")]), "a.pcapng")
+    merged = [b"b1", b"a1", b"a2", b"b2", b"b3", b"a3"]
+    assert [packet.data for packet in timeline([open_capture(a), open_capture(b)])] == merged
+    assert [packet.data for packet in timeline([open_capture(b), open_capture(a)])] == merged
+
+
+def test_the_order_within_a_file_is_kept(save: Callable[..., str]) -> None:
+    a = save(pcap([Record(T0 + 5000, b"a1"), Record(T0 + 1000, b"a2"), Record(T0 + 8000, b"a3")]), "a.pcap")
+    b = save(NG.section() + NG.interface() + NG.simple_packet(b"b1") + NG.simple_packet(b"b2"), "b.pcapng")
+    packets = [packet.data for packet in timeline([open_capture(b), open_capture(a)])]
+    assert packets == [b"b1", b"b2", b"a1", b"a2", b"a3"]
+
+
+def test_a_pipe_joins_the_timeline(save: Callable[..., str]) -> None:
+    a = save(pcap([Record(T0 + 1000, b"a1"), Record(T0 + 3000, b"a2")]))
+    pipe = through_pipe(pcap([Record(T0, b"p1"), Record(T0 + 2000, b"p2")]))
+    captures = [open_capture(a), open_capture(pipe)]
+    assert [packet.data for packet in timeline(captures)] == [b"p1", b"a1", b"p2", b"a2"]
+
+
+def test_more_files_than_may_be_open_are_read_when_they_follow_one_another(save: Callable[..., str]) -> None:
+    resource = pytest.importorskip("resource")
+    paths = [save(pcap([Record(T0 + i * SECOND, b"%d" % i)]), f"f{i}.pcap") for i in range(300)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        packets = list(timeline([open_capture(path) for path in reversed(paths)]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [packet.data for packet in packets] == [b"%d" % i for i in range(300)]
+
+
+def test_too_many_concurrent_files_are_refused_with_a_way_out(
+    save: Callable[..., str],
+) -> None:
+    paths = [save(pcap([Record(T0, b"x"), Record(T0 + SECOND, b"y")]), f"f{i}.pcap") for i in range(4)]
+    with pytest.raises(CaptureError, match="more than 3 captures overlap in time"):
+        list(timeline([open_capture(path) for path in paths], open_limit=3))
+
+
+def test_files_globs_and_folders_are_expanded_once_each(save: Callable[..., str], tmp_path: Path) -> None:
+    a = save(pcap(FIVE), "in/a.pcap")
+    b = save(pcap(FIVE), "in/deep/b")
+    c = save(b"torn", "in/deep/c.pcap.gz")
+    save(b"", "in/deep/empty.pcap")
+    d = save(gzip.compress(pcap(FIVE)), "in/data.bin")
+    save(b"hello", "in/notes.txt")
+    folder = str(tmp_path / "in")
+    assert expand([folder]) == sorted([a, b, c, d])
+    assert expand([a, folder, a, "-"]) == [a, *sorted([b, c, d]), "-"]
+    assert expand([f"{folder}/*.pcap"]) == [a]
+    assert expand([f"{tmp_path}/i*"]) == sorted([a, b, c, d])
+
+
+def test_a_path_that_names_nothing_is_refused_with_the_nearest(save: Callable[..., str], tmp_path: Path) -> None:
+    path = save(pcap(FIVE), "capture.pcap")
+    (tmp_path / "empty").mkdir()
+    for name, what, hint in (
+        ("captrue.pcap", "there is no such file", f"did you mean {path}?"),
+        ("*.erf", "no file matches", ""),
+        ("empty", "there is no capture in this folder", ""),
+    ):
+        with pytest.raises(CaptureError) as caught:
+            expand([str(tmp_path / name)])
+        assert (caught.value.what, caught.value.hint) == (what, hint)
+
+
+# ── following ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Writer(threading.Thread):
+    """Writes pieces into files, a moment apart, as a capturing program does."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.steps = steps
+        self.start()
+
+    def run(self) -> None:
+        for step in self.steps:
+            time.sleep(0.03)
+            step()
+
+
+def append(path: str, raw: bytes) -> None:
+    with open(path, "ab") as file:
+        file.write(raw)
+
+
+def take(capture: Capture, count: int) -> list[bytes]:
+    packets = iter(capture)
+    return [next(packets).data for _ in range(count)]
+
+
+@pytest.mark.parametrize("write", [pcap, pcapng])
+def test_following_waits_for_whole_records(save: Callable[..., str], write: Callable[[list[Record]], bytes]) -> None:
+    raw = write(FIVE)
+    path = save(b"")
+    pieces = [raw[start : start + 97] for start in range(0, len(raw), 97)]
+    Writer(*[lambda piece=piece: append(path, piece) for piece in pieces])
+    with open_capture(path, follow=True) as capture:
+        assert take(capture, 5) == [record.data for record in FIVE]
+        assert capture.damage == []
+
+
+def test_following_goes_on_when_the_file_is_replaced(save: Callable[..., str]) -> None:
+    path = save(pcap(FIVE[:1]))
+    other = save(pcap(FIVE[1:2]), "new")
+    Writer(lambda: os.replace(other, path), lambda: append(path, pcap_record(FIVE[2])))
+    with open_capture(path, follow=True) as capture:
+        assert take(capture, 3) == [record.data for record in FIVE[:3]]
+
+
+def test_following_goes_on_when_the_file_is_written_anew(save: Callable[..., str]) -> None:
+    path = save(pcap(FIVE[:2]))
+    Writer(lambda: Path(path).write_bytes(pcap(FIVE[2:3])))
+    with open_capture(path, follow=True) as capture:
+        assert take(capture, 3) == [record.data for record in FIVE[:3]]
+
+
+def test_following_goes_on_with_the_next_file_of_a_series(save: Callable[..., str]) -> None:
+    path = save(pcap(FIVE[:1]), "x.pcap")
+    save(pcap(FIVE[4:]), "other.pcap")
+    Writer(lambda: save(pcap(FIVE[1:2]), "x.pcap1"), lambda: save(pcap(FIVE[2:3]), "x.pcap2"))
+    with open_capture(path, follow=True) as capture:
+        assert take(capture, 3) == [record.data for record in FIVE[:3]]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("f_00001_20250101120000.pcap", "f_00002_20250101120500.pcap", True),
+        ("f_00001_20250101120000.pcap", "g_00002_20250101120500.pcap", False),
+        ("x.pcap", "x.pcap1", True),
+        ("x.pcap9", "x.pcap10", True),
+        ("x-2025-01-01_10.pcap", "x-2025-01-01_11.pcap", True),
+        ("eth0.pcap", "eth1.pcap", False),
+        ("a.pcap", "b.pcap", False),
+    ],
+)
+def test_a_series_is_told_by_its_names(one: str, other: str, same: bool) -> None:
+    assert same_series(one, other) is same
+
+
+def test_the_tenth_file_comes_after_the_ninth() -> None:
+    assert natural_key("x.pcap9") < natural_key("x.pcap10")
+    assert natural_key("x.pcap") < natural_key("x.pcap1")
+
+
+# ── any bytes at all ───────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_change_of_a_capture_is_read_or_refused(save: Callable[..., str], data: st.DataObject) -> None:
+    raw = bytearray(data.draw(st.sampled_from([pcap(FIVE), pcapng(FIVE), MIXED, gzip.compress(MIXED)])))
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(raw)))
+        raw[at : at + data.draw(st.integers(0, 6))] = data.draw(st.binary(max_size=6))
+    path = save(bytes(raw))
+    for salvage in (False, True):
+        try:
+            packets, capture = read(path, salvage)
+        except CaptureError:
+            continue
+        assert [packet.number for packet in packets] == list(range(1, len(packets) + 1))
+        assert capture.health.packets == len(packets)
+        assert sum(len(packet.data) for packet in packets) <= 5 * len(raw) + 1_000
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**32 * SECOND - 1), st.binary(min_size=1, max_size=80), st.integers(0, 2_000)),
+        max_size=8,
+    ),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_scapy_reads_the_same_from_healthy_files(
+    save: Callable[..., str], packets: list[tuple[int, bytes, int]], big_endian: bool
+) -> None:
+    times = sorted(ts for ts, _, _ in packets)
+    records = [Record(ts, raw, wire=len(raw) + more) for ts, (_, raw, more) in zip(times, packets, strict=True)]
+    path = save(pcap(records, nano=True, big_endian=big_endian))
+    with RawPcapReader(path) as reader:
+        theirs = [(meta.sec * SECOND + meta.usec, raw, meta.wirelen) for raw, meta in reader]
+    assert [(packet.ts_ns, packet.data, packet.wire_length) for packet in read(path)[0]] == theirs
+    path = save(pcapng(records, big_endian=big_endian))
+    with RawPcapNgReader(path) as reader:
+        theirs = [(meta.tshigh << 32 | meta.tslow, raw, meta.wirelen) for raw, meta in reader]
+    assert [(packet.ts_ns, packet.data, packet.wire_length) for packet in read(path)[0]] == theirs

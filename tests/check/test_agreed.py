@@ -1,0 +1,275 @@
+"""What two ends agreed on, and what has to be refused: open values, controls, filters, grants, keys, takeovers."""
+
+import pytest
+
+from dcpdump.check.finding import Finding
+from tests.check.test_blame import judged
+from tests.support.check_cases import (
+    BOTH,
+    CARTS,
+    DURABLE,
+    MEMORY,
+    OF_ONE,
+    OF_OTHER,
+    PLAIN,
+    STREAM,
+    TAKEOVER,
+    THREE,
+    items,
+)
+from tests.support.conversation import HELLO, LOGIN, NOOPS, findings, opening, packets, said
+
+OPENED = HELLO % ("", "") + LOGIN
+
+
+def told(text: str) -> list[str]:
+    """Return what is found in a conversation: rule, severity, sentence and status."""
+    return [told_of(each) for each in findings(text)]
+
+
+def told_of(found: Finding) -> str:
+    """Return a finding as text."""
+    status = f" ({found.status})" if found.status else ""
+    return f"{found.rule.id} {found.severity.value}: {found.message}{status}"
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        ("mutation{seqno=1}", " (Erange)"),
+        ("deletion{seqno=1}", " (Erange)"),
+        ("prepare{seqno=1}", " (Erange)"),
+        ("commit{prepared-seqno=0, commit-seqno=1}", ""),
+        ("abort{prepared-seqno=1, abort-seqno=2}", ""),
+    ],
+)
+def test_a_consumer_compares_the_range_of_documents_and_prepares_only(message: str, status: str) -> None:
+    found = [each for each in told(DURABLE + STREAM + f"RX {message}\n") if each.startswith("L14")]
+    assert found == [f"L14 violation: the stream begins with {message.partition('{')[0].upper()}{status}"]
+
+
+@pytest.mark.parametrize(
+    ("control", "has", "has_not"),
+    [
+        ("supports_hifi_MFU=true", "KeyEexists", "KeyEnoent"),
+        ("v7_dcp_status_codes=true", "OpaqueNoMatch", "DcpStreamNotFound"),
+    ],
+)
+def test_a_consumer_goes_by_the_vbucket(control: str, has: str, has_not: str) -> None:
+    text = (
+        opening(controls=control)
+        + STREAM
+        + "STREAM vb=6, opaque=0x66\n"
+        + MEMORY.replace("start", "vb=5, opaque=0x1005, start")
+    )
+    sentence = "F11 violation: MUTATION of vbucket {} has the opaque of the stream of vbucket 5 ({})"
+    for vbucket, status in ((6, has), (7, has_not)):
+        found = told(text + f"RX mutation{{vb={vbucket}, opaque=0x1005, seqno=1}}\n")
+        assert found == [sentence.format(vbucket, status)]
+
+
+def test_the_name_of_another_server_or_bucket_or_of_a_connection_that_ended_is_free() -> None:
+    other_bucket = PLAIN.replace("travel", "beer")
+    assert [each[:2] for each in told(OF_ONE + PLAIN + OF_ONE.replace("50001", "50009") + PLAIN)] == ["C6"]
+    for text in (
+        OF_ONE + PLAIN + OF_OTHER + PLAIN,
+        OF_ONE + PLAIN + OF_ONE.replace("50001", "50009") + other_bucket,
+        OF_ONE + PLAIN + "FIN TX\nFIN RX\nWAIT 1\n" + OF_ONE.replace("50001", "50009") + PLAIN,
+    ):
+        assert told(text) == []
+
+
+def test_one_opaque_for_all_streams_is_said_once() -> None:
+    text = PLAIN + "".join(f"STREAM vb={vbucket}, opaque=0x77\n" for vbucket in range(5))
+    assert told(text) == ["L10 info: opaque 0x00000077 is that of the stream of vbucket 0"]
+    mixed = PLAIN + "STREAM vb=1, opaque=1\nSTREAM vb=2, opaque=2\nSTREAM vb=3, opaque=2\n"
+    assert told(mixed) == ["L10 suspicious: opaque 0x00000002 is that of the stream of vbucket 2"]
+
+
+def test_a_client_without_collections_need_not_get_the_last_seqno() -> None:
+    ends = "STREAM vb=5, end=9\n" + THREE + "RX stream-end{status=0}\n"
+    text = "ended Ok at seqno 3, requested up to 9"
+    assert told(PLAIN + ends) == [f"L11 info: {text}"]
+    assert told(BOTH + "STREAM vb=5, end=9\nRX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=3, "
+                "key=#0061}\nRX stream-end{status=0}\n") == [f"L11 suspicious: {text}"]  # fmt: skip
+
+
+PENDING, ACTIVE = "RX set-vbucket-state{state=3}\n", "RX set-vbucket-state{state=1}\n"
+REPLY, ENDS = "TX set-vbucket-state-response{success, opaque=0x1005}\n", "RX stream-end{status=0}\n"
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"),
+    [
+        (PENDING + REPLY + ACTIVE + REPLY + ENDS, []),
+        (PENDING + ACTIVE + REPLY + REPLY + ENDS, []),  # as captured, a little out of order
+        (
+            PENDING + ACTIVE + "WAIT 1\n" + REPLY + REPLY + ENDS,
+            ["active before the reply to SET_VBUCKET_STATE(pending)"],
+        ),
+        (PENDING + REPLY + ACTIVE + ENDS + "WAIT 1\n" + REPLY, ["STREAM_END(Ok) before the reply to"]),
+    ],
+)
+def test_a_takeover_waits_for_replies(order: str, wanted: list[str]) -> None:
+    found = told(TAKEOVER + order)
+    assert len(found) == len(wanted)
+    for each, words in zip(found, wanted, strict=True):
+        assert each.startswith("T1 suspicious: ")
+        assert words.split(" ")[-1] in each
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [
+        (2, ["T3 suspicious: SET_VBUCKET_STATE with state 2 (replica)"]),
+        (4, ["T3 suspicious: SET_VBUCKET_STATE with state 4 (dead)"]),
+        (
+            5,
+            [
+                "F3 violation: SET_VBUCKET_STATE: state 5 has no meaning (Einval)",
+                "T3 suspicious: SET_VBUCKET_STATE with state 5 (unknown) (Einval)",
+            ],
+        ),
+    ],
+)
+def test_a_consumer_refuses_only_states_that_do_not_exist(state: int, wanted: list[str]) -> None:
+    assert told(TAKEOVER + f"RX set-vbucket-state{{state={state}}}\n") == wanted
+
+
+@pytest.mark.parametrize(
+    ("flags", "value", "wanted"),
+    [
+        (0x04, '{"consumer_name":"n2"}', ""),
+        (0x05, "{}", ""),
+        (0x05, '{"consumer_name":"n2"}', "its value has consumer_name, which a producer does not take"),
+        (0x04, '{"name":"n2"}', "its value has a key other than consumer_name, which has no meaning"),
+    ],
+)
+def test_only_a_consumer_takes_a_name_in_the_value_of_open(flags: int, value: str, wanted: str) -> None:
+    text = OPENED + f"TX open{{flags=0x{flags:x}, key=app, datatype=1, value={value}}}\n"
+    assert told(text) == ([f"F3 violation: OPEN: {wanted} (Einval)"] if wanted else [])
+
+
+@pytest.mark.parametrize(
+    ("control", "status"),
+    [
+        ("stream_buffer_size=1", "NotSupported"),
+        ("force_value_compression=true", ""),
+        ("backfill_order=random", "Einval"),
+        ("backfill_order=round-robin", ""),
+        ("set_priority=urgent", "Einval"),
+        ("set_priority=high", ""),
+        ("set_noop_interval=soon", "Einval"),
+        ("set_noop_interval=0", "Einval"),
+        ("set_noop_interval=1.000000", ""),
+        ("enable_out_of_order_snapshots=yes", "Einval"),
+        ("enable_out_of_order_snapshots=true", ""),
+        ("include_deleted_user_xattrs=true", "Einval"),
+        ("max_marker_version=2.2", "NotSupported"),
+        ("max_marker_version=2.1", "Einval"),
+        ("v7_dcp_status_codes=false", "Einval"),
+        ("v7_dcp_status_codes=true", ""),
+        ("supports_cursor_dropping_vulcan=maybe", ""),
+        ("a_key_of_tomorrow=1", ""),
+    ],
+)
+def test_controls_that_a_producer_refuses(control: str, status: str) -> None:
+    assert told(PLAIN + f"CONTROL {control}\n") == ([f"C15 violation: {control} accepted ({status})"] if status else [])
+    key, _, value = control.partition("=")
+    assert told(PLAIN + f"TX control{{key={key}, value={value}}}\nRX control-response{{einval}}\n") == []
+
+
+def test_compression_is_forced_only_where_snappy_was_granted() -> None:
+    text = PLAIN.replace("|0xa|", "|") + "CONTROL force_value_compression=true\n"
+    assert told(text) == ["C15 violation: force_value_compression=true accepted (Einval)"]
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ('{"uid":"0"}', ""),
+        ('{"scope":"8","more":1}', ""),
+        ('{"collections":["8","9"],"purge_seqno":"12"}', ""),
+        ("no json", "its value is not a JSON object (Einval)"),
+        ('{"scope":"8","collections":["8"]}', "it names a scope and collections (Einval)"),
+        ('{"filter":"8"}', "its JSON has no key that is known (Einval)"),
+        ('{"collections":[8]}', "its JSON has a value of the wrong type (Einval)"),
+        ('{"uid":"0","purge_seqno":12}', "its JSON has a value of the wrong type (Einval)"),
+    ],
+)
+def test_filters_that_a_producer_refuses(value: str, wanted: str) -> None:
+    found = [each for each in told(BOTH + f"STREAM vb=5, value={value}\n") if each.startswith("L17")]
+    assert found == ([f"L17 violation: stream granted, though {wanted}"] if wanted else [])
+
+
+def test_a_stream_of_collections_has_no_durable_writes() -> None:
+    durable = opening(
+        0x25, collections=True, name="replication:n1", controls="enable_sync_writes=true, consumer_name=n2"
+    )
+    refused = ["L17 violation: stream of some collections granted, and enable_sync_writes is on (NotSupported)"]
+    assert told(durable + 'STREAM vb=5, value={"collections":["8"]}\n') == refused
+    assert told(durable + 'STREAM vb=5, value={"uid":"0"}\n') == []
+
+
+GRANTED = "TX stream-request{{vb=5, start={}, vbucket-uuid={}, snap-start-seqno={}, snap-end-seqno={}}}\n"
+LOG = "RX stream-request-response{success, failover-log=0xc:90|0xb:50|0xa:0}\n"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wanted"),
+    [
+        ((95, "0xc", 91, 99), ""),
+        ((50, "0xb", 40, 50), ""),
+        ((0, "0xd", 0, 0), ""),
+        ((45, "0xa", 40, 50), ""),
+        ((45, "0xd", 40, 50), "granted from 45, and uuid 0xd is not in the failover log (Rollback)"),
+        ((45, "0xa", 40, 51), "granted, and the snapshot 40..51 goes beyond the branch of uuid 0xa (Rollback)"),
+    ],
+)
+def test_grants_where_a_rollback_was_due(numbers: tuple[object, ...], wanted: str) -> None:
+    assert told(PLAIN + GRANTED.format(*numbers) + LOG) == ([f"L18 violation: {wanted}"] if wanted else [])
+
+
+def test_a_stream_that_is_closed_and_asked_for_again_ends_in_between() -> None:
+    """The consumer does not wait for STREAM_END, and has one opaque for both."""
+    text = opening(controls="send_stream_end_on_client_close_stream=true") + STREAM + MEMORY + items(1, 2)
+    text += "TX close-stream\nRX close-stream-response{success}\nTX stream-request{vb=5, start=2}\n"
+    text += "RX mutation{seqno=3, opaque=0x1005, key=late}\nRX stream-end{status=1, opaque=0x1005}\n"
+    text += "RX stream-request-response{success}\nRX snapshot-marker{start=2, end=4, flags=0x5}\n" + items(3, 4)
+    assert told(text) == []
+
+
+def test_a_long_name_is_refused_as_a_long_key_is() -> None:
+    name = 260 * "n"
+    text = OPENED + f"TX open{{flags=5, key={name}}}\nRX open-response{{einval}}\n"
+    assert told(text) == ["F13 violation: the key of OPEN has 260 bytes, more than 250 (Einval)"]
+
+
+def test_keys_of_other_collections_are_shorter() -> None:
+    begun = BOTH + STREAM + MEMORY + CARTS
+    for length, wanted in ((246, []), (247, ["F13 violation: the key has 247 bytes behind its collection id, more than "
+                                             "246 (Einval)"])):  # fmt: skip
+        assert told(begun + f"RX mutation{{seqno=2, key=#08{length * '61'}}}\n") == wanted
+    assert told(begun + f"RX mutation{{seqno=2, key=#00{250 * '61'}}}\n") == []
+
+
+def test_many_documents_at_once_are_judged_by_their_keys_too() -> None:
+    begun = BOTH + STREAM + "RX snapshot-marker{start=1, end=99, flags=0x5}\n" + CARTS
+    many = [f"RX mutation{{seqno={seqno}, key=#08{seqno:04x}}}\n" for seqno in range(2, 40)]
+    assert judged(packets(said(begun + "".join(many)))) == []
+    long = many.copy()
+    long[20] = f"RX mutation{{seqno=22, key=#08{250 * '61'}}}\n"
+    assert [each[0] for each in judged(packets(said(begun + "".join(long))))] == ["F13"]
+    other = many.copy()
+    other[20] = "RX mutation{seqno=22, key=#0961}\n"
+    assert [each[0] for each in judged(packets(said(begun + "".join(other))))] == ["F15"]
+    dropped = "RX system-event{seqno=40, event=1, version=0, manifest-uid=6, scope-id=8, collection-id=8}\n"
+    after = f"{dropped}RX mutation{{seqno=41, key=#0861}}\nRX mutation{{seqno=42, key=#0862}}\n"
+    found = judged(packets(said(begun + "".join(many) + after)))
+    assert {(each[0], each[2]) for each in found} == {("F15", "MUTATION of collection 0x8, which was dropped")}
+
+
+def test_an_open_that_is_refused_may_be_sent_again_with_the_same_opaque() -> None:
+    refused = "TX open{flags=5, key=app, opaque=1}\nRX open-response{etmpfail, opaque=1}\n"
+    accepted = "RX open-response{success, opaque=1}\nTX open{flags=5, key=app, opaque=1}\n"  # captured out of order
+    assert told(OPENED + refused + accepted + NOOPS) == []

@@ -1,0 +1,85 @@
+"""Flow control and keep-alive: what is judged in late captures, and what the order of capture explains."""
+
+import pytest
+
+from tests.streams.test_flow_state import MINUTE, slow_consumer
+from tests.support.check_cases import MEMORY, PLAIN, STREAM, WINDOW, items
+from tests.support.conversation import NOOPS, findings, findings_of, packets, said
+
+FLOWING = WINDOW + STREAM + "RX snapshot-marker{start=0, end=90, flags=0x5}\n"
+
+
+def brief(text: str, begin: int = 0) -> list[tuple[str, str, str]]:
+    """Return rule, severity and message of what is found in a conversation, captured from a packet on."""
+    found = findings_of(packets(said(text))[begin:])
+    return [(each.rule.code, each.severity.value, each.message) for each in found]
+
+
+def test_an_acknowledgement_while_flow_control_is_off_is_found_and_counts_for_nothing() -> None:
+    off = FLOWING + items(1, 3) + "CONTROL connection_buffer_size=0\nTX buffer-acknowledgement{buffer-bytes=44}\n"
+    assert brief(off) == [("DCP507", "suspicious", "acknowledges bytes, and flow control is off")]
+
+
+def test_an_acknowledgement_captured_before_the_success_that_it_follows_is_not_found() -> None:
+    text = PLAIN + "TX control{key=connection_buffer_size, value=1000, opaque=0x77}\n"
+    text += "TX buffer-acknowledgement{buffer-bytes=0}\nRX control-response{success, opaque=0x77}\n"
+    assert brief(text) == []
+
+
+def test_a_producer_that_continues_slowly_in_a_full_window_is_found_as_flow_finds_it() -> None:
+    full = FLOWING + items(1, 17) + "WAIT 1\n" + items(18, 18)
+    assert brief(full) == []
+    assert brief(full + "WAIT 1\n" + items(19, 19)) == [
+        ("DCP503", "suspicious", "1,079 bytes wait for acknowledgement, the window has 1,000: 2 messages more")
+    ]
+
+
+def test_a_producer_that_was_blocked_before_is_found_blocked_in_a_late_capture() -> None:
+    text = slow_consumer() + MINUTE + MINUTE
+    late = [each for each in brief(text, 30) if each[0] == "DCP505"]
+    assert [(code, severity) for code, severity, _ in late] == [("DCP505", "suspicious")]
+    assert late[0][2].startswith("relative, inferred: at least ")
+    assert [each for each in brief(slow_consumer(), 30) if each[0] == "DCP505"] == []
+
+
+def test_a_noop_that_was_not_answered_is_found_in_a_late_capture() -> None:
+    text = PLAIN + STREAM + MEMORY + "RX mutation{seqno=1}\nTX get-failover-log{vb=5}\nRX noop{opaque=0x99}\nWAIT 70\n"
+    text += "RX mutation{seqno=2}\n"
+    at = len(packets(said(text))) - 5
+    assert [each[:2] for each in brief(text, at) if each[0] == "DCP511"] == [("DCP511", "violation")]
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_where_one_direction_was_not_captured_nothing_is_said_of_noops(direction: int) -> None:
+    text = PLAIN + STREAM + MEMORY + "RX noop{opaque=0x99}\nTX noop-response{success}\nWAIT 70\n"
+    text += "RX noop{opaque=0x9a}\nTX noop-response{success}\n"
+    captured = packets(said(text))
+    client = captured[0].data[26:30]
+    half = [packet for packet in captured if (packet.data[26:30] == client) is (direction == 0)]
+    assert [each for each in findings_of(half) if each.rule.code in ("DCP511", "DCP512", "DCP513")] == []
+
+
+def test_a_noop_whose_answer_may_be_among_lost_bytes_is_not_judged() -> None:
+    text = PLAIN + STREAM + MEMORY + "RX noop{opaque=0x99}\nTX noop-response{success}\nWAIT 40\n"
+    captured = packets(said(text + "TX get-failover-log{vb=5}\n"))
+    torn = captured[:-2] + captured[-1:]
+    assert [each for each in findings_of(torn) if each.rule.code == "DCP511" and not each.reason] == []
+
+
+def test_noops_are_not_missing_where_the_producer_sends_nothing_at_all() -> None:
+    text = PLAIN + STREAM + MEMORY + "WAIT 50\nTX get-failover-log{vb=5}\n"
+    assert "DCP513" not in [each[0] for each in brief(text)]
+
+
+def test_a_noop_captured_before_the_control_that_allows_for_it_is_not_found() -> None:
+    asked = "TX control{key=enable_noop, value=true, opaque=0}\n"
+    granted, noop = "RX control-response{success, opaque=0}\n", "RX noop{opaque=0x99}\n"
+    first = "TX control{key=set_noop_interval, value=1, opaque=0}\n"
+    without = PLAIN.replace(NOOPS, "")
+    for order in (
+        granted + noop + asked,
+        granted + asked + noop,
+        first + granted + granted + noop + asked,
+        granted + granted + noop + asked + first,
+    ):
+        assert "DCP514" not in [each.rule.code for each in findings(without + order)]

@@ -1,0 +1,127 @@
+"""The rules: each has a conversation that trips it and one that comes near; none is tripped by healthy ones."""
+
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
+from dcpdump.check.rules import BY_NAME, RULES
+from tests.support.check_cases import CASES
+from tests.support.conversation import codes, findings, findings_of, packets, said
+from tests.support.healthy import HEALTHY
+
+#: The paragraphs of the list of rules.
+IDS = {
+    f"{family}{number}"
+    for family, count in {"F": 17, "C": 16, "L": 20, "S": 22, "D": 8, "B": 7, "N": 6, "T": 4}.items()
+    for number in range(1, count + 1)
+}
+
+
+def test_every_rule_of_the_protocol_is_there_once() -> None:
+    assert {rule.id for rule in RULES} == IDS
+    assert len({rule.code for rule in RULES}) == len(RULES) == len(IDS)
+
+
+def test_every_rule_has_both_conversations() -> None:
+    assert CASES.keys() == IDS
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_is_tripped_by_its_conversation(rule: Rule) -> None:
+    assert rule.id in codes(CASES[rule.id].trips)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_is_not_tripped_by_its_near_miss(rule: Rule) -> None:
+    assert rule.id not in codes(CASES[rule.id].spares)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_has_a_page_and_known_suspensions(rule: Rule) -> None:
+    assert rule.page.startswith(("It sees ", "Reported "))
+    assert "Usual causes: " in rule.page or rule.id == "D8"
+    assert set(rule.off) <= SUSPENSIONS.keys()
+
+
+def test_a_rule_is_found_by_code_and_by_id() -> None:
+    assert BY_NAME["DCP301"] is BY_NAME["S1"]
+
+
+def violations(found: list[Finding]) -> list[str]:
+    """It gives the verdicts among findings that nobody may doubt, as text."""
+    return [f"{each.rule.id} #{each.frame}: {each.message}" for each in found if each.severity is Severity.VIOLATION]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_traffic_raises_nothing(name: str) -> None:
+    assert [(each.rule.id, each.frame, each.message) for each in findings(HEALTHY[name])] == []
+
+
+#: Conversations that break no rule of their own, cut and torn below: of the near misses those without a violation.
+SOUND = {**HEALTHY, **{id: case.spares for id, case in CASES.items() if not violations(findings(case.spares))}}
+SEGMENTS = st.sampled_from([1 << 20, 100, 37, 11])
+
+
+@settings(max_examples=120, deadline=None)
+@given(name=st.sampled_from(sorted(SOUND)), segment=SEGMENTS, data=st.data())
+def test_a_capture_of_healthy_traffic_that_was_cut_has_no_violation(
+    name: str, segment: int, data: st.DataObject
+) -> None:
+    captured = packets(said(SOUND[name]), segment)
+    begin = data.draw(st.integers(0, len(captured) - 1))
+    end = data.draw(st.integers(begin + 1, len(captured)))
+    assert violations(findings_of(captured[begin:end])) == []
+
+
+@settings(max_examples=120, deadline=None)
+@given(name=st.sampled_from(sorted(SOUND)), segment=SEGMENTS, data=st.data())
+def test_a_capture_of_healthy_traffic_that_lost_packets_has_no_violation(
+    name: str, segment: int, data: st.DataObject
+) -> None:
+    captured = packets(said(SOUND[name]), segment)
+    lost = data.draw(st.sets(st.integers(0, len(captured) - 1), min_size=1, max_size=3))
+    assert violations(findings_of([packet for at, packet in enumerate(captured) if at not in lost])) == []
+
+
+@settings(max_examples=120, deadline=None)
+@given(name=st.sampled_from(sorted(SOUND)), reach=st.sampled_from([2, 5, 20]), seed=st.integers(0, 1 << 20))
+@example(name="S20", reach=5, seed=18)  # a marker was acknowledged, in the capture, before its stream was granted
+@example(name="consumer", reach=20, seed=669)
+@example(name="plain", reach=20, seed=4061)  # NOOPs long before their answers
+@example(name="L13", reach=5, seed=838652)  # a stream that ended before its request
+@example(name="rollback", reach=20, seed=707160)  # a refusal and a grant, both before their requests
+def test_a_capture_of_healthy_traffic_out_of_order_has_no_violation(name: str, reach: int, seed: int) -> None:
+    captured = packets(said(SOUND[name]), 100)
+    chance = random.Random(seed)
+    order = sorted(range(len(captured)), key=lambda at: at + chance.random() * reach)
+    assert violations(findings_of([captured[at] for at in order])) == []
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_traffic_raises_nothing_wherever_it_begins_or_ends(name: str) -> None:
+    captured = packets(said(HEALTHY[name]))
+    for at in range(0, len(captured), 3):
+        for part in (captured[:at], captured[at:], captured[:at] + captured[at + 1 :]):
+            found = [(at, each.rule.id, each.frame, each.message) for each in findings_of(part) if not each.reason]
+            assert found == []
+
+
+def test_a_seqno_that_goes_back_over_lost_bytes_is_unknown() -> None:
+    captured = packets(said(CASES["S12"].trips))
+    (finding,) = [each for each in findings_of(captured) if each.rule.id == "S12"]
+    assert (finding.severity, finding.status, finding.vbucket) == (Severity.VIOLATION, "Erange", 5)
+    torn = [*captured[:-2], captured[-1]]
+    assert violations(findings_of(torn)) == []
+
+
+def test_what_was_lost_inside_a_snapshot_is_told_as_unknown() -> None:
+    captured = packets(said(HEALTHY["plain"]))
+    at = next(number for number, packet in enumerate(captured) if packet.data.endswith(b"k4"))
+    told = [each for each in findings_of(captured[:at] + captured[at + 1 :]) if each.rule.id == "S12"]
+    assert [(each.severity, each.message, each.reason) for each in told] == [
+        (Severity.UNKNOWN, "the order between seqno 3 and 5 was not seen", "57 bytes were lost before frame 17")
+    ]

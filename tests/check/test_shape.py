@@ -1,0 +1,204 @@
+"""What a single message holds, as check judges it: sections, datatypes and values, by what the two ends agreed on."""
+
+import pytest
+
+from dcpdump.check.finding import Finding
+from tests.support.conversation import HELLO, LOGIN, MAX, OPEN, findings, findings_of, opening, packets, said
+
+STREAM = "STREAM vb=5\n"
+MARKER = "RX snapshot-marker{start=1, end=9, flags=0x5}\n"
+BEGUN = STREAM + MARKER
+#: 0x40: bodies are left out, and the datatype stays that of the document.
+LEFT_OUT = opening(0x45)
+#: The document was compressed; its xattrs are not.
+XATTRS_ALONE = "#0000000e0000000a5f73006173646600"
+
+
+def told(found: list[Finding]) -> list[str]:
+    """It gives the findings about shapes, without those of which nobody is sure."""
+    return [
+        f"{each.rule.id} {each.severity.value}: {each.message}"
+        for each in found
+        if each.rule.id in ("F3", "F4", "F5") and not each.reason
+    ]
+
+
+def shapes(text: str) -> list[str]:
+    """It gives what is said of the shapes in a conversation."""
+    return told(findings(text))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"RX mutation{{seqno=1, datatype=6, value={XATTRS_ALONE}}}\n",
+        f"RX mutation{{seqno=1, datatype=7, value={XATTRS_ALONE}}}\n",
+        "RX deletion{seqno=1, datatype=1}\n",
+        "RX deletion{seqno=1, datatype=3}\n",
+    ],
+)
+def test_a_datatype_without_its_body_is_judged_by_the_open_flag_only(message: str) -> None:
+    assert shapes(LEFT_OUT + BEGUN + message) == []
+    assert len(shapes(opening() + BEGUN + message)) == 1
+    for text in (LEFT_OUT + BEGUN + message, opening() + BEGUN + message):
+        captured = packets(said(text))
+        for joined in range(len(packets(said(opening()))) - 2, len(captured)):
+            assert told(findings_of(captured[joined:])) == []
+        one_way = [packet for packet in captured if packet.data[34:36] != captured[0].data[34:36]]
+        assert told(findings_of(one_way)) == []
+
+
+def test_metadata_behind_a_body_is_no_part_of_it() -> None:
+    body, metadata = b'{"a":1}'.hex(), "01020000"
+    message = "RX mutation{{seqno=1, datatype=1, value=#{}{}, nmeta={}}}\n"
+    begun = opening() + BEGUN
+    assert shapes(begun + message.format(body, metadata, 4)) == []
+    assert shapes(begun + message.format(body, metadata, 2)) == [
+        "F5 suspicious: the body is marked JSON but is not: at byte 7 the value is over, and more follows"
+    ]
+    assert shapes(begun + message.format("", metadata, 4)) == []
+
+
+OLD = "F3 suspicious: {} in a layout of old releases ({})"
+UNKNOWN_BITS = "F4 violation: datatype 0x09 has unknown bits"
+
+
+@pytest.mark.parametrize("before", ["", "RX mutation{seqno=1}\n"])
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("mutation{seqno=2, layout=1}", []),
+        ("mutation{seqno=2, layout=1-28}", [OLD.format("MUTATION", "1-28")]),
+        ("mutation{seqno=2, layout=1-30}", [OLD.format("MUTATION", "1-30")]),
+        ("mutation{seqno=2, layout=1-clen}", [OLD.format("MUTATION", "1-clen")]),
+        ("deletion{seqno=2, layout=1-clen}", [OLD.format("DELETION", "1-clen")]),
+        ("system-event{seqno=2, layout=5.x}", [OLD.format("SYSTEM_EVENT", "5.x")]),
+        ("mutation{seqno=2, datatype=9}", [UNKNOWN_BITS]),
+        ("deletion{seqno=2, datatype=9}", [UNKNOWN_BITS]),
+        ("deletion{seqno=2, datatype=1}", ["F3 violation: DELETION has datatype 0x01: JSON without XATTR"]),
+        ("deletion{seqno=2, value=x}", ["F3 suspicious: DELETION has a body of 1 bytes"]),
+        ("seqno-advanced{seqno=9, datatype=1}", ["F3 violation: SEQNO_ADVANCED has datatype 0x01"]),
+        ("oso-snapshot{flags=1, datatype=1}", ["F3 violation: OSO_SNAPSHOT has datatype 0x01"]),
+        ("prepare{seqno=2, durability-level=3}", []),
+        ("prepare{seqno=2, durability-level=0}", ["F3 violation: PREPARE: durability level 0 has no meaning"]),
+        ("prepare{seqno=2, durability-level=4}", ["F3 violation: PREPARE: durability level 4 has no meaning"]),
+        ("prepare{seqno=2, deleted=2}", []),
+        ("stream-end{status=8}", []),
+        ("stream-end{status=99}", ["F3 suspicious: STREAM_END: reason 99 has no meaning"]),
+        ("set-vbucket-state{state=4}", []),
+        ("set-vbucket-state{state=5}", ["F3 violation: SET_VBUCKET_STATE: state 5 has no meaning"]),
+        ("oso-snapshot{flags=3}", ["F3 violation: OSO_SNAPSHOT: flags 0x3 are start and end"]),
+        ("oso-snapshot{flags=0}", ["F3 violation: OSO_SNAPSHOT: flags 0x0 are neither start nor end"]),
+        ("oso-snapshot{flags=6}", ["F3 violation: OSO_SNAPSHOT: flags 0x4 have no meaning"]),
+        ("prepare{seqno=2, cas=0}", ["F3 violation: PREPARE has CAS 0"]),
+        ("commit{prepared-seqno=1, commit-seqno=2, datatype=2}", ["F3 violation: COMMIT has datatype 0x02"]),
+        ("stream-end{status=2, value=x}", ["F3 violation: STREAM_END: value must be empty but has 1 bytes"]),
+    ],
+)
+def test_a_shape_is_told_once_wherever_it_stands(before: str, message: str, wanted: list[str]) -> None:
+    assert shapes(opening() + BEGUN + before + f"RX {message}\n") == wanted
+
+
+def test_what_the_client_sends_is_judged_too() -> None:
+    text = opening(controls="connection_buffer_size=1000") + BEGUN
+    text += "TX buffer-acknowledgement{buffer-bytes=1, datatype=1}\n"
+    text += f"HEX TX 8053000028000006{40:08x}{6:08x}{0:016x}{0:032x}{MAX:016x}{0:032x}\n"
+    assert shapes(text) == [
+        "F3 violation: BUFFER_ACKNOWLEDGEMENT has datatype 0x01",
+        OLD.format("STREAM_REQ", "1-40"),
+    ]
+
+
+NOTHING = "have no meaning"
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (0x365, ""),
+        (0x0D, ""),
+        (0x400, f"violation: OPEN: flags 0x400 {NOTHING}"),
+        (0x80000001, f"violation: OPEN: flags 0x80000000 {NOTHING}"),
+        (0x11, "suspicious: OPEN: flags 0x10 are of old releases"),
+        (0x4D, "violation: OPEN: flags 0x8 (no-value) and 0x40 (no-value-with-underlying-datatype) exclude each other"),
+        (0x101, "violation: OPEN: flag 0x100 (include-deleted-user-xattrs) needs 0x4 (include-xattrs)"),
+        (0x204, "violation: OPEN: flag 0x200 (skip-deletes-in-initial-backfill) needs 0x1 (producer)"),
+    ],
+)
+def test_open_flags(flags: int, wanted: str) -> None:
+    assert shapes(opening(flags)) == ([f"F3 {wanted}"] if wanted else [])
+
+
+@pytest.mark.parametrize("message", ["add-stream", "stream-request"])
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (0xF7, ""),
+        (0x111, ""),
+        (0x800, f"violation: %s: flags 0x800 {NOTHING}"),
+        (0x200, f"violation: %s: flags 0x200 {NOTHING}"),
+        (0x08, "suspicious: %s: flags 0x8 are of old releases"),
+        (0x104, "violation: %s: flag 0x100 (cache-transfer) excludes 0x4"),
+    ],
+)
+def test_stream_flags(message: str, flags: int, wanted: str) -> None:
+    name = {"add-stream": "ADD_STREAM", "stream-request": "STREAM_REQ"}[message]
+    text = opening(0x04 if message == "add-stream" else 0x05) + f"TX {message}{{vb=5, flags={flags}}}\n"
+    assert shapes(text) == ([f"F3 {wanted % name}"] if wanted else [])
+
+
+def test_a_stream_request_has_a_value_only_with_collections() -> None:
+    request = 'TX stream-request{vb=5, value={"uid":"0"}}\n'
+    told_of = "F3 violation: STREAM_REQ: it has a value, and HELLO did not grant collections"
+    assert shapes(opening(collections=True) + request) == []
+    assert shapes(opening() + request) == [told_of]
+    captured = packets(said(opening() + request))
+    answered = 4  # the packet with the answer to HELLO
+    assert [told(findings_of(captured[at:])) for at in range(12)] == [[told_of]] * (answered + 1) + [[]] * 7
+    again = packets(said(opening() + HELLO % ("|0x12", "|0x12") + request))
+    for lost in range(3, len(again) - 1):
+        assert told(findings_of(again[:lost] + again[lost + 1 :])) == []
+
+
+@pytest.mark.parametrize(
+    ("begun", "layout", "wanted"),
+    [
+        (opening(0x05), "1", ""),
+        (opening(0x25), "2", ""),
+        (opening(0x05), "2", "version 2, and DCP_OPEN did not ask for delete times"),
+        (opening(0x05, collections=True), "2", "version 2, and DCP_OPEN did not ask for delete times"),
+        (opening(0x25), "1", "version 1, and DCP_OPEN asked for delete times"),
+        (opening(0x25, collections=True), "1", "version 1, and DCP_OPEN asked for delete times"),
+    ],
+)
+def test_the_version_of_deletions_is_that_of_the_open_flags(begun: str, layout: str, wanted: str) -> None:
+    text = begun + BEGUN + f"RX deletion{{seqno=1, layout={layout}}}\n"
+    assert shapes(text) == ([f"F3 violation: DELETION: it is of {wanted}"] if wanted else [])
+    captured = packets(said(text))
+    assert told(findings_of(captured[len(packets(said(begun))) :])) == []
+
+
+@pytest.mark.parametrize(("features", "second"), [("", False), ("|0x12", True)])
+def test_a_consumer_takes_deletions_with_times_where_it_has_collections(features: str, second: bool) -> None:
+    begun = HELLO % (features, features) + LOGIN + OPEN % (0, "replication:n1")
+    for layout in ("1", "2"):
+        text = begun + MARKER.replace("RX", "TX") + f"TX deletion{{seqno=1, layout={layout}}}\n"
+        assert bool(shapes(text)) is (layout == "2" and not second)
+
+
+def test_expirations_are_deletions_where_nobody_asked_for_them() -> None:
+    expiration = BEGUN + "RX expiration{seqno=1}\n"
+    missed = ["F3 violation: EXPIRATION, and enable_expiry_opcode is not on"]
+    asked = "TX control{key=enable_expiry_opcode, value=true}\n"
+    assert shapes(opening(0x25, controls="enable_expiry_opcode=true") + expiration) == []
+    assert shapes(opening(0x25) + expiration) == missed
+    assert shapes(opening(0x05, controls="enable_expiry_opcode=true") + expiration) == missed
+    assert shapes(opening(0x25) + asked + "RX control-response{einval}\n" + expiration) == missed
+    assert shapes(opening(0x25) + asked + expiration) == []
+    old = expiration.replace("seqno=1}", "seqno=1, layout=1-18}")
+    assert shapes(opening(0x25, controls="enable_expiry_opcode=true") + old) == [OLD.format("EXPIRATION", "1-18")]
+    captured = packets(said(opening(0x25) + expiration))
+    opened = 9  # the packet with DCP_OPEN
+    for at in range(3, len(captured) - 1):
+        assert told(findings_of(captured[at:])) == (missed if at <= opened else [])
+        assert told(findings_of(captured[:at] + captured[at + 1 :])) == []

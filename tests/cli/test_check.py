@@ -1,0 +1,109 @@
+"""dcpdump check: what it prints, in which forms, and with which exit codes."""
+
+import json
+from pathlib import Path
+
+from dcpdump.check.rules import RULES
+from tests.support.captures import Record, pcap
+from tests.support.check_cases import CASES, PLAIN, STREAM
+from tests.support.console import run
+from tests.support.conversation import packets, said
+
+ORDER = "samples/order.pcap"
+
+
+def test_a_violation_is_told_with_its_place_and_the_right_answer() -> None:
+    printed = run(f"dcpdump check -q {ORDER}")
+    assert printed.code == 1
+    assert printed.out.splitlines() == [
+        "violation  DCP402 S12 c0 vb 5 #16 2025-11-20T12:02:11.007250Z  MUTATION seqno 17 after 17 "
+        "(a conforming peer answers Erange)",
+        f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown",
+    ]
+
+
+def test_findings_are_objects_for_programs() -> None:
+    (row,) = [json.loads(line) for line in run(f"dcpdump check -q {ORDER} -f ndjson").out.splitlines()]
+    assert row == {
+        "code": "DCP402",
+        "rule": "S12",
+        "severity": "violation",
+        "title": "Seqno does not rise",
+        "connection": 0,
+        "vbucket": 5,
+        "frame": 16,
+        "time": "2025-11-20T12:02:11.007250Z",
+        "message": "MUTATION seqno 17 after 17",
+        "status": "Erange",
+        "spec": "dcp/passive_stream.cc",
+    }
+
+
+def test_sarif_names_every_rule_and_places_results() -> None:
+    log = json.loads(run(f"dcpdump check -q {ORDER} -f sarif").out)
+    (sarif,) = log["runs"]
+    assert log["version"] == "2.1.0"
+    assert len(sarif["tool"]["driver"]["rules"]) == len(RULES)
+    (result,) = sarif["results"]
+    assert (result["ruleId"], result["level"], result["kind"]) == ("DCP402", "error", "fail")
+    assert sarif["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "DCP402"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == ORDER
+
+
+def test_the_place_of_a_result_is_a_uri_whatever_the_file_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "a b#é 100%.pcap"
+    path.write_bytes(Path(ORDER).read_bytes())
+    (sarif,) = json.loads(run(f"dcpdump check -q '{path}' -f sarif").out)["runs"]
+    place = sarif["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert place == f"{tmp_path}/a%20b%23%C3%A9%20100%25.pcap"
+
+
+def test_the_exit_code_follows_fail_on() -> None:
+    loop = "samples/rollback-loop.pcap"
+    codes = [run(f"dcpdump check -q {loop} --fail-on {least}").code for least in ("violation", "suspicious", "info")]
+    assert codes == [0, 1, 1]
+    assert run(f"dcpdump check -q {ORDER} --fail-on never").code == 0
+
+
+def test_rules_are_selected_and_ignored_by_code_id_and_family() -> None:
+    assert run(f"dcpdump check -q {ORDER} --select S").code == 1
+    assert run(f"dcpdump check -q {ORDER} --select DCP4").code == 1
+    assert run(f"dcpdump check -q {ORDER} --select DCP3,F").code == 0
+    assert run(f"dcpdump check -q {ORDER} --ignore s12").code == 0
+    refused = run(f"dcpdump check {ORDER} --select DCP999")
+    assert (refused.code, "unknown rule 'DCP999'" in refused.err) == (2, True)
+
+
+def test_findings_are_chosen_by_stream() -> None:
+    assert run(f"dcpdump check -q {ORDER} --vbucket 5").code == 1
+    assert run(f"dcpdump check -q {ORDER} --vbucket 6").code == 0
+    assert run(f"dcpdump check -q {ORDER} --connection 1").code == 0
+
+
+def test_the_rules_are_listed_and_explained() -> None:
+    listed = run("dcpdump check --list").out.splitlines()
+    assert len(listed) == len(CASES)
+    assert listed[0] == "DCP101 F1  violation  Invalid magic byte, or one that this side may not use"
+    page = run("dcpdump check --explain DCP301").out
+    assert page.startswith("DCP301 (S1) Snapshot that ends before it starts\n")
+    assert "Severity: violation\nA conforming peer answers: Einval\n" in page
+    assert run("dcpdump check --explain S1").out == page
+
+
+def test_repeats_are_folded(tmp_path: Path) -> None:
+    text = PLAIN + STREAM + "RX snapshot-marker{start=1, end=3, flags=0x5}\n"
+    text += "".join(f"RX mutation{{seqno={seqno}}}\n" for seqno in range(10, 60))
+    path = tmp_path / "fold.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))]))
+    folded = run(f"dcpdump check -q {path}").out.splitlines()
+    assert len(folded) == 22
+    assert folded[20].endswith("… 30 more (--all)")
+    assert folded[21] == f"1 stream checked by {len(RULES)} rules: 50 violations, 0 suspicious, 0 info, 0 unknown"
+    assert len(run(f"dcpdump check -q {path} --all").out.splitlines()) == 51
+    rows = [json.loads(line) for line in run(f"dcpdump check -q {path} -f ndjson").out.splitlines()]
+    assert [row.get("more") for row in rows] == [None] * 19 + [30]
+
+
+def test_a_file_that_is_no_capture_is_refused() -> None:
+    assert run("dcpdump check README.md").code == 3
+    assert run("dcpdump check").code == 2

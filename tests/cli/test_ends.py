@@ -1,0 +1,237 @@
+"""How commands end where a pipe, a disk or a descriptor fails them, and when signals come."""
+
+import fcntl
+import gzip
+import os
+import pty
+import re
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.bench.captures import capture
+from tests.support.console import run
+from tests.support.live import PATIENCE, fed, wait_for, wait_until_idle, waiting_in
+
+REPLICA = Path("samples/replica.pcap")
+DCPDUMP = [sys.executable, "-m", "dcpdump"]
+
+
+@contextmanager
+def nobody_reads() -> Iterator[int]:
+    """It gives a pipe whose reader went away."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        yield writer
+    finally:
+        os.close(writer)
+
+
+def closed(command: str) -> "subprocess.CompletedProcess[str]":
+    """It runs ``dcpdump …`` in a shell, which can close descriptors."""
+    return subprocess.run(
+        ["sh", "-c", f"'{sys.executable}' -m {command}"], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("read", str(REPLICA)), ("check", str(REPLICA)), ("read", "none.pcap")], ids=" ".join
+)
+def test_a_reader_of_standard_error_that_goes_away_ends_it_silently(words: tuple[str, ...]) -> None:
+    with nobody_reads() as pipe:
+        assert subprocess.run([*DCPDUMP, *words], stdout=subprocess.DEVNULL, stderr=pipe, timeout=60).returncode == 141
+        assert subprocess.run([*DCPDUMP, *words], stdout=pipe, stderr=pipe, timeout=60).returncode == 141
+
+
+@pytest.mark.parametrize("words", [("--help",), ("read", "--help"), ("--version",)], ids=" ".join)
+def test_a_reader_of_help_that_goes_away_ends_it_silently(words: tuple[str, ...]) -> None:
+    with nobody_reads() as pipe:
+        done = subprocess.run([*DCPDUMP, *words], stdout=pipe, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize(("command", "code"), [(f"read {REPLICA}", 5), ("read none.pcap", 3)])
+def test_notes_that_cannot_be_written_are_an_output_that_cannot_be_written(command: str, code: int) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*DCPDUMP, *command.split()], stdout=subprocess.DEVNULL, stderr=full, timeout=60)
+    assert done.returncode == code
+
+
+@pytest.mark.parametrize(
+    "command", [f"read {REPLICA}", f"streams {REPLICA}", f"top {REPLICA}", f"explain -q {'00' * 24}", "spec"]
+)
+def test_without_a_standard_output_nothing_can_be_written(command: str) -> None:
+    done = closed(f"dcpdump {command} >&-")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        5,
+        "",
+        "dcpdump: error: cannot write: it is closed (standard output)\n",
+    )
+
+
+def test_without_a_standard_output_a_file_is_written_all_the_same(tmp_path: Path) -> None:
+    out = tmp_path / "frames.txt"
+    done = closed(f"dcpdump read {REPLICA} -q -f line -o '{out}' >&-")
+    assert (done.returncode, done.stderr, len(out.read_text("utf-8").splitlines())) == (0, "", 27)
+
+
+@pytest.mark.parametrize("command", ["explain", "explain -i -", "read -", "streams -"])
+def test_without_a_standard_input_nothing_can_be_read(command: str) -> None:
+    done = closed(f"dcpdump {command} <&-")
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[0]) == (
+        3,
+        "",
+        "dcpdump: error: standard input is closed (-)",
+    )
+
+
+def test_who_closes_standard_error_wants_no_notes() -> None:
+    done = closed(f"dcpdump read {REPLICA} -f line 2>&-")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 27)
+    assert closed("dcpdump read none.pcap 2>&-").returncode == 3
+
+
+@pytest.mark.parametrize("form", ["table", "grid", "line", "ndjson", "csv"])
+def test_a_file_that_grows_too_large_is_told_in_every_format(form: str, tmp_path: Path) -> None:
+    out = tmp_path / "frames"
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    command = [*DCPDUMP, "read", str(REPLICA), "-f", form, "-o", str(out)]
+    done = subprocess.run(command, preexec_fn=limited, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        5,
+        "",
+        f"dcpdump: error: cannot write: file too large ({out})\n",
+    )
+    assert os.listdir(tmp_path) == []
+
+
+def shown_on(terminal: int) -> str:
+    """It gives what is written to a terminal until nobody has it open, and closes it."""
+    shown = b""
+    with open(terminal, "rb", buffering=0) as file, suppress(OSError):  # which is the end of a terminal
+        while piece := file.read(4096):
+            shown += piece
+    return shown.decode()
+
+
+INTERRUPTED, TERMINATED = (signal.SIGINT, 130), (signal.SIGTERM, 143)
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [
+        ("streams", *INTERRUPTED),
+        ("streams -f ndjson", *TERMINATED),
+        ("check", *INTERRUPTED),
+        ("check -f sarif", *TERMINATED),
+        ("stats", *INTERRUPTED),
+        ("stats -f ndjson", *TERMINATED),
+        ("conns", *TERMINATED),
+        ("flow", *INTERRUPTED),
+        ("rollbacks", *INTERRUPTED),
+        ("key '*'", *TERMINATED),
+        ("top --once", *INTERRUPTED),
+    ],
+)
+def test_a_signal_ends_an_analysis_with_what_was_found_so_far(command: str, number: int, code: int) -> None:
+    data = Path("samples/rollback-loop.pcap").read_bytes()
+    whole = run(f"dcpdump {command} -", data)
+    with fed([*shlex.split(command), "-"], data) as process:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out.decode(), err.decode()) == (code, whole.out, f"interrupted · {whole.err}")
+
+
+def test_a_report_that_was_interrupted_is_written_where_it_was_to_go(tmp_path: Path) -> None:
+    data, out = REPLICA.read_bytes(), tmp_path / "streams.txt"
+    with fed(["streams", "-", "-o", str(out), "-q"], data) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=PATIENCE) == (b"", b"")
+    assert (process.returncode, out.read_text("utf-8")) == (130, run("dcpdump streams -", data).out)
+
+
+def test_who_interrupts_before_there_is_a_frame_is_not_told_that_there_is_none() -> None:
+    with fed(["streams", "-"], REPLICA.read_bytes()[:24]) as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    told = "interrupted · 0 frames read · 0 packets · 0 connections · payload 0 B = 0 in frames\n"
+    assert (process.returncode, out, err.decode()) == (130, b"", told)
+
+
+def test_read_says_that_it_was_interrupted_for_people_and_for_programs() -> None:
+    told = "interrupted · 27 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    for summary, wanted in (("text", told), ("json", '"interrupted": true}\n')):
+        with fed(["read", "-", "-f", "line", "--summary", summary], REPLICA.read_bytes()) as process:
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, len(out.splitlines()), err.decode()[-len(wanted) :]) == (143, 27, wanted)
+
+
+def test_a_file_that_is_interrupted_in_the_middle_is_told_as_far_as_it_was_read(tmp_path: Path) -> None:
+    packed = tmp_path / "large.pcap.gz"
+    packed.write_bytes(gzip.compress(capture(tmp_path, "wire", 60_000).read_bytes(), 1))
+    with subprocess.Popen([*DCPDUMP, "stats", str(packed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: _read_of(process.pid, packed) > packed.stat().st_size // 3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    told = re.match(r"interrupted · ([\d,]+) frames read · ", err.decode())
+    assert told is not None, err
+    assert (process.returncode, told[1]) == (130, out.decode().partition(" frames, ")[0])
+    assert 0 < int(told[1].replace(",", "")) < 60_000
+
+
+def _read_of(pid: int, path: Path) -> int:
+    """How much of a file a process has read. It opens and closes it several times."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            if os.path.realpath(link) == str(path):
+                return int(Path(f"/proc/{pid}/fdinfo/{link.name}").read_text().split()[1])
+    return 0
+
+
+def test_a_second_signal_ends_it_while_its_result_waits_for_a_reader() -> None:
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    with fed(["check", "-f", "sarif", "-"], REPLICA.read_bytes(), stdout=writer) as process:
+        process.send_signal(signal.SIGINT)
+        wait_until_idle(process.pid)
+        assert waiting_in(reader)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    os.close(reader)
+    os.close(writer)
+    assert (process.returncode, err) == (130, b"")
+
+
+def test_on_a_terminal_the_result_of_an_interrupted_run_begins_on_a_line_of_its_own() -> None:
+    data, told = REPLICA.read_bytes(), run("dcpdump conns -", REPLICA.read_bytes())
+    ours, theirs = pty.openpty()
+    with fed(["conns", "-", "--color", "never"], data, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        process.send_signal(signal.SIGINT)
+        assert shown_on(ours).replace("\r\n", "\n") == f"\n{told.out}interrupted · {told.err}"
+        assert process.wait(PATIENCE) == 130
+
+
+@pytest.mark.parametrize("command", ["check", "conns", "rollbacks", "stats"])
+def test_on_a_terminal_the_summary_comes_after_what_was_found(command: str) -> None:
+    ours, theirs = pty.openpty()
+    words = [*DCPDUMP, command, "samples/rollback-loop.pcap", "--color", "never"]
+    with subprocess.Popen(words, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = shown_on(ours)
+        process.wait(PATIENCE)
+    printed = run(f"dcpdump {command} samples/rollback-loop.pcap")
+    assert (process.returncode, shown.replace("\r\n", "\n")) == (printed.code, printed.out + printed.err)

@@ -1,0 +1,186 @@
+"""Texts from outside are printed safely wherever they come from: no control character, and no line of their own."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dcpdump.wire.encode import encode
+from tests.support.captures import Pcapng
+from tests.support.console import Printed, run
+from tests.support.packets import TcpTalk
+from tests.support.planted import hello
+from tests.support.secret_talk import saved
+from tests.test_escape import unsafe
+
+#: ESC, BEL, newline, CR, C1, bidi override, zero width, line separator, DEL; and what begins a line if it may.
+EVIL = "e\x1b[31m\x07\nFORGED\r\x9b\u202e\u200b\u2028\x7fl"
+FORGED = re.compile(r"^FORGED", re.MULTILINE)
+
+
+def problems(printed: Printed, form: str = "") -> list[str]:
+    """Return what is wrong with an output."""
+    out = printed.out.replace("\r\n", "\n") if "csv" in form else printed.out
+    odd = [f"{char!r}" for text in (out, printed.err) for char in unsafe(text) if char != "\n"]
+    return odd + [f"line: {hit[0]}" for text in (out, printed.err) for hit in FORGED.finditer(text)]
+
+
+def conversation() -> TcpTalk:
+    """Return a connection in which everything has an evil name."""
+    evil = EVIL.encode()
+    escaped = EVIL.encode("unicode_escape").decode().replace("\\x", "\\u00")
+    context = f'{{"error":{{"context":"{escaped}"}}}}'.encode()
+    sent = TcpTalk()
+    for each in hello():
+        sent.send(*each)
+    for opaque, (name, key) in enumerate((("HELLO", evil), ("SELECT_BUCKET", evil), ("DCP_OPEN", evil)), 2):
+        sent.send(0, encode(name, key=key, opaque=opaque)).send(1, encode(name, response=True, opaque=opaque))
+    for each in hello():
+        sent.send(*each)
+    sent.send(0, encode("DCP_CONTROL", key=evil, value=evil, opaque=9))
+    sent.send(1, encode("DCP_CONTROL", response=True, opaque=9))
+    asked = f'{{"collections":["{escaped}"]}}'.encode()
+    sent.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, value=asked, vbucket=3, opaque=10))
+    sent.send(1, encode("DCP_STREAM_REQ", response=True, status=0x88, value=context, datatype=1, opaque=10))
+    sent.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, vbucket=4, opaque=11))
+    log = {"failover_log": [{"vbucket_uuid": 5, "seqno": 0}]}
+    sent.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=11))
+    marker = {"start_seqno": 0, "end_seqno": 5, "snapshot_type": 1}
+    sent.send(1, encode("DCP_SNAPSHOT_MARKER", marker, vbucket=4, opaque=11))
+    event = {"by_seqno": 1, "event": 0, "version": 0, "collection_id": 9}
+    sent.send(1, encode("DCP_SYSTEM_EVENT", event, layout="0", key=evil, vbucket=4, opaque=11))
+    sent.send(1, encode("DCP_MUTATION", {"by_seqno": 2}, key=b"\x08" + evil, value=evil, vbucket=4, opaque=11))
+    return sent.fin()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of evil names: a capture, a pcapng with comments, one that is damaged, one that is none."""
+    home = tmp_path_factory.mktemp("evil") / f"d{EVIL}"
+    home.mkdir()
+    packets = conversation().packets
+    saved(packets, home / f"{EVIL}.pcap")
+    write, evil = Pcapng(), [(1, EVIL.encode()), (2, EVIL.encode())]
+    blocks = [write.section(evil), write.interface(options=[*evil, (9, b"\x09")])]
+    blocks += [write.packet(each.ts_ns or 0, each.data, options=evil[:1]) for each in packets]
+    (home / f"{EVIL}.pcapng").write_bytes(b"".join(blocks))
+    (home / f"cut{EVIL}.pcap").write_bytes((home / f"{EVIL}.pcap").read_bytes()[:-7])
+    (home / f"none{EVIL}.pcap").write_bytes(b"hello world, this is no capture")
+    (home / f"cut{EVIL}.pcap.gz").write_bytes(b"\x1f\x8b\x08\0\0\0\0\0\0\3" + EVIL.encode())
+    (home / f"empty{EVIL}.txt").write_bytes(b"")
+    return home
+
+
+def reading(folder: Path) -> Iterator[str]:
+    """Yield every command that reads captures, with names of files that are, and such that are not."""
+    q = shlex.quote
+    good, cut, none = (q(f"{folder}/{name}{EVIL}.pcap") for name in ("", "cut", "none"))
+    every = f"{good} {q(f'{folder}/{EVIL}.pcapng')} {cut}"
+    for files in (good, every, none, q(f"{folder}/missing{EVIL}"), q(str(folder)), q(f"{folder}/cut{EVIL}.pcap.gz")):
+        for form in ("table", "grid", "line", "ndjson", "csv"):
+            yield f"read {files} -f {form} --summary {'json' if form == 'ndjson' else 'text'}"
+        for name in ("streams", "conns", "rollbacks", "flow", "stats", "top --once"):
+            yield f"{name} {files}"
+            yield f"{name} {files} -f ndjson"
+        for form in ("text", "ndjson", "sarif"):
+            yield f"check {files} -f {form}"
+        for pattern in ("'*'", q(f"*{EVIL}*")):
+            yield f"key {pattern} {files}"
+        yield f"redact {files} -w {q(f'{folder}/out-{EVIL}')} --force"
+        yield f"carve {files} -w {q(f'{folder}/carved-{EVIL}')} --force"
+        yield f"export {files} -o {q(f'{folder}/tables-{EVIL}')} -f csv --force"
+        yield f"pipeline {files} -o {q(f'{folder}/lake-{EVIL}')} --engine local"
+    yield f"explain -i {q(f'{folder}/{EVIL}.pcap')}"
+    yield f"explain -i {q(f'{folder}/cut{EVIL}.pcap.gz')}"
+    yield f"explain -i {q(f'{folder}/missing{EVIL}')}"
+    yield f"explain -i {q(f'{folder}/empty{EVIL}.txt')}"
+
+
+OPTIONS = (
+    "--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id --connection --host --port "
+    "--since --until --count --value-bytes --color --format --redact-level --salt-file --memory --jobs --summary"
+).split()
+
+
+def mistaken(folder: Path) -> Iterator[str]:
+    """Yield commands with words that are wrong, or outputs that cannot be written."""
+    evil, good, place = shlex.quote(EVIL), shlex.quote(f"{folder}/{EVIL}.pcap"), shlex.quote(str(folder))
+    for option in OPTIONS:
+        yield f"read {good} {option} {evil}"
+        yield f"read {good} {option} {shlex.quote('/' + EVIL + '(/')}"
+    yield from (evil, f"-{evil}", f"--{evil}", f"read --{evil}", f"spec {evil}", f"check --explain {evil}")
+    for name in ("read", "check", "conns", "key '*'"):
+        yield f"{name} {good} -o {place}"
+        yield f"{name} {good} -o {place}/no/such/{evil}"
+        yield f"{name} {good} -o {good}"
+    for name in ("redact", "carve"):
+        yield f"{name} {good} -w {place}/no/such/{evil}"
+        yield f"{name} {good} -w {good}"
+    yield f"export {good} -o {good}"
+    yield f"export {good} -o x --tables {evil}"
+    yield f"pipeline {good} -o {good} --engine local"
+    yield f"pipeline {good} -o x --capture-id {evil}"
+    yield f"pipeline {good} -o x --conf {evil}"
+    yield f"check {good} --select {evil}"
+    yield f"explain {evil}"
+    yield f"explain --form {evil} 00"
+    yield f"sniff -i {evil}"
+    yield f"sniff --bpf {evil}"
+    yield f"sniff -w {good} -i {evil}"
+    yield f"top -i {evil}"
+    yield f"read {good} --redact --salt-file {place}"
+
+
+def test_no_command_prints_what_names_and_texts_hold(folder: Path) -> None:
+    found = {}
+    for command in reading(folder):
+        wrong = problems(run(f"dcpdump {command}"), command)
+        if wrong:
+            found[command] = wrong[:4]
+    assert found == {}
+
+
+def test_no_error_prints_what_words_hold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    found = {}
+    for command in mistaken(folder):
+        printed = run(f"dcpdump {command}")
+        wrong = problems(printed)
+        if wrong or "Traceback" in printed.err:
+            found[command] = wrong[:4] or [printed.err]
+    assert found == {}
+
+
+def test_tables_as_text_hold_nothing_of_it_either(folder: Path, tmp_path: Path) -> None:
+    good = shlex.quote(f"{folder}/{EVIL}.pcap")
+    tables = "frames,gaps,streams,findings,files"
+    assert run(f"dcpdump export {good} -o {tmp_path}/out -f csv -q --tables {tables}").code == 0
+    for path in (tmp_path / "out").iterdir():
+        assert problems(Printed(0, path.read_bytes().decode(), ""), "csv") == [], path
+
+
+def test_the_environment_is_quoted_safely(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DCPDUMP_SALT_FILE", f"{folder}/no/such/{EVIL}")
+    printed = run(f"dcpdump read {shlex.quote(f'{folder}/{EVIL}.pcap')} --redact")
+    assert (printed.code, problems(printed)) == (2, [])
+
+
+@pytest.mark.parametrize("words", [["--debug", "read", f"missing{EVIL}"], ["read", f"missing{EVIL}"]])
+def test_a_traceback_is_safe_too(words: list[str], folder: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    done = subprocess.run(
+        [sys.executable, "-m", "dcpdump", *words], capture_output=True, cwd=folder, env=environment, check=False
+    )
+    printed = Printed(done.returncode, done.stdout.decode(), done.stderr.decode())
+    assert problems(printed) == []
+    assert ("Traceback" in printed.err) == (words[0] == "--debug")
+    assert "FORGED" in printed.err
+
+
+def test_the_test_would_see_it() -> None:
+    assert len(problems(Printed(0, EVIL, ""))) == 9

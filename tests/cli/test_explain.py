@@ -1,0 +1,287 @@
+"""dcpdump explain and spec: pastes in, pages out."""
+
+import bz2
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import cramjam
+import pytest
+
+from dcpdump.spec import MESSAGES
+from tests.paste.test_paste import MUTATION, STREAM_REQUEST, STREAM_RESPONSE
+from tests.support.captures import Record, ethernet, pcap, pcapng
+from tests.support.console import run
+from tests.support.paste_forms import pairs
+
+NOOP = "805c00000000000000000000819698000000000000000000"
+TABLE = """\
+DCP_NOOP command
+Field        (offset) (value)
+Magic        (0)    : 0x80
+Opcode       (1)    : 0x5c
+Key length   (2,3)  : 0x0000
+Extra length (4)    : 0x00
+Data type    (5)    : 0x00
+Vbucket      (6,7)  : 0x0000
+Total body   (8-11) : 0x00000000
+Opaque       (12-15): 0x81969800
+CAS          (16-23): 0x0000000000000000
+
+"""
+
+
+def test_arguments_a_file_and_standard_input_are_the_same(tmp_path: Path) -> None:
+    paste = tmp_path / "paste.txt"
+    paste.write_text(NOOP)
+    spaced = " ".join(NOOP[at : at + 2] for at in range(0, len(NOOP), 2))
+    for printed in (
+        run(f"dcpdump explain -q {NOOP}"),
+        run(f"dcpdump explain -q {spaced}"),
+        run("dcpdump explain -q", NOOP),
+        run("dcpdump explain -q -", NOOP),
+        run(f"dcpdump explain -q -i {paste}"),
+        run("dcpdump explain -q", bytes.fromhex(NOOP)),
+    ):
+        assert printed == (0, TABLE, "")
+
+
+def test_arguments_and_a_file_are_not_taken_together(tmp_path: Path) -> None:
+    paste = tmp_path / "paste.txt"
+    paste.write_text(NOOP)
+    for words in (f"-i {paste} 8057", f"8057 -i {paste}", f"-i {paste} -"):
+        assert run(f"dcpdump explain {words}") == (
+            2,
+            "",
+            "dcpdump: error: the bytes come from the arguments or from -i FILE, not from both\n"
+            "hint: dcpdump explain --help\n",
+        )
+
+
+def test_it_says_which_form_it_took() -> None:
+    assert run(f"dcpdump explain {NOOP}").err == "form: hex\n"
+
+
+def test_json_leaves_out_what_only_a_capture_can_give() -> None:
+    assert json.loads(run(f"dcpdump explain -q -f ndjson {NOOP}").out) == {
+        "length": 24,
+        "magic": 128,
+        "kind": "request",
+        "opcode": 92,
+        "name": "DCP_NOOP",
+        "layout": "1",
+        "vbucket": 0,
+        "opaque": 0x81969800,
+        "cas": "0x0000000000000000",
+        "datatype": 0,
+    }
+
+
+def test_what_a_cut_header_does_not_hold_is_not_told() -> None:
+    row: dict[str, object] = {"magic": 128, "kind": "request"}
+    words: dict[int, dict[str, object]] = {
+        2: {"opcode": 87, "name": "DCP_MUTATION"},
+        6: {"layout": "1", "datatype": 0},
+        8: {"vbucket": 528},
+        12: {"length": 65, "value_length": 5},
+        16: {"opaque": 0x1210},
+    }
+    for size in (1, 2, 6, 8, 12, 16, 23):
+        row |= words.get(size, {})
+        told = json.loads(run(f"dcpdump explain -q -f ndjson {MUTATION[:size].hex()}").out)
+        assert told.pop("problems") == [
+            {"code": "cut", "text": f"the header needs 24 bytes, {size} are there", "offset": 0, "length": size}
+        ]
+        assert told == row
+    for cut, line in ((MUTATION[:6], "RX mutation{} ! "), (STREAM_RESPONSE[:6], "RX stream-request-response{} ! ")):
+        assert run(f"dcpdump explain -q -f line {cut.hex()}").out.startswith(line)
+
+
+def test_a_contradiction_comes_with_the_edit_that_mends_it() -> None:
+    marker = "80560000" + "14000000" + "00000000" + "deadbeef" + "00" * 8 + "00" * 15 + "08" + "00000001"
+    row = json.loads(run(f"dcpdump explain -q -f ndjson {marker}").out)
+    assert [problem["text"] for problem in row["problems"]] == [
+        "extras length says 20 (byte 4) but total body leaves 0",
+        "the header says 24 bytes, 44 are there: 20 are left over",
+    ]
+    assert row["suggestion"]["edits"] == [{"field": "Total body", "offset": 8, "length": 4, "from": 0, "to": 20}]
+    assert row["suggestion"]["frame"]["fields"] == {
+        "start_seqno": 0,
+        "end_seqno": 8,
+        "snapshot_type": 1,
+        "snapshot_type_names": ["memory"],
+    }
+
+
+def test_a_frame_behind_bytes_that_begin_none_is_found_and_noted() -> None:
+    note = "form: hex pairs\nnote: a frame begins at byte {}; what stands before it begins none\n"
+    nop = bytes.fromhex(NOOP).hex(" ")
+    junk = run(f"dcpdump explain -f line de ad be ef {nop}")
+    assert junk.out.splitlines()[1:] == ["RX noop{}"]
+    assert (junk.code, junk.err) == (0, note.format(4))
+    middle = run(f"dcpdump explain -f line {nop[30:]} {nop} {nop}")
+    assert middle.out.splitlines()[1:] == ["RX noop{}", "RX noop{}"]
+    assert middle.err == note.format(14)
+    cut = run(f"dcpdump explain -f line de ad be ef {pairs(STREAM_REQUEST[:40])}")
+    assert cut.err == note.format(4)
+    assert run(f"dcpdump explain -q de ad be ef {nop}").err == ""
+
+
+def test_a_damaged_first_byte_hides_no_frame() -> None:
+    printed = run(f"dcpdump explain -f line 00{NOOP[2:]} {NOOP}")
+    assert printed.out == "RX noop{} ! 0x00 is no magic of the protocol\nRX noop{}\n"
+    assert printed.err == "form: hex groups\n"
+
+
+def test_damage_that_is_shown_is_no_failure() -> None:
+    printed = run("dcpdump explain -q -f line 805c00000000")
+    assert printed == (0, "RX noop{} ! the header needs 24 bytes, 6 are there\n", "")
+    assert "the exit code is 0 all the same." in " ".join(run("dcpdump explain --help").out.split())
+
+
+def test_what_cannot_be_read_is_refused_with_a_hint() -> None:
+    printed = run("dcpdump explain", "no bytes in here")
+    assert (printed.code, printed.out) == (2, "")
+    assert printed.err.startswith("dcpdump: error: no bytes found in this text (it begins 'no bytes in here')\nhint: ")
+
+
+def test_a_paste_that_is_not_there_is_an_error() -> None:
+    printed = run("dcpdump explain -i /nowhere/paste.txt")
+    assert printed == (3, "", "dcpdump: error: cannot read: no such file or directory (/nowhere/paste.txt)\n")
+
+
+RECORDS = [Record(0, ethernet(b"no DCP in here"))]
+CAPTURE = pcap(RECORDS)
+FILES = {
+    "a pcap capture": (CAPTURE, ""),
+    "a pcap capture of nanoseconds": (pcap(RECORDS, nano=True), ""),
+    "a pcap capture of a big-endian machine": (pcap(RECORDS, big_endian=True), ""),
+    "a pcapng capture": (pcapng(RECORDS), ""),
+    "a pcapng capture of a big-endian machine": (pcapng(RECORDS, big_endian=True), ""),
+    "gzip data": (gzip.compress(CAPTURE), "gzip -dc"),
+    "zstd data": (bytes(cramjam.zstd.compress(CAPTURE)), "zstd -dc"),
+    "lz4 data": (bytes(cramjam.lz4.compress(CAPTURE)), "lz4 -dc"),
+    "xz data": (lzma.compress(CAPTURE), "xz -dc"),
+    "bzip2 data": (bz2.compress(CAPTURE), "bzip2 -dc"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_capture_is_refused_with_the_command_that_reads_it(tmp_path: Path, kind: str) -> None:
+    data, unpack = FILES[kind]
+    path = tmp_path / "a capture"
+    path.write_bytes(data)
+    error = f"dcpdump: error: this is {kind.partition(' of ')[0]}, not a paste"
+    hint = "hint: dcpdump read {0}\n" + (f"hint: {unpack} {{0}} | dcpdump explain\n" if unpack else "")
+    assert run(f"dcpdump explain -i '{path}'") == (2, "", f"{error} ({path})\n" + hint.format(f"'{path}'"))
+    assert run("dcpdump explain", data) == (2, "", f"{error}\n" + hint.format("-"))
+
+
+def test_bytes_are_taken_for_what_the_user_says() -> None:
+    printed = run("dcpdump explain -f line --form raw", CAPTURE)
+    assert (printed.code, printed.err) == (0, "form: raw bytes\n")
+
+
+def test_credentials_are_masked_unless_asked_for() -> None:
+    auth = "80210005" + "00" * 4 + "0000000f" + "00" * 12 + b"PLAIN\0user\0pass".hex()
+    for form in ("table", "grid", "line", "ndjson", "csv"):
+        printed = run(f"dcpdump explain -q -f {form} {auth}")
+        assert "pass" not in printed.out
+        assert b"pass".hex() not in printed.out.replace("0x", "").replace(" ", "")
+    assert "pass" in run(f"dcpdump explain -q --show-secrets {auth}").out
+
+
+def test_filters_choose_among_pasted_frames() -> None:
+    two = NOOP + "805d0000040000000000000400001000000000000000000000001000"
+    printed = run(f"dcpdump explain -q --opcode buffer_acknowledgement -f line {two}")
+    assert printed.out == "TX buffer-acknowledgement{buffer-bytes=4096}\n"
+
+
+@pytest.mark.parametrize("message", [m for m in MESSAGES.values() if m.dcp], ids=lambda m: m.name)
+def test_every_message_has_a_page(message: object) -> None:
+    from dcpdump.spec.field import Message
+
+    assert isinstance(message, Message)
+    page = run(f"dcpdump spec {message.name}").out
+    assert page.startswith(f"{message.name} (opcode 0x{message.opcode:02x})\n")
+    assert run(f"dcpdump spec 0x{message.opcode:02x}").out.startswith(page)
+    for layout in message.request:
+        for field in layout.extras:
+            assert field.label in page
+
+
+def test_the_index_has_every_dcp_message() -> None:
+    listed = run("dcpdump spec").out
+    assert [line.split()[1] for line in listed.splitlines() if " DCP_" in line] == [
+        message.name for message in MESSAGES.values() if message.dcp
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("mutatoin", "did you mean mutation (0x57)?"),
+        ("stream", "did you mean stream_req (0x53) or stream_end (0x55) or add_stream (0x51)?"),
+        ("nosuch", "dcpdump spec lists the messages"),
+        ("0x157", "dcpdump spec lists the messages"),
+    ],
+)
+def test_a_page_that_does_not_exist_names_the_nearest(name: str, hint: str) -> None:
+    assert run(f"dcpdump spec {name}") == (2, "", f"dcpdump: error: there is no message {name!r}\nhint: {hint}\n")
+
+
+def test_the_index_tells_each_layout_once() -> None:
+    rows = {line.split()[1]: line for line in run("dcpdump spec").out.splitlines() if " DCP_" in line}
+    assert rows["DCP_SYSTEM_EVENT"] == "0x5f  DCP_SYSTEM_EVENT             producer     layouts 0, 1, 2, 5.x"
+    assert rows["DCP_ADD_STREAM"] == "0x51  DCP_ADD_STREAM               manager"
+
+
+def test_a_page_tells_values_by_their_names_and_one_byte_as_one() -> None:
+    events = run("dcpdump spec system_event").out.splitlines()
+    assert "Request, layout 0 (when extras_length = 13, event = 3 (CreateScope), version = 0)" in events
+    answers = run("dcpdump spec stream_req").out.splitlines()
+    assert "Response, layout 1-rollback (when status = 35 (Rollback))" in answers
+    marker = run("dcpdump spec snapshot_marker").out
+    assert "  extras 1 byte · key must be empty · value has fields\n" in marker
+    assert "        Total 1 byte\n" in marker
+
+
+def test_a_page_says_what_flags_mean_what_is_refused_and_what_closes_the_connection() -> None:
+    page = run("dcpdump spec add_stream").out
+    assert page[page.index("flags:\n") :].splitlines() == [
+        "flags:",
+        "  - 0x00000001 takeover: sends all that is left, then hands the vbucket over: active there, dead here",
+        "  - 0x00000002 disk-only: sends what is on disk, up to the end seqno or the last one on disk at the request",
+        "  - 0x00000004 to-latest: the server sets the end seqno to the vbucket's high seqno at the request",
+        "  - 0x00000008 no-value (old, refused today): keys and metadata only;"
+        " removed in 5.0, where no-value of DCP_OPEN took over",
+        "  - 0x00000010 active-vb-only: refused with NotMyVbucket unless the vbucket is active (5.0)",
+        "  - 0x00000020 strict-vbuuid: the vb UUID has to be in the failover log even at start seqno 0,"
+        " else a rollback (5.1)",
+        "  - 0x00000040 from-latest: the server sets the start seqno to the vbucket's high seqno (7.2)",
+        "  - 0x00000080 ignore-purged-tombstones: spares the rollback of a client that is behind the purge seqno:"
+        " it may miss deletions (7.2)",
+        "  - 0x00000100 cache-transfer: first sends what is cached up to the start seqno;"
+        " only with takeover and active-vb-only",
+        "",
+        "Errors:",
+        "  - 0x02 KeyEexists: a stream for the vbucket exists, here or at the producer",
+        "  - 0x04 Einval: malformed, or bad flags",
+        "  - 0x07 NotMyVbucket: the vbucket is missing here, or is active here",
+        "  - (disconnect): sent to a producer",
+        "  - (disconnect): another client has opened a connection of the same name meanwhile",
+    ]
+
+
+def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None:
+    """Of a damaged frame nobody knows where its key is: read as numbers it would be in clear."""
+    damaged = "80570009140000000000002600000001" + 28 * "00" + b"SECRETDOCKEY-VALUE".hex()
+    for form in ("table", "grid", "line", "ndjson", "csv"):
+        clear = run(f"dcpdump explain -q -f {form} {damaged}").out
+        hidden = run(f"dcpdump explain -q --redact -f {form} {damaged}").out
+        assert b"SECR".hex() in clear.lower() or str(int.from_bytes(b"SECR", "big")) in clear or "SECRET" in clear
+        assert not any(trace in hidden for trace in (b"SECR".hex(), str(int.from_bytes(b"SECR", "big")), "SECRET")), (
+            form
+        )
+    assert json.loads(run(f"dcpdump explain -q --redact -f ndjson {damaged}").out)["suggestion"].keys() == {"edits"}

@@ -1,0 +1,324 @@
+"""dcpdump export: tables that appear whole or not at all, and that others can open."""
+
+import csv
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dcpdump.arrow import schema, verdicts
+from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
+from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.arrow.writers import ArrowFile
+from dcpdump.cli.tables import TABLES as NAMES
+from tests.support.batch_rows import spelled
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.conversation import opening, packets, said
+
+REPLICA = "samples/replica.pcap"
+DAMAGE = "samples/damage.pcap"
+SAMPLES = sorted(str(path) for path in Path("samples").glob("*.pcap"))
+TABLES = ["files.parquet", "frames.parquet", "gaps.parquet", "streams.parquet"]
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a Parquet file."""
+    return list(pq.read_table(path).to_pylist())
+
+
+def read(command: str) -> list[dict[str, Any]]:
+    """The rows that ``read`` prints."""
+    return [json.loads(line) for line in run(f"dcpdump read {command} -f ndjson -q").out.splitlines()]
+
+
+def printed(command: str, name: str) -> list[dict[str, Any]]:
+    """The objects that a command prints of a capture."""
+    return [json.loads(line) for line in run(f"dcpdump {command} {name} -f ndjson -q").out.splitlines()]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_rows_are_those_that_read_prints(name: str, tmp_path: Path) -> None:
+    run(f"dcpdump export {name} -o {tmp_path}/out -q")
+    assert [spelled(row) for row in rows(tmp_path / "out/frames.parquet")] == read(name)
+
+
+def test_several_captures_make_one_table(tmp_path: Path) -> None:
+    assert run(f"dcpdump export samples -o {tmp_path}/out -q").code == 4  # one of them has lost bytes
+    assert [spelled(row) for row in rows(tmp_path / "out/frames.parquet")] == read("samples")
+    assert [row["path"] for row in rows(tmp_path / "out/files.parquet")] == SAMPLES
+
+
+@pytest.mark.parametrize("choice", ["--opcode mutation --seqno 2-", "--key 'user::*'", "--kind response -c 3", "-c 5"])
+def test_the_filters_of_read_choose_the_rows(choice: str, tmp_path: Path) -> None:
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/out -q {choice}")
+    assert [spelled(row) for row in rows(tmp_path / "out/frames.parquet")] == read(f"{REPLICA} {choice}")
+
+
+def test_all_is_written_with_the_schema_and_its_version(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(f"dcpdump export {REPLICA} -o {out} -q") == (0, "", "")
+    assert sorted(os.listdir(out)) == TABLES
+    assert pq.read_schema(out / "frames.parquet").equals(schema.frames(), check_metadata=False)
+    assert pq.read_schema(out / "frames.parquet").metadata[b"schema"] == b"dcpdump.frames/1"
+    assert pq.ParquetFile(out / "frames.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_only_the_owner_may_look(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(f"dcpdump export {REPLICA} -o {out} -q")
+    assert stat.S_IMODE(out.stat().st_mode) == 0o700
+    assert {stat.S_IMODE((out / name).stat().st_mode) for name in TABLES} == {0o600}
+
+
+def test_gaps_say_what_was_lost(tmp_path: Path) -> None:
+    assert run(f"dcpdump export {DAMAGE} -o {tmp_path}/out -q").code == 4
+    (gap,) = rows(tmp_path / "out/gaps.parquet")
+    assert {name: gap[name] for name in ("connection", "direction", "src", "bytes", "reason")} == {
+        "connection": 0,
+        "direction": 1,
+        "src": "10.0.0.1:11210",
+        "bytes": 100,
+        "reason": "lost-by-capture",
+    }
+
+
+def test_files_say_what_was_read(tmp_path: Path) -> None:
+    torn = tmp_path / "torn.pcap"
+    torn.write_bytes(Path(REPLICA).read_bytes()[:-10])
+    assert run(f"dcpdump export {torn} -o {tmp_path}/out -q").code == 4
+    (row,) = rows(tmp_path / "out/files.parquet")
+    first, last = 1_763_640_131_000_000_000, 1_763_640_131_000_000_000 + 59 * 250_000
+    names = ("path", "size", "packets", "first_time_ns", "last_time_ns", "status")
+    assert [row[name] for name in names] == [str(torn), torn.stat().st_size, 60, first, last, "damaged"]
+    assert "is cut short" in row["problem"]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_streams_and_findings_are_those_of_the_commands(name: str, tmp_path: Path) -> None:
+    # whatever chooses the rows of frames
+    run(f"dcpdump export {name} -o {tmp_path}/out -q --opcode noop --tables streams,findings")
+    streams = rows(tmp_path / "out/streams.parquet")
+    plain = [field for field in verdicts.streams().names if field not in ("requests", "failover_log")]
+    for row, told in zip(streams, printed("streams", name), strict=True):
+        kept = {key: row[key] for key in plain if row[key] is not None and not key.endswith("_at")}
+        assert kept == {key: value for key, value in told.items() if key in plain and not key.endswith("_at")}
+        assert [each["status"] for each in row["requests"]] == [each.get("status") for each in told["requests"]]
+    findings = rows(tmp_path / "out/findings.parquet")
+    assert [(row["code"], row["severity"], row["message"]) for row in findings] == [
+        (told["code"], told["severity"], told["message"]) for told in printed("check", name)
+    ]
+
+
+@pytest.mark.parametrize(("since", "roles"), [("", "seen"), ("late", "inferred")], ids=["whole", "late"])
+def test_streams_say_how_it_is_known_who_is_who(since: str, roles: str, tmp_path: Path) -> None:
+    talk = packets(said(opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=1, flags=0x5}\nRX mutation{seqno=1}"))
+    (tmp_path / "some.pcap").write_bytes(pcap(Record(each.ts_ns or 0, each.data) for each in talk[-2 * bool(since) :]))
+    run(f"dcpdump export {tmp_path}/some.pcap -o {tmp_path}/out -q --tables streams")
+    (row,) = rows(tmp_path / "out/streams.parquet")
+    assert (row["vbucket"], row["roles"]) == (5, roles)
+
+
+def test_a_count_ends_the_frames_and_not_what_is_told_of_streams(tmp_path: Path) -> None:
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/some -q -c 2")
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/all -q")
+    assert len(rows(tmp_path / "some/frames.parquet")) == 2
+    assert rows(tmp_path / "some/streams.parquet") == rows(tmp_path / "all/streams.parquet")
+
+
+@pytest.mark.parametrize(("tables", "files"), [("frames,gaps", "files frames gaps"), ("streams", "files streams")])
+def test_only_the_tables_that_are_asked_for_are_written(tables: str, files: str, tmp_path: Path) -> None:
+    run(f"dcpdump export {DAMAGE} -o {tmp_path}/some -q --tables {tables}")
+    run(f"dcpdump export {DAMAGE} -o {tmp_path}/all -q")
+    assert sorted(os.listdir(tmp_path / "some")) == [f"{name}.parquet" for name in files.split()]
+    for name in files.split():
+        assert rows(tmp_path / f"some/{name}.parquet") == rows(tmp_path / f"all/{name}.parquet")
+
+
+def test_a_table_that_is_none_is_a_matter_of_usage() -> None:
+    wrong = run(f"dcpdump export {REPLICA} -o out --tables stream")
+    assert (wrong.code, "'stream' is no table; there are frames, gaps, streams, findings, files" in wrong.err) == (
+        2,
+        True,
+    )
+    assert list(NAMES) == list(SCHEMAS)
+
+
+def test_the_summary_is_that_of_read(tmp_path: Path) -> None:
+    for options in ("", "--summary json"):
+        exported = run(f"dcpdump export {DAMAGE} -o {tmp_path}/out --force {options}")
+        assert exported.err == run(f"dcpdump read {DAMAGE} {options}").err
+
+
+def test_an_export_is_only_written_over_with_force(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(f"dcpdump export {REPLICA} -o {out} -q")
+    before = (out / "frames.parquet").read_bytes()
+    again = run(f"dcpdump export {DAMAGE} -o {out} -q")
+    assert again == (5, "", f"dcpdump: error: the output exists already ({out})\nhint: --force replaces it\n")
+    assert (out / "frames.parquet").read_bytes() == before
+    run(f"dcpdump export {DAMAGE} -o {out} -q --force -f csv")
+    assert sorted(os.listdir(out)) == [name.replace(".parquet", ".csv") for name in TABLES]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_force_replaces_nothing_but_tables(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    refused = run(f"dcpdump export {REPLICA} -o {tmp_path} --force")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        5,
+        f"dcpdump: error: the folder holds what is no table: notes.txt ({tmp_path})",
+    )
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["none.pcap", "README.md"])
+def test_nothing_appears_where_the_input_cannot_be_used(name: str, tmp_path: Path) -> None:
+    assert run(f"dcpdump export {name} -o {tmp_path}/out").code == 3
+    assert os.listdir(tmp_path) == []
+
+
+def test_nothing_appears_where_there_is_no_frame(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(Path(REPLICA).read_bytes()[:24])
+    printed = run(f"dcpdump export {empty} -o {tmp_path}/out")
+    assert (printed.code, printed.err) == (3, run(f"dcpdump read {empty}").err)
+    assert os.listdir(tmp_path) == ["empty.pcap"]
+
+
+def test_damaged_input_without_a_frame_cannot_be_used_and_leaves_no_earlier_tables(tmp_path: Path) -> None:
+    broken, out = tmp_path / "broken.pcap", tmp_path / "out"
+    broken.write_bytes(Path(REPLICA).read_bytes()[:30])
+    assert run(f"dcpdump export {REPLICA} -o {out} -q").code == 0
+    printed = run(f"dcpdump export {broken} -o {out} --force")
+    assert (printed.code, printed.err) == (3, run(f"dcpdump read {broken}").err)
+    assert "\ndcpdump: error: no DCP in the input: 0 packets; 0 TCP connections\n" in printed.err
+    assert os.listdir(tmp_path) == ["broken.pcap"]
+
+
+def test_a_place_that_cannot_be_written_is_an_error_of_its_own() -> None:
+    printed = run(f"dcpdump export {REPLICA} -o /nowhere/at/all")
+    assert printed == (5, "", "dcpdump: error: cannot write: no such file or directory (/nowhere/at/all)\n")
+
+
+def test_what_is_missing_is_a_matter_of_usage() -> None:
+    assert run(f"dcpdump export {REPLICA}").code == 2
+    assert run("dcpdump export -o out").code == 2
+
+
+def test_without_pyarrow_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "dcpdump.arrow.schema")
+    assert run(f"dcpdump export {REPLICA} -o out") == (
+        2,
+        "",
+        "dcpdump: error: tables need pyarrow, which is not installed\nhint: pip install 'dcpdump[parquet]'\n",
+    )
+
+
+def test_the_schema_is_printed_without_a_capture() -> None:
+    printed = run("dcpdump export --schema")
+    assert printed.code == 0
+    assert printed.out == "\n".join(schema.text(make()) for make in SCHEMAS.values())
+
+
+def test_arrow_files_have_the_same_rows(tmp_path: Path) -> None:
+    run(f"dcpdump export samples -o {tmp_path}/a -q -f arrow")
+    run(f"dcpdump export samples -o {tmp_path}/p -q")
+    with pa.OSFile(f"{tmp_path}/a/frames.arrow") as file:
+        assert pa.ipc.open_file(file).read_all().to_pylist() == rows(tmp_path / "p/frames.parquet")
+
+
+def test_an_arrow_file_takes_a_column_that_gets_its_first_word_late(tmp_path: Path) -> None:
+    kind = pa.schema([("early", schema.WORD), ("late", schema.WORD), ("number", pa.int64())])
+    words = Vocabulary()
+    wanted = [("a", None, 1), ("b", None, 2), (None, "x", 3), ("a", "y", 4), (None, None, 5), ("b", "x", 6)]
+    file = ArrowFile(tmp_path / "it.arrow", kind)
+    for row in wanted:
+        batch = ColumnBuilder(kind, 1, words)
+        for name, value in zip(kind.names, row, strict=True):
+            if value is not None:
+                batch.objects(name, [0], [value])
+        file.feed(batch.batch())
+    file.close()
+    with pa.OSFile(str(tmp_path / "it.arrow")) as stored:
+        found = pa.ipc.open_file(stored).read_all().to_pylist()
+    assert [tuple(row.values()) for row in found] == wanted
+
+
+def test_csv_has_a_column_for_each_and_reads_back(tmp_path: Path) -> None:
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/out -q -f csv")
+    with (tmp_path / "out/frames.csv").open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == schema.frames().names
+    mutation = next(row for row in found if row["key"] == "hello")
+    assert (mutation["by_seqno"], mutation["value"], mutation["name"], mutation["xattrs"]) == (
+        "5",
+        "world",
+        "DCP_MUTATION",
+        "",
+    )
+    log = next(row["failover_log"] for row in found if row["failover_log"])
+    assert json.loads(log)[1]["seqno"] == 0
+    with (tmp_path / "out/streams.csv").open(newline="", encoding="utf-8") as file:
+        (stream,) = csv.DictReader(file)
+    (request,) = json.loads(stream["requests"])
+    assert (request["ts"], request["status_name"]) == ("2025-11-20T12:02:11.007750Z", "Success")
+    assert stream["end_status_name"] == "StateChanged"
+
+
+def test_secrets_are_masked_and_keys_redacted(tmp_path: Path) -> None:
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/masked -q")
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/redacted -q --redact")
+    masked, redacted = (rows(tmp_path / name / "frames.parquet") for name in ("masked", "redacted"))
+    assert next(row["value"] for row in masked if row["name"] == "SASL_AUTH") == b"<secret 28 B>"
+    keys = [row["key"] for row in redacted if row["name"] == "DCP_MUTATION"]
+    assert b"hello" not in keys
+    assert [len(key) for key in keys] == [len(row["key"]) for row in masked if row["name"] == "DCP_MUTATION"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize("options", ["", "--redact --salt-file {salt}", "--opcode mutation", "-c 20", "--since +0.01s"])
+def test_more_processes_write_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, options: str
+) -> None:
+    monkeypatch.setattr("dcpdump.cli.workers.LEAST_BYTES", 0)
+    salt = tmp_path / "salt"
+    salt.write_text("pepper")
+    options = options.format(salt=salt)
+    for jobs in (1, 3):
+        run(f"dcpdump export samples {REPLICA} -o {tmp_path}/{jobs} -q -j {jobs} --format {form} {options}")
+    one, three = ({file.name: file.read_bytes() for file in (tmp_path / jobs).iterdir()} for jobs in ("1", "3"))
+    assert one == three
+
+
+def test_an_error_in_a_thread_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dcpdump.cli.workers.LEAST_BYTES", 0)
+    monkeypatch.setattr("dcpdump.arrow.writers.ParquetFile.feed", full)
+    printed = run(f"dcpdump export {REPLICA} -o {tmp_path}/out -j 2")
+    assert printed == (5, "", f"dcpdump: error: cannot write: no space left on device ({tmp_path}/out)\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_duckdb_opens_the_tables(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: its reading of the tables is not tested")
+    run(f"dcpdump export samples -o {tmp_path}/out -q")
+    found = duckdb.sql(
+        f"select name, count(*), max(by_seqno) from '{tmp_path}/out/frames.parquet' "
+        "where by_seqno is not null group by name order by name"
+    ).fetchall()
+    wanted: dict[str, list[int]] = {}
+    for row in read("samples"):
+        if "by_seqno" in row.get("fields", {}):
+            wanted.setdefault(row["name"], []).append(row["fields"]["by_seqno"])
+    assert found == [(name, len(seqnos), max(seqnos)) for name, seqnos in sorted(wanted.items())]
+    assert duckdb.sql(f"select key from '{tmp_path}/out/frames.parquet' where key = 'hello'::blob").fetchall()

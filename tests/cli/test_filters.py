@@ -1,0 +1,139 @@
+"""Filters: each option chooses exactly the frames that it promises, by their numbers in the samples."""
+
+import json
+
+import pytest
+
+from tests.support.console import run
+
+CLIENT = "samples/client-rollback.pcap"
+REPLICA = "samples/replica.pcap"
+
+
+def frames(arguments: str) -> list[int]:
+    """It gives the numbers of the frames that a ``read`` shows."""
+    printed = run(f"dcpdump read {arguments} -f ndjson -q")
+    assert printed.code == 0, printed.err
+    return [json.loads(line)["frame"] for line in printed.out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (f"{REPLICA} --opcode mutation", [18, 19, 25, 26]),
+        (f"{REPLICA} --opcode DCP_MUTATION,deletion", [18, 19, 20, 25, 26]),
+        (f"{REPLICA} --opcode 0x57", [18, 19, 25, 26]),
+        (f"{REPLICA} --opcode Stream-Req", [15, 16]),
+        (f"{REPLICA} --opcode mutation --opcode deletion", [18, 19, 20, 25, 26]),
+        (f"{REPLICA} --opcode mutation,deletion --opcode '!deletion'", [18, 19, 25, 26]),
+        (f"{REPLICA} --opcode '!mutation,noop,control' -c 3", [1, 2, 3]),
+        (f"{REPLICA} --opcode '!mutation,noop,control' --vbucket 528", [15, 16, 17, 20, 24, 27]),
+        (f"{REPLICA} --vbucket 500-600 --kind response", [16]),
+        (f"{REPLICA} --vbucket 528 --opcode noop", []),
+        (f"{REPLICA} --vbucket 1-3,528 --seqno 5-", [15, 24, 25, 26]),
+        (f"{REPLICA} --seqno 4", [15, 17, 20]),
+        (f"{REPLICA} --seqno -1 --opcode mutation", [18]),
+        (f"{REPLICA} --seqno 2,6 --opcode mutation", [19, 26]),
+        (f"{REPLICA} --kind response --opcode control", [10, 12, 14]),
+        (f"{REPLICA} --kind '!request' --opcode control", [10, 12, 14]),
+        (f"{CLIENT} --status rollback", [16]),
+        (f"{CLIENT} --status 0x23", [16]),
+        (f"{CLIENT} --status '!success'", [16]),
+        (f"{CLIENT} --key 'cart::*'", [21, 22]),
+        (f"{CLIENT} --key '/::1$/'", [21]),
+        (f"{CLIENT} --key '!cart::*' --opcode mutation,system_event", [20]),
+        (f"{CLIENT} --key 'cart::1' --key '/::0$/'", [21, 22]),
+        (f"{CLIENT} --key 'cart::*' --key '!*::0'", [21]),
+        (f"{CLIENT} --collection 0x8", [20, 21, 22]),
+        (f"{CLIENT} --collection 8,9 --opcode expiration", [22]),
+        (f"{CLIENT} --opaque 0x0c --kind response", [16, 18]),
+        (f"{CLIENT} --stream-id 3", [15, 17, 19, 20, 21, 22, 23, 24]),
+        (f"{CLIENT} --connection 0 -c 2", [1, 2]),
+        (f"{CLIENT} --connection 1", []),
+        (f"{CLIENT} --host 10.0.0.1 -c 1", [1]),
+        (f"{CLIENT} --host 10.0.0.2", []),
+        (f"{CLIENT} --host '!10.0.0.1'", []),
+        (f"{CLIENT} --host 10.0.0.0/28 -c 1", [1]),
+        (f"{CLIENT} --host 10.0.1.0/24", []),
+        (f"{CLIENT} --host 10.0.0.2 --host 10.0.0.1 -c 1", [1]),
+        (f"{CLIENT} --port 11210 -c 1", [1]),
+        (f"{CLIENT} --port 11209", []),
+        (f"{CLIENT} --since +10ms", [24, 25]),
+        (f"{CLIENT} --until +1ms", [1]),
+        (f"{CLIENT} --since 2025-11-20T12:02:11.010500Z", [25]),
+        (f"{CLIENT} --since 2025-11-20T13:02:11.0105+01:00", [25]),
+        (f"{CLIENT} --since 2025-11-20T12:02:11,010500Z", [25]),
+        (f"{CLIENT} --problems", []),
+        ("samples/damage.pcap --problems", None),
+    ],
+)
+def test_a_filter_shows_the_frames_it_promises(arguments: str, expected: list[int] | None) -> None:
+    if expected is not None:
+        assert frames(arguments) == expected
+    else:
+        printed = run(f"dcpdump read {arguments} -f ndjson -q")
+        assert [json.loads(line)["frame"] for line in printed.out.splitlines()] == [14, 17]
+
+
+def test_clauses_of_different_kinds_must_all_hold() -> None:
+    both = set(frames(f"{REPLICA} --opcode mutation,deletion")) & set(frames(f"{REPLICA} --seqno 4-5"))
+    assert frames(f"{REPLICA} --opcode mutation,deletion --seqno 4-5") == sorted(both) == [20, 25]
+
+
+def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
+    every = frames(REPLICA)
+    assert every == list(range(1, 28))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            "--opcode mutatoin",
+            "dcpdump: error: unknown opcode 'mutatoin' for --opcode\nhint: did you mean mutation (0x57)?\n",
+        ),
+        (
+            "--status rolback",
+            "dcpdump: error: unknown status 'rolback' for --status\nhint: did you mean Rollback?\n",
+        ),
+        (
+            "--vbucket 9-3",
+            "dcpdump: error: --vbucket: the range '9-3' runs backwards\nhint: --vbucket 3-9\n",
+        ),
+        (
+            "--vbucket seven",
+            "dcpdump: error: --vbucket: 'seven' is no number or range\n"
+            "hint: --vbucket 7, --vbucket 0-63,512 or --vbucket 100-\n",
+        ),
+        ("--vbucket 70000", "dcpdump: error: --vbucket: 70000 is more than the largest, 65535\n"),
+        ("--opcode 0x157", "dcpdump: error: --opcode: 0x157 is more than 0xff\n"),
+        ("--opcode mutation,", "dcpdump: error: --opcode: an empty value in 'mutation,'\n"),
+        (
+            "--since yesterday",
+            "dcpdump: error: --since: 'yesterday' is no time\nhint: --since 2026-11-20T10:00:00Z, or --since +30s\n",
+        ),
+        (
+            "--key '/[/'",
+            "dcpdump: error: --key: '/[/' is no regular expression: unterminated character set at position 0\n",
+        ),
+        (
+            "--kind reply",
+            "dcpdump: error: --kind: 'reply' is no kind\nhint: --kind request, or --kind response\n",
+        ),
+        (
+            "--host 10.0.0.9:50312",
+            "dcpdump: error: --host: '10.0.0.9:50312' is no IP address\nhint: --host 10.0.0.9 --port 50312\n",
+        ),
+        (
+            "--host nosuch.example",
+            "dcpdump: error: --host: 'nosuch.example' is no IP address\nhint: --host 10.0.0.2, or --host 10.0.0.0/24\n",
+        ),
+        (
+            "-c 0",
+            "dcpdump: error: Invalid value for '-c' / '--count': 0 is not in the range x>=1.\n"
+            "hint: dcpdump read --help\n",
+        ),
+    ],
+)
+def test_a_filter_that_makes_no_sense_is_a_usage_error_that_helps(arguments: str, error: str) -> None:
+    assert run(f"dcpdump read {REPLICA} {arguments}") == (2, "", error)

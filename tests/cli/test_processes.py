@@ -1,0 +1,89 @@
+"""Where processes are limited, and with them threads, every command works all the same, or says what it lacks."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import cramjam
+import pytest
+
+from tests.support.console import Printed, run
+from tests.support.live import PATIENCE, ROOT, needs
+
+HISTORY = ROOT / "samples" / "history.pcap"
+#: What a user may do who has no right but to read our files, wherever they are, and to capture.
+_FEW = "-all,+dac_override,+net_raw"
+
+
+def few(allowed: int, *words: str, stdin: bytes = b"") -> Printed:
+    """Run ``dcpdump …`` as a user who may have so many processes: root is not bound by a limit."""
+    needs("prlimit", "setpriv")
+    user = f"{100_000 + os.getpid()}"  # who has no other processes
+    sets = (f"--{name}={_FEW}" for name in ("inh-caps", "ambient-caps", "bounding-set"))
+    become = ("setpriv", "--reuid", user, "--regid", user, "--clear-groups", *sets) if os.geteuid() == 0 else ()
+    command = (*become, "prlimit", f"--nproc={allowed}", sys.executable, "-m", "dcpdump", *words)
+    done = subprocess.run(command, input=stdin, capture_output=True, cwd=ROOT, timeout=PATIENCE, check=False)
+    return Printed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode())
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        *((words, 1) for words in ("explain 805c", "spec noop", "read CAPTURE", "stats CAPTURE", "streams CAPTURE")),
+        *((words, 1) for words in ("conns CAPTURE", "flow CAPTURE", "rollbacks CAPTURE", "key user::1001 CAPTURE")),
+        *(
+            (words, 1)
+            for words in ("top CAPTURE", "redact CAPTURE -w /dev/null", "carve CAPTURE -w /dev/null", "sniff -D")
+        ),
+        ("check CAPTURE", 1),
+        *(("check -", allowed) for allowed in (1, 2, 3)),
+        *((f"{command} -", 1) for command in ("read", "streams", "top --once")),
+    ],
+)
+def test_a_command_comes_to_the_same_with_few_processes(words: str, allowed: int) -> None:
+    command = [str(HISTORY) if word == "CAPTURE" else word for word in words.split()]
+    stdin = HISTORY.read_bytes() if "-" in command else b""
+    assert few(allowed, *command, stdin=stdin) == run(shlex.join(["dcpdump", *command]), stdin)
+
+
+@pytest.mark.parametrize("command", ["export -f csv", "pipeline"])
+@pytest.mark.parametrize("allowed", [1, 2, 3])
+def test_tables_are_written_with_few_processes(tmp_path: Path, command: str, allowed: int) -> None:
+    pytest.importorskip("pyarrow")
+    few(allowed, *command.split(), str(HISTORY), "-o", str(tmp_path / "few"), "-q")
+    run(f"dcpdump {command} {HISTORY} -o {tmp_path}/many -q")
+    assert _files(tmp_path / "few") == _files(tmp_path / "many") != []
+
+
+def _files(folder: Path) -> list[tuple[str, int]]:
+    """Return the folder and the size of each file: names are drawn anew in each run."""
+    files = (each for each in folder.rglob("*") if each.is_file())
+    return sorted((str(each.parent.relative_to(folder)), each.stat().st_size) for each in files)
+
+
+@pytest.mark.parametrize("name", ["zstd", "lz4"])
+def test_what_only_a_thread_can_decompress_is_refused_with_the_way_out(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "packed"
+    file.write_bytes(bytes(getattr(cramjam, name).compress(HISTORY.read_bytes())))
+    told = few(1, "read", str(file))
+    assert told == (
+        3,
+        "",
+        f"dcpdump: error: {name} cannot be decompressed: no thread may be started here ({file})\n"
+        f"hint: {name} -dc FILE | dcpdump read -\n",
+    )
+
+
+@pytest.mark.parametrize("words", ["sniff", "sniff -w /dev/null --force", "top --once"])
+def test_a_capture_that_no_thread_can_take_is_refused(words: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("no right to capture")
+    told = few(1, *words.split(), "-i", "lo")
+    assert told == (
+        6,
+        "",
+        "dcpdump: error: cannot capture: no thread may be started here (lo)\n"
+        "hint: ulimit -u, or the limit of the container, says how many there may be\n",
+    )

@@ -1,0 +1,215 @@
+"""Every way into ``read`` gives the same bytes as one frame at a time: files, pipes, terminals, redacted or not."""
+
+import gzip
+import io
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dcpdump.batch.dissection import Dissection
+from dcpdump.capture import open_capture
+from dcpdump.capture import stream_queue as inflow
+from dcpdump.cli import frame_output as frames
+from dcpdump.cli import workers
+from dcpdump.cli.options import Display, Selection
+from dcpdump.cli.reading import CaptureSource, Reading
+from dcpdump.cli.sink import Sink
+from dcpdump.filter import FrameFilter
+from dcpdump.net.packet import Packet
+from tests.bench.captures import capture
+from tests.support.captures import Pcapng, Record, pcap
+from tests.support.console import run
+from tests.support.frame_by_frame import frame_by_frame
+from tests.support.live import PATIENCE, ROOT, fed
+from tests.support.packets import TcpTalk, flow
+
+REPLICA = Path("samples/replica.pcap")
+KINDS = ("clean", "rollback", "lossy", "late", "foreign", "pcapng", "packed", "cut", "mislabelled")
+DCPDUMP = [sys.executable, "-m", "dcpdump"]
+
+
+class Pieces(io.RawIOBase):
+    """A pipe that gives its bytes in odd small pieces."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = io.BytesIO(data)
+        self._chance = random.Random(1)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: memoryview) -> int:  # type: ignore[override]
+        piece = self._data.read(min(len(room), self._chance.randint(1, 3000)))
+        room[: len(piece)] = piece
+        return len(piece)
+
+
+@pytest.fixture(scope="module", name="captures")
+def _captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return captures of every kind that ``read`` may meet."""
+    folder = tmp_path_factory.mktemp("captures")
+    clean = capture(folder, "wire", 400, 16)
+    packets, chance = list(open_capture(str(clean))), random.Random(1)
+    lossy = [packet for packet in packets if chance.random() > 0.06]
+    lossy[100], lossy[101] = lossy[101], lossy[100]
+
+    def written(name: str, packets: Iterable[Packet]) -> Path:
+        path = folder / f"{name}.pcap"
+        path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets]))
+        return path
+
+    tls, text = TcpTalk(flow("10.0.0.9:41001")), TcpTalk(flow("10.0.0.9:41002"))
+    for number in range(20):
+        tls.send(number % 2, b"\x16\x03\x01\x02\x00" + bytes(range(200)))
+        text.send(0, b"get key:%d\r\n" % number)
+    foreign = packets[:]
+    for at, packet in enumerate([*tls.packets, *text.packets]):
+        foreign.insert(4 * at, packet._replace(ts_ns=foreign[4 * at].ts_ns))
+    found = {"clean": clean, "rollback": Path("samples/client-rollback.pcap")}
+    found |= {"lossy": written("lossy", lossy), "late": written("late", packets[203:])}
+    found |= {"foreign": written("foreign", foreign), "mislabelled": capture(folder, "mislabelled", 300, 16)}
+    found |= {name: folder / name for name in ("pcapng", "packed", "cut")}
+    write = Pcapng()
+    blocks = [write.section(), write.interface(options=[(9, b"\x09")])]
+    blocks += [write.packet(packet.ts_ns or 0, packet.data) for packet in packets]
+    found["pcapng"].write_bytes(b"".join(blocks))
+    found["packed"].write_bytes(gzip.compress(clean.read_bytes(), 1))
+    found["cut"].write_bytes(clean.read_bytes()[:-700])
+    return found
+
+
+@pytest.fixture(name="salt")
+def _salt(tmp_path: Path) -> Path:
+    """Return a file with a salt, with which hashes are the same in every run."""
+    salt = tmp_path / "salt"
+    salt.write_bytes(b"a salt for tests")
+    salt.chmod(0o600)
+    return salt
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("form", "hidden"),
+    [("table", False), ("line", False), ("ndjson", False), ("csv", False), ("table", True), ("ndjson", True)],
+)
+def test_files_and_pipes_read_as_frame_by_frame(
+    captures: dict[str, Path], kind: str, form: str, hidden: bool, salt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, options = captures[kind], f"-f {form}" + (f" --redact --salt-file {salt}" if hidden else "")
+    data = path.read_bytes()
+    assert run(f"dcpdump read {path} {options}") == frame_by_frame(f"dcpdump read {path} {options}")
+    wanted = frame_by_frame(f"dcpdump read - {options}", path)
+    assert wanted.out.count("\n") > 20
+    assert run(f"dcpdump read - {options}", data) == wanted
+    monkeypatch.setattr(inflow, "ROOM", 5000)
+    assert run(f"dcpdump read - {options}", Pieces(data)) == wanted
+
+
+@pytest.mark.parametrize("options", ["--redact --redact-level full", "--color always", "-f grid"])
+def test_other_processes_write_what_is_not_in_columns_alike(
+    captures: dict[str, Path], options: str, salt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "LEAST_BYTES", 0)
+    monkeypatch.setattr(frames, "FORK_ROWS", 1)
+    command = f"dcpdump read {captures['lossy']} {options} --salt-file {salt} -j 2"
+    assert run(command) == frame_by_frame(command)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--opcode mutation,deletion --vbucket 3-9",
+        "--since +1ms --until +2ms",
+        "--key '*7*' -c 30",
+        "--problems -f grid",
+    ],
+)
+def test_filters_choose_from_a_pipe_as_frame_by_frame(
+    captures: dict[str, Path], options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = captures["mislabelled"]
+    monkeypatch.setattr(inflow, "ROOM", 5000)
+    wanted = frame_by_frame(f"dcpdump read - -f line {options}", path)
+    assert wanted.out.count("\n") > 5
+    assert run(f"dcpdump read - -f line {options}", Pieces(path.read_bytes())).out == wanted.out
+
+
+def on_a_terminal(words: list[str], stdin: Path | None = None) -> tuple[int, str]:
+    """Return the exit code of a command, and what it shows on a terminal."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "", "FORCE_COLOR": ""}
+    shown = b""
+    with subprocess.Popen(
+        [*DCPDUMP, *words], stdin=subprocess.PIPE, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        assert process.stdin is not None
+        process.stdin.write(b"" if stdin is None else stdin.read_bytes())
+        process.stdin.close()
+        with open(ours, "rb", buffering=0) as file, suppress(OSError):  # which is the end of a terminal
+            while piece := file.read(4096):
+                shown += piece
+        return process.wait(PATIENCE), shown.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("form", ["table", "line", "ndjson"])
+def test_a_terminal_shows_in_colours_what_frame_by_frame_would(form: str) -> None:
+    path = Path("samples/damage.pcap")
+    for name, stdin in ((str(path), None), ("-", path)):
+        wanted = frame_by_frame(f"dcpdump read {name} -f {form} --color always", path)
+        assert on_a_terminal(["read", name, "-f", form], stdin) == (wanted.code, wanted.out + wanted.err)
+        assert ("\x1b[" in wanted.out) is (form != "ndjson")
+
+
+# -- while more may come ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", ["", "--redact", "--color always"])
+def test_a_count_ends_it_though_the_pipe_stays_open(options: str) -> None:
+    with fed(["read", "-", "-f", "line", "-q", "-c", "3", *options.split()], REPLICA.read_bytes()) as process:
+        assert process.wait(PATIENCE) == 0
+        assert process.stdout is not None
+        assert len(process.stdout.read().splitlines()) == 3
+
+
+def test_frames_that_are_redacted_come_as_their_packets_come() -> None:
+    with fed(["read", "-", "-f", "line", "-q", "--redact"], REPLICA.read_bytes()[:1200]) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"#1 ")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+
+
+def test_a_file_that_is_still_written_is_followed(tmp_path: Path) -> None:
+    path, data = tmp_path / "grows.pcap", REPLICA.read_bytes()
+    path.write_bytes(data[:1200])
+    command = [*DCPDUMP, "read", "--follow", str(path), "-f", "line", "--summary", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        shown = [process.stdout.readline()]
+        with path.open("ab") as file:
+            file.write(data[1200:])
+        shown += [process.stdout.readline() for _ in range(26)]
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=PATIENCE)
+    wanted = frame_by_frame(f"dcpdump read {REPLICA} -f line --summary json")
+    assert (process.returncode, b"".join(shown).decode(), out) == (143, wanted.out, b"")
+    assert err.decode() == wanted.err.replace("}\n", ', "interrupted": true}\n')
+
+
+def test_what_was_lost_is_not_kept_for_as_long_as_it_is_read(captures: dict[str, Path], tmp_path: Path) -> None:
+    dissection = Dissection()
+    shown = Display("line", "never", 64, str(tmp_path / "out"), False, False)
+    with Sink(shown.path) as sink:
+        taking = frames.FrameOutput(Selection(FrameFilter(()), None, None, {}), shown, sink)
+        Reading(CaptureSource([open_capture(str(captures["lossy"]))]), dissection, taking, sink).read()
+    assert dissection.balance.gaps > 0
+    assert dissection.gaps == []

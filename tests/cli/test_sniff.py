@@ -1,0 +1,410 @@
+"""dcpdump sniff, on a network of its own: what is captured, counted, written, and with what rights."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcpdump.record import Json
+from tests.support.console import run
+from tests.support.live import PATIENCE, Network, ended, needs, network, stopped, wait_for
+
+DOCUMENTS, VBUCKETS = 40, 3
+
+
+@pytest.fixture(scope="module", name="net")
+def _net() -> Iterator[Network]:
+    with network() as inside:
+        yield inside
+
+
+def rows(text: str) -> list[Json]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def books(err: str) -> Json:
+    found: Json = json.loads(err.splitlines()[-1])
+    return found
+
+
+def in_no_frame(of: Json) -> dict[str, int]:
+    """It gives the payload that is in no frame. What TCP sent again counts for nothing: a busy machine does that."""
+    again = {"frames", "retransmitted", "duplicate", "keepalive"}
+    assert of["payload_bytes"] == sum(of["payload"].values())
+    return {name: count for name, count in of["payload"].items() if count and name not in again}
+
+
+def take(net: Network, *words: str) -> None:
+    """It lets the sample client take all documents."""
+    client = net.talk("client", "--vbuckets", str(VBUCKETS), "--documents", str(DOCUMENTS), *words)
+    out, err = client.communicate(timeout=PATIENCE)
+    assert out == f"{VBUCKETS * DOCUMENTS} documents of {VBUCKETS} vbuckets\n", err
+
+
+def frames_but_file(frames: list[Json]) -> list[Json]:
+    return [{name: value for name, value in frame.items() if name != "file"} for frame in frames]
+
+
+class Seen:
+    """One capture of a producer and its client, of which several tests look at something."""
+
+    def __init__(self, net: Network, folder: Path) -> None:
+        self.file = folder / "seen.pcapng"
+        with (
+            net.producer("--documents", str(DOCUMENTS)),
+            net.sniff("-i", "lo", "-f", "ndjson", "--summary", "json", "-w", str(self.file)) as sniff,
+            net.sniff("-i", "lo", "-f", "table", "--redact", "--value-bytes", "all") as hiding,
+        ):
+            take(net)
+            self.hidden = stopped(hiding, signal.SIGINT)[1]
+            self.code, out, err = stopped(sniff, signal.SIGINT)
+        self.frames, self.books = rows(out), books(err)
+
+
+@pytest.fixture(scope="module", name="seen")
+def _seen(net: Network, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return Seen(net, tmp_path_factory.mktemp("sniff"))
+
+
+def test_every_frame_of_a_producer_and_its_client_is_shown(seen: Seen) -> None:
+    names = [frame["name"] for frame in seen.frames]
+    assert names.count("DCP_MUTATION") == VBUCKETS * DOCUMENTS
+    assert names.count("DCP_STREAM_REQ") == 2 * VBUCKETS
+    assert names.count("DCP_STREAM_END") == VBUCKETS
+    assert names[0] == "HELLO"
+    assert [frame for frame in seen.frames if "problems" in frame] == []
+
+
+def test_a_capture_ends_with_zero_and_its_books_add_up(seen: Seen) -> None:
+    of = seen.books
+    assert seen.code == 0
+    assert (of["dropped_by_kernel"], of["dropped_by_dcpdump"], of["not_looked_at"]) == (0, 0, 0)
+    assert of["received"] == of["decoded"] == of["packets"]
+    assert in_no_frame(of) == {}
+
+
+def test_a_loopback_packet_is_seen_once(seen: Seen) -> None:
+    again = seen.books["payload"]["duplicate"] + seen.books["payload"]["retransmitted"]
+    assert again < seen.books["payload"]["frames"] // 4
+
+
+def test_the_packets_written_hold_the_same_frames(seen: Seen) -> None:
+    read = run(f"dcpdump read {seen.file} -f ndjson -q")
+    assert frames_but_file(rows(read.out)) == frames_but_file(seen.frames)
+    assert read.code == 0
+    assert {frame["file"] for frame in seen.frames} == {"lo"}
+    assert seen.file.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_to_be_hidden_is_hidden(seen: Seen) -> None:
+    assert seen.hidden.count("DCP_MUTATION command") == VBUCKETS * DOCUMENTS
+    assert "user" not in seen.hidden
+    assert "travel" not in seen.hidden
+
+
+def test_the_sample_conversation_breaks_no_rule(seen: Seen) -> None:
+    assert run(f"dcpdump check {seen.file} -q").code == 0
+    assert run(f"dcpdump check {seen.file} -q --fail-on suspicious").code == 0
+
+
+# -- how it begins and ends ---------------------------------------------------------------------------------
+
+
+def test_a_frame_is_shown_at_once_the_books_when_asked_for_and_at_the_end(net: Network) -> None:
+    with net.producer(), net.sniff("-i", "lo", "-f", "line") as sniff:
+        assert sniff.stdout is not None
+        client = net.talk("client", "--follow")
+        with ended(client):
+            # Nothing else is said on the connection until the client has its answer and goes on.
+            assert " TX hello{" in sniff.stdout.readline()
+        sniff.send_signal(signal.SIGUSR1)
+        assert sniff.stderr is not None
+        assert sniff.stderr.readline().startswith("received ")
+        code, _, err = stopped(sniff, signal.SIGTERM)
+    assert code == 143
+    assert "dropped by the kernel 0 · dropped by dcpdump 0 · decoded " in err
+
+
+def test_a_count_ends_it_and_the_rest_is_accounted_for(net: Network) -> None:
+    words = ("-i", "lo", "-c", "2", "--opcode", "mutation", "--seqno", "7", "-f", "ndjson", "--summary", "json")
+    with net.producer("--documents", str(DOCUMENTS)), net.sniff(*words) as sniff:
+        take(net)
+        out, err = sniff.communicate(timeout=PATIENCE)
+    of = books(err)
+    assert sniff.returncode == 0
+    assert [frame["fields"]["by_seqno"] for frame in rows(out)] == [7, 7]
+    assert of["received"] == of["decoded"] + of["dropped_by_dcpdump"] + of["not_looked_at"]
+
+
+def test_a_duration_ends_it(net: Network) -> None:
+    with net.sniff("-i", "lo", "--duration", "0.2") as sniff:
+        _, err = sniff.communicate(timeout=PATIENCE)
+    assert (sniff.returncode, err) == (
+        0,
+        "received 0 packets · dropped by the kernel 0 · dropped by dcpdump 0 · decoded 0\n",
+    )
+
+
+@pytest.mark.parametrize("command", ["sniff", "top"])
+def test_sigterm_is_no_usual_end(net: Network, command: str) -> None:
+    for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 143)):
+        with ended(net.start(sys.executable, "-m", "dcpdump", command, "-i", "lo", "-f", "ndjson")) as process:
+            assert process.stderr is not None
+            assert process.stderr.readline().startswith("capturing on lo")
+            status, _, err = stopped(process, number)
+        assert (status, err.partition(" ")[0]) == (code, "received")
+
+
+def test_who_does_not_read_the_output_makes_dcpdump_drop_and_count(net: Network, tmp_path: Path) -> None:
+    file = tmp_path / "all.pcapng"
+    words = ("-i", "lo", "-f", "table", "--buffer", "64k", "--summary", "json", "-w", str(file))
+    with net.producer("--documents", "2000"), net.sniff(*words) as sniff:
+        client = net.talk("client", "--documents", "2000", "--vbuckets", "8")
+        with ended(client):
+            client.communicate(timeout=PATIENCE)
+        code, _, err = stopped(sniff, signal.SIGINT)
+    of = books(err)
+    assert code == 0
+    assert of["dropped_by_dcpdump"] > 0
+    assert of["received"] == of["decoded"] + of["dropped_by_dcpdump"]
+    # The file has them all the same.
+    assert run(f"dcpdump read {file} --opcode stream_end --kind request -f ndjson -q").out.count("\n") == 8
+
+
+# -- what is captured ---------------------------------------------------------------------------------------
+
+
+def test_ports_are_chosen_by_the_kernel_in_both_versions_of_ip(net: Network) -> None:
+    expected = {"--port 7001": 4, "--port 7000-7002": 8, "--port !7001": 4, "--bpf tcp\tport\t7002": 4}
+    with ExitStack() as running:
+        sniffs = {
+            words: running.enter_context(net.sniff("-i", "lo", "--summary", "json", *words.split(" ")))
+            for words in expected
+        }
+        net.run(sys.executable, "-c", _CONNECT, "7001", "7002")
+        received = {words: books(stopped(sniff, signal.SIGINT)[2])["received"] for words, sniff in sniffs.items()}
+    # Each connection that is refused is two packets: one asks, one refuses.
+    assert received == expected
+
+
+_CONNECT = """
+import socket, sys
+for port in sys.argv[1:]:
+    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        socket.socket(family).connect_ex((host, int(port)))
+"""
+
+
+def test_any_captures_on_all_interfaces_each_with_its_own_name(net: Network, tmp_path: Path) -> None:
+    file = tmp_path / "any.pcapng"
+    net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
+    try:
+        for end, address in (("left", "10.9.0.1/24"), ("right", "10.9.0.2/24")):
+            net.run("ip", "address", "add", address, "dev", end)
+            net.run("ip", "link", "set", end, "up")
+        words = ("-i", "any", "-f", "ndjson", "--summary", "json", "-w", str(file), "--port", "11210")
+        with net.producer("--documents", str(DOCUMENTS)), net.sniff(*words) as sniff:
+            take(net)
+            # An address that nobody has is asked for out on the wire, and seen there.
+            net.run(sys.executable, "-c", "import socket; socket.socket(2, 2).sendto(b'', ('10.9.0.9', 1))")
+            _, out, err = stopped(sniff, signal.SIGINT)
+    finally:
+        net.run("ip", "link", "del", "left")
+    assert [frame["name"] for frame in rows(out)].count("DCP_MUTATION") == VBUCKETS * DOCUMENTS
+    assert books(err)["received"] == books(err)["decoded"]
+    written = file.read_bytes()
+    assert b"\x02\0\x02\0lo\0\0" in written
+    assert b"\x02\0\x04\0left" in written
+
+
+def test_a_tag_that_the_kernel_took_out_is_in_the_file(net: Network, tmp_path: Path) -> None:
+    file = tmp_path / "tagged.pcapng"
+    net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
+    try:
+        for end in ("left", "right"):
+            net.run("ip", "link", "set", end, "up")
+        with net.sniff("-i", "right", "-w", str(file)) as sniff:
+            net.run(sys.executable, "-c", _TAGGED)
+            wait_for(lambda: b"tagged" in file.read_bytes())
+            stopped(sniff, signal.SIGINT)
+    finally:
+        net.run("ip", "link", "del", "left")
+    assert b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x81\x00\x60\x05\x08\x00tagged" in file.read_bytes()
+
+
+_TAGGED = """
+import socket
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+link.bind(("left", 0))
+link.send(bytes.fromhex("020000000002 020000000001 8100 6005 0800") + b"tagged".ljust(60))
+"""
+
+
+def test_an_interface_that_goes_down_ends_the_capture_and_is_told(net: Network) -> None:
+    net.run("ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
+    try:
+        net.run("ip", "link", "set", "left", "up")
+        with net.sniff("-i", "left") as sniff:
+            net.run("ip", "link", "set", "left", "down")
+            _, err = sniff.communicate(timeout=PATIENCE)
+    finally:
+        net.run("ip", "link", "del", "left")
+    assert sniff.returncode == 6
+    assert err.splitlines()[-1] == "dcpdump: error: the interface went down (left)"
+
+
+# -- what is written ----------------------------------------------------------------------------------------
+
+
+def test_files_rotate_the_newest_are_kept_and_each_is_whole_when_killed(net: Network, tmp_path: Path) -> None:
+    words = ("-i", "lo", "-w", str(tmp_path / "ring.pcapng"), "-C", "0.1", "-W", "3")
+    with net.producer("--documents", "1000"), net.sniff(*words, stdout=subprocess.DEVNULL) as sniff:
+        client = net.talk("client", "--documents", "1000", "--vbuckets", "8")
+        assert client.communicate(timeout=PATIENCE)[0] == "8000 documents of 8 vbuckets\n"
+        wait_for(lambda: len(list(tmp_path.iterdir())) == 3)
+        os.kill(sniff.pid, signal.SIGKILL)
+        sniff.wait()
+    files = sorted(tmp_path.iterdir())
+    first = _number(files[0])
+    assert first > 1
+    assert [_number(file) for file in files] == [first, first + 1, first + 2]
+    assert max(file.stat().st_size for file in files) <= 100_000
+    summary = json.loads(run(f"dcpdump read {tmp_path} -f ndjson --summary json").err.splitlines()[-1])
+    assert summary["damage"] == []
+    assert summary["frames"] > 0
+
+
+def _number(file: Path) -> int:
+    return int(file.name.split("_")[1])
+
+
+def test_an_existing_file_is_not_overwritten(net: Network, tmp_path: Path) -> None:
+    file = tmp_path / "mine.pcapng"
+    file.write_text("mine")
+    process = net.start(sys.executable, "-m", "dcpdump", "sniff", "-i", "lo", "-w", str(file))
+    _, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (
+        5,
+        f"dcpdump: error: the output exists already ({file})\nhint: --force replaces it\n",
+    )
+    assert file.read_text() == "mine"
+
+
+# -- rights -------------------------------------------------------------------------------------------------
+
+
+_WITHOUT_RIGHTS = """
+import os, sys
+import dcpdump.cli.sniff, scapy.arch, scapy.packet
+from dcpdump.cli.main import run
+os.setresuid(65534, 65534, 65534)
+run(sys.argv[1:])
+"""
+
+
+def test_without_the_right_the_ways_out_are_told() -> None:
+    if not hasattr(socket, "AF_PACKET"):
+        pytest.skip("only Linux has packet sockets")
+    as_nobody = _WITHOUT_RIGHTS if os.geteuid() == 0 else _WITHOUT_RIGHTS.replace("os.setresuid", "(lambda *_: 0)")
+    command = [sys.executable, "-c", as_nobody, "sniff", "-i", "lo"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (told.returncode, told.stdout) == (6, "")
+    assert told.stderr == (
+        "dcpdump: error: no right to capture here (CAP_NET_RAW) (lo)\n"
+        "hint: sudo dcpdump sniff -i lo  (rights are dropped once the interface is open)\n"
+        "hint: dumpcap -i lo -w - | dcpdump read -  (for members of the group wireshark)\n"
+        "hint: ssh root@NODE tcpdump -i lo -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -\n"
+    )
+
+
+def test_an_interface_that_is_not_there_is_an_error_with_the_nearest_name() -> None:
+    if not hasattr(socket, "AF_PACKET"):
+        pytest.skip("only Linux has packet sockets")
+    assert run("dcpdump sniff -i lo9") == (
+        6,
+        "",
+        "dcpdump: error: there is no such interface (lo9)\nhint: did you mean 'lo'?\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("-C 1", "-C, -G and -W say when -w begins another file: -w FILE is missing"),
+        ("-w x.pcapng -W 2", "-W keeps the newest files of -C or -G; neither is given"),
+        ("-i any --bpf tcp", "--bpf needs to know the kind of link, and 'any' has several"),
+        ("-i lo --bpf 'tcp prt 1'", "--bpf: 'tcp prt 1' is no filter: can't parse filter expression: syntax error"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(words: str, what: str) -> None:
+    if not hasattr(socket, "AF_PACKET"):
+        pytest.skip("only Linux has packet sockets")
+    told = run(f"dcpdump sniff {words}")
+    if "libpcap" in told.err:
+        pytest.skip("libpcap is not installed")
+    assert (told.code, told.err.splitlines()[0]) == (2, f"dcpdump: error: {what}")
+
+
+def test_interfaces_are_listed(net: Network) -> None:
+    assert net.run(sys.executable, "-m", "dcpdump", "sniff", "-D").splitlines() == ["any", "lo  127.0.0.1  ::1"]
+
+
+# -- other programs -----------------------------------------------------------------------------------------
+
+
+def test_a_pipe_from_tcpdump_is_read_while_it_runs(net: Network) -> None:
+    needs("tcpdump")
+    command = f"tcpdump -i lo -U --immediate-mode -B 65536 -w - | {sys.executable} -u -m dcpdump read - -f line"
+    with net.producer("--documents", str(DOCUMENTS)), ended(net.start("sh", "-c", command)) as pipe:
+        assert pipe.stderr is not None
+        assert pipe.stdout is not None
+        while "listening on lo" not in pipe.stderr.readline():
+            pass
+        with ended(net.talk("client", "--follow")):
+            seen = [pipe.stdout.readline() for _ in range(12)]  # and both go on
+    assert " TX hello{" in seen[0]
+    assert " RX control-response{success}" in seen[11]
+
+
+def test_every_frame_of_a_real_server_and_its_client_is_decoded(net: Network, tmp_path: Path) -> None:
+    needs("memcached")
+    bmemcached: Any = pytest.importorskip("bmemcached")
+    file = tmp_path / "memcached.pcapng"
+    server = net.start("memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", "11311", "-U", "0")
+    words = ("-i", "lo", "--port", "11311", "-f", "ndjson", "--summary", "json", "-w", str(file))
+    with ended(server), net.sniff(*words) as sniff:
+        net.run(sys.executable, "-c", _CLIENT, bmemcached.__name__)
+        _, out, err = stopped(sniff, signal.SIGINT)
+    of, frames = books(err), rows(out)
+    assert in_no_frame(of) == {}
+    assert [frame for frame in frames if "problems" in frame or frame["name"].startswith("opcode")] == []
+    asked = [frame["name"] for frame in frames if frame["kind"] == "request"]
+    assert [name for name in asked if name != "SASL_LIST_MECHS"] == _ASKED
+
+
+_ASKED = "SET GET INCREMENT DELETE GETKQ GETK SETQ SETQ NOOP SET".split()
+_CLIENT = """
+import socket, sys, time
+from bmemcached import Client
+until = time.monotonic() + 20
+while socket.socket().connect_ex(("127.0.0.1", 11311)):
+    assert time.monotonic() < until
+    time.sleep(0.05)
+client = Client(["127.0.0.1:11311"])
+assert client.set("key", "value " * 1000)
+assert client.get("key") == "value " * 1000
+client.incr("count", 5)
+client.delete("key")
+client.get_multi(["key", "count"])
+client.set_multi({"a": 1, "b": {"c": 2}})
+client.cas("a", 2, 1)
+client.disconnect_all()
+"""

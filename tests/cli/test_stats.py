@@ -1,0 +1,96 @@
+"""dcpdump stats: what is counted, and that a filter chooses what is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dcpdump.batch.statistics import Distribution, Timeline
+from tests.support.captures import Record, pcap
+from tests.support.check_cases import PLAIN
+from tests.support.console import run
+from tests.support.conversation import packets, said
+
+
+def counted(arguments: str) -> dict[str, list[dict[str, Any]]]:
+    """It gives the objects that a ``stats`` prints, by their kind."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in run(f"dcpdump stats {arguments} -f ndjson -q").out.splitlines():
+        row = json.loads(line)
+        found.setdefault(row.pop("kind"), []).append(row)
+    return found
+
+
+def test_everything_is_counted_once() -> None:
+    found = counted("samples/replica.pcap")
+    (total,) = found["total"]
+    assert (total["frames"], total["bytes"]) == (27, 5188)
+    for kind in ("message", "connection", "interval"):
+        assert sum(row["frames"] for row in found[kind]) == 27
+        assert sum(row["bytes"] for row in found[kind]) == 5188
+    assert found["vbucket"] == [{"vbucket": 528, "frames": 8, "bytes": 4454}]
+    lengths = sorted(
+        json.loads(line)["length"] for line in run("dcpdump read samples/replica.pcap -f ndjson").out.splitlines()
+    )
+    assert found["sizes"] == [
+        {"count": 27, "p50": lengths[13], "p90": lengths[24], "p99": lengths[26], "max": lengths[26]}
+    ]
+
+
+def test_messages_are_told_apart_by_name_and_kind() -> None:
+    found = counted("samples/takeover.pcap --opcode set_vbucket_state")
+    assert found["message"] == [
+        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "message_kind": "request", "frames": 2, "bytes": 50},
+        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "message_kind": "response", "frames": 2, "bytes": 48},
+    ]
+    assert found["latency"] == [
+        {"name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "count": 2, "p50": 500, "p90": 500, "p99": 500, "max": 500}
+    ]
+
+
+def test_one_frame_is_counted_as_one_and_has_no_rate() -> None:
+    printed = run("dcpdump stats samples/takeover.pcap -q --opcode mutation -c 1").out.splitlines()
+    assert printed[0] == "1 frame, 62 bytes, from 2025-11-20T12:02:11.004250Z for 0.000 s"
+    assert printed[3] == "  DCP_MUTATION request                            1 frame                62 bytes 100.0 %"
+    assert "vbuckets: 1 with traffic, at most 1 frame" in printed
+
+
+def test_what_comes_within_a_microsecond_has_no_rate(tmp_path: Path) -> None:
+    talk = packets(said(PLAIN))
+    path = tmp_path / "burst.pcap"
+    path.write_bytes(pcap([Record(1_000 * at, packet.data) for at, packet in enumerate(talk)]))
+    printed = run(f"dcpdump stats {path} -q").out
+    assert "/s" not in printed
+
+
+def test_people_see_a_map_of_the_vbuckets() -> None:
+    printed = run("dcpdump stats samples/takeover.pcap -q").out
+    assert "vbuckets: 1 with traffic, at most 5 frames\n    64 |" + " " * 13 + "█" in printed
+
+
+def test_a_capture_without_frames_counts_nothing() -> None:
+    assert run("dcpdump stats samples/replica.pcap --connection 9 -q") == (0, "", "")
+
+
+def test_percentiles_are_exact_where_values_are_small() -> None:
+    found = Distribution()
+    found.add(np.arange(1, 101))
+    assert [found.percentile(percent) for percent in (1, 50, 90, 99, 100)] == [1, 50, 90, 99, 100]
+
+
+def test_percentiles_of_large_values_keep_three_digits() -> None:
+    found = Distribution()
+    found.add(np.array([1_234_567]))
+    assert (found.percentile(50), found.most) == (1_234_567, 1_234_567)
+    found.add(np.array([9_999_999] * 9))
+    assert (found.percentile(10), found.percentile(99)) == (1_240_000, 9_999_999)
+
+
+def test_time_is_kept_in_few_steps_however_long_it_is() -> None:
+    line = Timeline()
+    for hour in range(48):
+        line.add(np.array([hour * 3600 * 10**9]), np.array([100]))
+    steps = list(line.steps(64))
+    assert len(steps) <= 64
+    assert sum(amount.frames for _, amount in steps) == 48

@@ -1,0 +1,220 @@
+"""dcpdump top: what it shows of captures that are complete, of pipes and of an interface."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from select import select
+
+import pytest
+
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.rate_meter import Rate, RateMeter
+from dcpdump.streams.state import ConnectionState
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.conversation import opening, packets, said
+from tests.support.live import PATIENCE, Network, ended, fed, network, stopped
+
+SAMPLES = Path(__file__).parent.parent.parent / "samples"
+SLOW = SAMPLES / "slow-consumer.pcap"
+
+
+def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() -> None:
+    shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.partition(" · ")[2].splitlines() == [
+        "12:02:57.099 · 1 connection · 1 stream, 1 blocked by flow control · 258 frames",
+        "conn  client    server          streams  frames/s  kB/s  unacked  buffer   full",
+        "0     kafka-7f  10.0.0.1:11210        1       5.6   0.2    1,920   1,900  101 %  BLOCKED",
+        "",
+        "conn  client    vb  frames/s  kB/s  last seqno  lag  state",
+        "0     kafka-7f   9       3.9   0.2         120    0  blocked by flow control "
+        "(1920 of 1900 bytes not acknowledged since 12:02:16.997)",
+    ]
+
+
+def test_scripts_get_one_object_with_the_same() -> None:
+    shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q -f ndjson")
+    assert [json.loads(line) for line in shown.out.splitlines()] == [
+        {
+            "time": "2025-11-20T12:02:57.099000Z",
+            "frames": 258,
+            "connections": [
+                {
+                    "connection": 0,
+                    "src": "10.0.0.9:50312",
+                    "dst": "10.0.0.1:11210",
+                    "name": "kafka-7f",
+                    "roles": "seen",
+                    "streams": 1,
+                    "frames_per_second": 5.6,
+                    "bytes_per_second": 239,
+                    "buffer_bytes": 1900,
+                    "unacknowledged_bytes": 1920,
+                    "blocked": True,
+                    "lost_bytes": 0,
+                }
+            ],
+            "streams": [
+                {
+                    "connection": 0,
+                    "vbucket": 9,
+                    "frames_per_second": 3.9,
+                    "bytes_per_second": 187,
+                    "last_seqno": 120,
+                    "lag": 0,
+                    "lost_bytes": 0,
+                    "state": "blocked by flow control",
+                    "cause": "window-full",
+                    "why": "1920 of 1900 bytes not acknowledged since 12:02:16.997",
+                    "trouble": True,
+                }
+            ],
+        }
+    ]
+
+
+def test_a_pipe_ends_with_the_same_as_the_file() -> None:
+    sample = SAMPLES / "rollback-loop.pcap"
+    whole = run(f"dcpdump top {sample} -q").out.partition(" · ")[2]
+    piped = run("dcpdump top - -q", sample.read_bytes()).out
+    assert piped.rpartition("- · ")[2].rstrip("\n") == whole.rstrip("\n")
+    assert "rolled back (to 0, 12 times in 55 s: a loop)" in whole
+
+
+def test_names_are_hidden_where_that_is_asked_for(tmp_path: Path) -> None:
+    salt = tmp_path / "salt"
+    salt.write_text("x")
+    shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q --redact-level full --salt-file {salt}").out
+    assert "kafka-7f" not in shown
+    assert "10.0.0" not in shown
+    assert "blocked by flow control" in shown
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    shown = run(f"dcpdump top {SAMPLES}/takeover.pcap {SAMPLES}/no-end.pcap {SAMPLES}/stopped.pcap -q -n 2").out
+    assert shown.count("more streams, slower and without trouble\n") == 1
+
+
+def test_an_interface_and_captures_at_once_are_a_usage_error() -> None:
+    shown = run(f"dcpdump top -i lo {SAMPLES}/slow-consumer.pcap")
+    assert (shown.code, shown.err.splitlines()[0]) == (
+        2,
+        "dcpdump: error: either an interface (-i) or captures, not both",
+    )
+
+
+def test_a_pace_is_what_came_since_the_oldest_look_that_is_kept() -> None:
+    ledger, paces, second = Ledger(), RateMeter(), 1_000_000_000
+    connection = ledger.connections[0] = ConnectionState(0)
+    assert paces.of(connection) == Rate(0, 0)
+    ledger.first_ns = 10 * second
+    seen = []
+    for look in range(1, 9):
+        connection.frames, connection.bytes = [10 * look * look, 0], [0, 1000 * look]
+        paces.look(ledger, (10 + look) * second)
+        seen.append(paces.of(connection))
+    assert seen[0] == Rate(10, 1000)
+    assert seen[-1] == Rate((640 - 160) / 4, 1000)
+
+
+def test_a_pipe_that_pauses_is_drawn_again_and_again_with_all_that_came() -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "20"}
+    with fed(["top", "-", "--interval", "0.1"], SLOW.read_bytes(), stdout=theirs, env=environment) as top:
+        os.close(theirs)
+        drawn = b""
+        while drawn.count(b"1 blocked by flow control") < 3 or b"258 frames" not in drawn:
+            assert select([ours], [], [], PATIENCE)[0], "nothing is drawn any more"
+            drawn += os.read(ours, 4096)
+        top.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while os.read(ours, 4096):
+                pass
+        assert top.wait(PATIENCE) == 130
+    os.close(ours)
+
+
+def test_time_goes_on_while_a_pipe_pauses() -> None:
+    with fed(["top", "-", "-f", "ndjson", "--interval", "0.1"], SLOW.read_bytes()) as top:
+        assert top.stdout is not None
+        looks = [json.loads(top.stdout.readline())]
+        while looks[-1]["frames"] < 258:
+            looks = [json.loads(top.stdout.readline())]
+        looks += [json.loads(top.stdout.readline()) for _ in range(3)]
+        top.send_signal(signal.SIGTERM)
+        # What was read ahead of the lines above is not lost: ``communicate`` would not know of it.
+        looks += [json.loads(line) for line in top.stdout]
+        _, err = top.communicate(timeout=PATIENCE)
+    assert [look["frames"] for look in looks] == [258] * len(looks)
+    assert looks[-1]["time"] > looks[1]["time"] > looks[0]["time"] >= "2025-11-20T12:02:57.099000Z"
+    assert {look["streams"][0]["state"] for look in looks} == {"blocked by flow control"}
+    assert (top.returncode, err.decode().partition(" · ")[0]) == (143, "interrupted")
+
+
+@pytest.fixture(scope="module", name="net")
+def _net() -> Iterator[Network]:
+    with network() as inside:
+        yield inside
+
+
+def test_a_terminal_is_drawn_on_again_and_again(net: Network) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "20"}
+    command = (sys.executable, "-m", "dcpdump", "top", "-i", "lo", "--interval", "0.1")
+    with (
+        net.producer("--rate", "500"),
+        ended(net.talk("client", "--follow", "--vbuckets", "3")),
+        ended(net.start(*command, stdout=theirs, env=environment)) as top,
+    ):
+        os.close(theirs)
+        drawn = b""
+        while drawn.count(b"3 streams, 3 open and flowing") < 3:
+            drawn += os.read(ours, 4096)
+        top.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while os.read(ours, 4096):
+                pass
+        assert top.wait(PATIENCE) == 0
+    os.close(ours)
+    assert b"\x1b[1A" in drawn  # back up, over what was drawn before
+
+
+def test_an_interface_is_shown_once_or_again_and_again(net: Network) -> None:
+    command = (sys.executable, "-m", "dcpdump", "top", "-i", "lo")
+    with net.producer("--rate", "500"), ended(net.talk("client", "--follow", "--vbuckets", "3")):
+        once = net.start(*command, "--once", "--duration", "0.5", "-q")
+        again = net.start(*command, "-f", "ndjson", "--interval", "0.1", "--port", "11210")
+        with ended(once), ended(again):
+            out, err = once.communicate(timeout=PATIENCE)
+            assert (once.returncode, err) == (0, "")
+            title, _, connection, _, heads, *streams = out.splitlines()
+            assert title.endswith(" · dropped by the kernel 0 · dropped by dcpdump 0")
+            assert "3 streams, 3 open and flowing" in title
+            assert "127.0.0.1:11210" in connection
+            assert heads.split() == ["conn", "client", "vb", "frames/s", "kB/s", "last", "seqno", "lag", "state"]
+            assert [line.split()[2] for line in streams] == ["0", "1", "2"]
+            assert again.stdout is not None
+            looks = [json.loads(again.stdout.readline()) for _ in range(4)]
+            code, _, err = stopped(again, signal.SIGINT)
+    assert code == 0
+    assert [each["vbucket"] for each in sorted(looks[-1]["streams"], key=lambda each: each["vbucket"])] == [0, 1, 2]
+    assert looks[-1]["frames"] > looks[0]["frames"]
+    assert all(look["received"] >= look["decoded"] > 0 for look in looks[1:])
+    assert "dropped by the kernel 0 · dropped by dcpdump 0" in err
+
+
+def test_a_producer_that_sends_into_a_full_window_exceeds_it_and_is_not_blocked(tmp_path: Path) -> None:
+    spoken = opening(controls="connection_buffer_size=1000") + "STREAM vb=5\n"
+    spoken += "RX snapshot-marker{start=0, end=99, flags=5}\n"
+    spoken += "".join(f"RX mutation{{seqno:{seqno}}}\n" for seqno in range(1, 61))
+    path = tmp_path / "exceeded.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(spoken))]))
+    (connection,) = json.loads(run(f"dcpdump top {path} -q -f ndjson").out)["connections"]
+    assert (connection["blocked"], connection["exceeded"]) == (False, True)
+    assert "EXCEEDED" in run(f"dcpdump top {path} -q --once").out

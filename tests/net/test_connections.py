@@ -1,0 +1,532 @@
+"""Connections: packets in, each direction's bytes out, with every situation that TCP and captures bring about."""
+
+import random
+import resource
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.counters import Counters
+from dcpdump.net.event import Bytes, Conflict, End, Gap, Seen
+from dcpdump.net.flow import Connection, Flow
+from dcpdump.net.limits import SECOND, Limits
+from dcpdump.net.packet import Packet
+from tests.support.packets import (
+    ACK,
+    FIN,
+    FLOW,
+    FLOW6,
+    NOON,
+    SYN,
+    TcpTalk,
+    ethernet,
+    flow,
+    ipv4,
+    ipv4_tcp,
+    packet,
+    packets,
+    renumbered,
+    tcp,
+    vlan,
+)
+
+ASK = bytes(range(200))
+ANSWER = bytes(range(255, 0, -1)) * 40
+
+Texts = dict[tuple[int, int], bytes]
+
+
+def run(some: list[Packet], limits: Limits | None = None) -> tuple[list[Delivery], Counters]:
+    """All deliveries of a capture, and the books, which must balance after every packet."""
+    machine = Connections(limits or Limits())
+    out = []
+    for each in some:
+        out += machine.feed(each)
+        assert machine.counts.payload_bytes == machine.counts.accounted_bytes
+    out += machine.close()
+    assert machine.counts.payload_bytes == machine.counts.accounted_bytes
+    assert machine.counts.pending_bytes == 0
+    return out, machine.counts
+
+
+def texts(out: list[Delivery]) -> Texts:
+    """The bytes of each connection and direction."""
+    found: Texts = {}
+    for connection, direction, event in out:
+        if isinstance(event, Bytes):
+            key = connection.number, direction
+            found[key] = found.get(key, b"") + event.data
+    return found
+
+
+def gaps(out: list[Delivery]) -> list[tuple[int, int, int | None, str]]:
+    """The holes: direction, offset, length, reason."""
+    return [(d, e.offset, e.length, e.reason) for _, d, e in out if isinstance(e, Gap)]
+
+
+def ends(out: list[Delivery]) -> list[tuple[int, int, str]]:
+    """The ends: connection, direction, reason."""
+    return [(c.number, d, e.reason) for c, d, e in out if isinstance(e, End)]
+
+
+def talk(
+    where: Flow = FLOW,
+    *,
+    segment: int = 1448,
+    isn: tuple[int, int] = (1000, 5000),
+    syn: bool = True,
+    acks: bool = True,
+) -> TcpTalk:
+    """A question of 200 bytes and an answer of 10,200."""
+    return TcpTalk(where, segment=segment, isn=isn, syn=syn, acks=acks).send(0, ASK).send(1, ANSWER).fin()
+
+
+WHOLE = {(0, 0): ASK, (0, 1): ANSWER}
+
+# ── the plain ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("where", [FLOW, FLOW6])
+@pytest.mark.parametrize("segment", [1, 7, 1448, 70_000])
+def test_a_whole_conversation_comes_out_as_it_was_sent(where: Flow, segment: int) -> None:
+    out, counts = run(talk(where, segment=segment).packets)
+    assert texts(out) == WHOLE
+    assert (gaps(out), ends(out)) == ([], [(0, 0, "fin"), (0, 1, "fin")])
+    assert {c for c, _, _ in out} == {Connection(0, where)}
+    assert counts.payload_bytes == counts.delivered_bytes == len(ASK) + len(ANSWER)
+    assert counts.packets == counts.tcp_packets
+
+
+def test_bytes_of_a_healthy_stream_come_with_their_own_packet() -> None:
+    conversation = TcpTalk().send(0, b"hello")
+    machine = Connections()
+    delivered = [machine.feed(each) for each in conversation]
+    fourth = Seen(4, NOON + 4_000_000, "test.pcap", 0)
+    assert delivered == [[], [], [], [Delivery(Connection(0, FLOW), 0, Bytes(0, b"hello", fourth))], []]
+
+
+def test_a_question_comes_before_its_answer_even_in_a_late_join() -> None:
+    conversation = TcpTalk(syn=False, acks=False).send(0, b"question").send(1, b"answer")
+    out, _ = run(conversation.packets)
+    assert [e.data for _, _, e in out if isinstance(e, Bytes)] == [b"question", b"answer"]
+
+
+def test_one_direction_may_be_in_a_vlan_and_the_other_not() -> None:
+    conversation = talk()
+    tagged = [
+        each._replace(data=vlan(each.data[14:], 0x8100)) if number % 2 else each
+        for number, each in enumerate(conversation)
+    ]
+    assert texts(run(tagged)[0]) == WHOLE
+
+
+def test_zero_length_datagrams_of_offloading_carry_their_segment() -> None:
+    big = bytes(70_000)
+    frames = [
+        ethernet(ipv4_tcp(FLOW, 999, flags=SYN)),
+        ethernet(ipv4(FLOW, tcp(FLOW, 1000, big), length=0)),
+        ethernet(ipv4_tcp(FLOW, 71_000, b"after")),
+    ]
+    assert texts(run(packets(frames))[0]) == {(0, 0): big + b"after"}
+
+
+def test_padding_of_a_pure_acknowledgement_is_no_payload() -> None:
+    padded = [each._replace(data=each.data.ljust(60, b"\xee")) for each in talk()]
+    assert texts(run(padded)[0]) == WHOLE
+
+
+# ── who talks to whom ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_one_that_opens_is_direction_0() -> None:
+    conversation = talk().packets
+    for first in (0, 1):  # the SYN; the SYN+ACK, when the SYN was not captured
+        out, _ = run(conversation[first:])
+        assert {c for c, _, _ in out} == {Connection(0, FLOW)}
+        assert texts(out) == WHOLE
+        assert not any(e.joined_late for _, _, e in out if isinstance(e, Bytes))
+
+
+def test_a_late_join_calls_the_first_one_seen_direction_0() -> None:
+    conversation = TcpTalk(syn=False).send(1, b"answer").send(0, b"question").fin()
+    out, _ = run(conversation.packets)
+    assert {c for c, _, _ in out} == {Connection(0, FLOW.reverse)}
+    assert texts(out) == {(0, 0): b"answer", (0, 1): b"question"}
+
+
+def test_the_first_acknowledgement_tells_where_a_lost_syn_ack_was() -> None:
+    conversation = talk().packets
+    del conversation[1]
+    out, _ = run(conversation)
+    assert texts(out) == WHOLE
+    assert not any(e.joined_late for _, _, e in out if isinstance(e, Bytes))
+
+
+def test_connections_are_numbered_in_the_order_first_seen() -> None:
+    one = TcpTalk(flow("10.0.0.1:50001", "10.0.0.2:11210")).send(0, b"one")
+    two = TcpTalk(flow("10.0.0.1:50002", "10.0.0.2:11210")).send(0, b"two")
+    mixed = [each for pair in zip(one, two, strict=True) for each in pair]
+    out, counts = run(mixed)
+    assert texts(out) == {(0, 0): b"one", (1, 0): b"two"}
+    assert counts.connections == 2
+
+
+def test_addresses_and_ports_that_only_look_alike_are_different_connections() -> None:
+    flows = [flow(f"10.0.0.{host}:{port}", "10.0.0.9:11210") for host in (1, 2) for port in (50_001, 50_002)]
+    conversations = [TcpTalk(each).send(0, str(each).encode()) for each in flows]
+    out, _ = run([each for conversation in conversations for each in conversation])
+    assert texts(out) == {(number, 0): str(each).encode() for number, each in enumerate(flows)}
+
+
+def test_a_new_syn_on_the_same_ports_is_a_new_connection() -> None:
+    first = TcpTalk().send(0, b"first")
+    second = TcpTalk(isn=(70_000, 90_000), number=100, start_ns=NOON + SECOND).send(0, b"second").send(1, b"reply")
+    out, counts = run(first.packets + second.packets)
+    assert texts(out) == {(0, 0): b"first", (1, 0): b"second", (1, 1): b"reply"}
+    assert ends(out) == [(0, 0, "reused"), (0, 1, "reused"), (1, 0, "end"), (1, 1, "end")]
+    assert counts.connections == 2
+
+
+def test_ports_reused_twice_with_holes_are_three_connections() -> None:
+    lives = [
+        TcpTalk(isn=(1000 + life * 100_000, 5000), acks=False).send(0, b"ab").skip(0, 3).send(0, b"f")
+        for life in range(3)
+    ]
+    out, _ = run(renumbered(each for life in lives for each in life))
+    assert texts(out) == {(life, 0): b"abf" for life in range(3)}
+    assert gaps(out) == [(0, 2, 3, "end")] * 3
+
+
+def test_a_retransmitted_syn_is_the_same_connection() -> None:
+    conversation = talk().packets
+    out, counts = run([conversation[0], *conversation, conversation[0], conversation[1]])
+    assert (texts(out), counts.connections) == (WHOLE, 1)
+
+
+def test_data_on_a_syn_is_the_first_data() -> None:
+    frames = [
+        ethernet(ipv4_tcp(FLOW, 999, b"early", flags=SYN)),
+        ethernet(ipv4_tcp(FLOW.reverse, 4999, flags=SYN | ACK, ack=1005)),
+        ethernet(ipv4_tcp(FLOW, 1005, b"+more", flags=ACK, ack=5000)),
+    ]
+    assert texts(run(packets(frames))[0]) == {(0, 0): b"early+more"}
+
+
+# ── disorder ────────────────────────────────────────────────────────────────────────────────────────────────
+
+WRAPPING = ((1 << 32) - 3000, (1 << 32) - 100)
+
+
+@pytest.mark.parametrize("isn", [(1000, 5000), WRAPPING])
+@pytest.mark.parametrize("syn", [True, False])
+def test_segments_swapped_in_pairs_are_put_in_order(isn: tuple[int, int], syn: bool) -> None:
+    some = talk(segment=100, isn=isn, syn=syn, acks=False).packets
+    start = 2 if syn else 0
+    for at in range(start, len(some) - 1, 2):
+        some[at], some[at + 1] = some[at + 1], some[at]
+    assert texts(run(renumbered(some))[0]) == WHOLE
+
+
+@pytest.mark.parametrize("isn", [(1000, 5000), WRAPPING])
+def test_shuffled_segments_are_put_in_order(isn: tuple[int, int]) -> None:
+    some = talk(segment=100, isn=isn).packets
+    head, tail = some[:3], some[3:]
+    random.Random(7).shuffle(tail)
+    assert texts(run(renumbered(head + tail))[0]) == WHOLE
+
+
+def test_everything_retransmitted_changes_nothing() -> None:
+    some = talk(segment=500).packets
+    twice = [each for one in some for each in (one, one._replace(ts_ns=(one.ts_ns or 0) + 60_000_000))]
+    out, counts = run(twice)
+    assert texts(out) == WHOLE
+    assert (counts.retransmitted_bytes, counts.duplicate_bytes) == (len(ASK) + len(ANSWER), 0)
+
+
+@pytest.mark.parametrize("copies", [2, 4])
+def test_an_any_capture_sees_each_packet_several_times(copies: int) -> None:
+    some = talk(segment=500).packets
+    out, counts = run([each for each in some for _ in range(copies)])
+    assert texts(out) == WHOLE
+    assert counts.duplicate_bytes == (copies - 1) * (len(ASK) + len(ANSWER))
+    assert (counts.retransmitted_packets, counts.connections, counts.conflicts) == (0, 1, 0)
+
+
+def test_a_coalesced_retransmission_is_used_for_what_is_new() -> None:
+    conversation = TcpTalk().send(0, b"abc")
+    conversation.write(0, b"abcdefghi", seq=1001)
+    assert texts(run(conversation.packets)[0]) == {(0, 0): b"abcdefghi"}
+
+
+def test_keepalives_and_window_probes_bring_nothing_new() -> None:
+    conversation = TcpTalk().send(0, b"abc").wait(SECOND)
+    conversation.write(0, b"\0", seq=conversation.seq(0) - 1).write(0, b"", seq=conversation.seq(0) - 1)
+    conversation.write(0, b"d").send(0, b"def")
+    out, counts = run(conversation.packets)
+    assert texts(out) == {(0, 0): b"abcdef"}
+    assert (counts.keepalive_bytes, counts.retransmitted_bytes, counts.conflicts) == (1, 1, 0)
+
+
+def test_an_overlap_that_disagrees_is_told() -> None:
+    conversation = TcpTalk().send(0, b"abcdef")
+    conversation.write(0, b"XYdefghi", seq=1001 + 2)
+    out, counts = run(conversation.packets)
+    assert texts(out) == {(0, 0): b"abcdeffghi"}
+    conflicts = [e for _, _, e in out if isinstance(e, Conflict)]
+    assert [(e.offset, e.kept, e.refused) for e in conflicts] == [(2, b"cdef", b"XYde")]
+    assert counts.conflicts == 1
+
+
+# ── loss ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_segment_that_the_capture_lost_is_a_gap() -> None:
+    conversation = TcpTalk(segment=3).send(0, b"abcdefghi")
+    lost = conversation.packets[5]
+    out, counts = run([each for each in conversation if each is not lost])
+    assert texts(out) == {(0, 0): b"abcghi"}
+    assert gaps(out) == [(0, 3, 3, "lost-by-capture")]
+    assert counts.hole_bytes == {"lost-by-capture": 3}
+
+
+def test_a_lost_segment_that_is_captured_late_is_no_gap() -> None:
+    conversation = TcpTalk(segment=3).send(0, b"abcdefghi")
+    some = conversation.packets
+    some.append(some.pop(5))
+    assert texts(run(renumbered(some))[0]) == {(0, 0): b"abcdefghi"}
+
+
+def test_time_passes_for_a_hole_by_any_packet_of_the_capture() -> None:
+    conversation = TcpTalk(segment=3).send(0, b"abcdefghi")
+    some = conversation.packets
+    del some[5]
+    machine = Connections()
+    for each in some:
+        machine.feed(each)
+    other = packet(b"", 99, ts_ns=NOON + 3 * SECOND)
+    assert gaps(machine.feed(other)) == [(0, 3, 3, "lost-by-capture")]
+
+
+def test_a_capture_of_one_direction_is_read() -> None:
+    both = TcpTalk(segment=100).send(0, ASK).send(1, ANSWER)
+    some = [each for each in both if each.data[26:30] == bytes((10, 0, 0, 2))]
+    out, _ = run(some)
+    assert texts(out) == {(0, 1): ANSWER}
+    assert gaps(out) == [(0, 0, len(ASK), "lost-by-capture")]
+
+
+def test_a_capture_of_acknowledgements_only_says_what_is_missing() -> None:
+    some = [each for each in TcpTalk(segment=100).send(1, ANSWER) if each.data[26:30] == bytes((10, 0, 0, 1))]
+    out, _ = run(some)
+    assert (texts(out), gaps(out)) == ({}, [(1, 0, len(ANSWER), "lost-by-capture")])
+
+
+def test_the_snap_length_leaves_the_head_of_each_segment() -> None:
+    conversation = TcpTalk(segment=100).send(0, ASK)
+    cut = [each._replace(data=each.data[:96]) for each in conversation]
+    out, counts = run(cut)
+    assert texts(out) == {(0, 0): ASK[:42] + ASK[100:142]}
+    assert gaps(out) == [(0, 42, 58, "snaplen"), (0, 142, 58, "snaplen")]
+    assert counts.hole_bytes == {"snaplen": 116}
+
+
+def test_one_segment_far_ahead_does_not_stop_a_stream() -> None:
+    conversation = TcpTalk().send(0, b"abc")
+    conversation.write(0, b"forged", seq=1001 + (1 << 30)).send(0, b"def")
+    out, counts = run(conversation.packets)
+    assert texts(out) == {(0, 0): b"abcdef"}
+    assert (gaps(out), counts.stray_bytes) == ([], 6)
+
+
+def test_a_reset_does_not_stop_a_stream_that_goes_on() -> None:
+    out, counts = run(TcpTalk().send(0, b"abc").rst().send(0, b"def").fin().packets)
+    assert texts(out) == {(0, 0): b"abcdef"}
+    assert (ends(out), counts.resets) == ([(0, 0, "fin"), (0, 1, "fin")], 1)
+
+
+def test_a_connection_that_was_reset_ends_in_both_directions() -> None:
+    out, _ = run(TcpTalk().send(0, b"abc").rst(1).packets)
+    assert ends(out) == [(0, 0, "rst"), (0, 1, "rst")]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_reset_is_known_by_its_sender_and_by_its_time(side: int) -> None:
+    talk = TcpTalk().send(0, b"abc").send(1, b"def").rst(side)
+    reset_ns = talk.packets[-1].ts_ns
+    out, _ = run([*talk.packets, *TcpTalk(flow("10.0.0.7:40000"), start_ns=NOON + 60 * SECOND).packets])
+    told = [(d.direction, d.event.reset_ns, d.event.by_peer) for d in out if isinstance(d.event, End)][:2]
+    assert told == [(0, reset_ns, side == 1), (1, reset_ns, side == 0)]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_of_two_resets_the_first_counts(side: int) -> None:
+    talk = TcpTalk().send(0, b"abc").send(1, b"def").rst(side).rst(1 - side)
+    out, _ = run(talk.packets)
+    told = [(d.direction, d.event.by_peer) for d in out if isinstance(d.event, End)]
+    assert told == [(0, side == 1), (1, side == 0)]
+
+
+def test_a_fin_with_data_is_data_and_then_the_end() -> None:
+    conversation = TcpTalk().send(0, b"abc")
+    conversation.write(0, b"def", flags=FIN | ACK)
+    out, _ = run(conversation.packets)
+    assert (texts(out), ends(out)) == ({(0, 0): b"abcdef"}, [(0, 0, "fin"), (0, 1, "end")])
+
+
+def test_fragments_that_disagree_are_a_conflict_of_the_stream() -> None:
+    segment = tcp(FLOW, 1000, b"twelve bytes")
+    forged = tcp(FLOW, 1000, b"TWELVE BYTES")
+    frames = [
+        ethernet(ipv4_tcp(FLOW, 999, flags=SYN)),
+        ethernet(ipv4(FLOW, segment[:24], fragment=0, more=True)),
+        ethernet(ipv4(FLOW, forged[16:24], fragment=16, more=True)),
+        ethernet(ipv4(FLOW, segment[24:], fragment=24)),
+    ]
+    out, counts = run(packets(frames))
+    assert texts(out) == {(0, 0): b"twelve bytes"}
+    assert [e for _, _, e in out if isinstance(e, Conflict)] == [
+        Conflict(0, segment[16:24], forged[16:24], Seen(4, NOON + 4_000_000, "test.pcap", 0))
+    ]
+    assert counts.conflicts == 1
+
+
+def test_a_fragment_that_is_missing_makes_a_gap() -> None:
+    conversation = TcpTalk(segment=100).send(0, ASK)
+    first = conversation.packets[3].data[14:]
+    tail = packet(ethernet(ipv4(FLOW, first[20 + 64 :], fragment=64)), 4)
+    some = [*conversation.packets[:3], tail, *conversation.packets[4:]]
+    out, counts = run(renumbered(some))
+    assert texts(out) == {(0, 0): ASK[100:]}
+    assert gaps(out) == [(0, 0, 100, "lost-by-capture")]
+    assert counts.fragments_dropped == 1
+
+
+# ── what is not understood ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_not_understood_is_counted_by_reason() -> None:
+    some = [
+        packet(bytes(60), link_type=147),
+        packet(ethernet(bytes(46), 0x88CC)),
+        packet(ethernet(ipv4(FLOW, bytes(20), protocol=17))),
+        packet(ethernet(ipv4(FLOW, bytes(20), protocol=17))),
+    ]
+    out, counts = run(some)
+    assert out == []
+    assert counts.not_understood == {"unknown link 147": 1, "not IP (ethertype 0x88cc)": 1, "not TCP (UDP)": 2}
+
+
+def test_a_hostile_capture_cannot_invent_reasons_without_end() -> None:
+    counts = run([packet(ethernet(bytes(46), 0x9A00 + number)) for number in range(200)])[1]
+    assert len(counts.not_understood) == 65
+    assert sum(counts.not_understood.values()) == 200
+
+
+def test_packets_without_time_are_read() -> None:
+    some = talk(segment=100).packets
+    del some[9]
+    out, _ = run([each._replace(ts_ns=None) for each in some])
+    assert len(texts(out)[0, 1]) == len(ANSWER) - 100
+
+
+# ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_least_recently_used_connection_goes_first() -> None:
+    flows = [flow(f"10.0.0.1:{port}", "10.0.0.2:11210") for port in (1, 2, 3)]
+    one, two, three = (TcpTalk(each) for each in flows)
+    some = [*one.send(0, b"a"), *two.send(0, b"b")]
+    one.packets.clear()
+    some += [*one.send(0, b"A"), *three.send(0, b"c")]  # one was used after two
+    out, counts = run(some, Limits(connections=2))
+    assert ends(out)[:2] == [(1, 0, "evicted"), (1, 1, "evicted")]
+    assert texts(out) == {(0, 0): b"aA", (1, 0): b"b", (2, 0): b"c"}
+    assert (counts.connections, counts.evictions) == (3, 1)
+
+
+def test_all_reassembly_together_stays_within_its_memory() -> None:
+    limits = Limits(memory=200_000)
+    some, lost = [], 0
+    for port in range(100):
+        conversation = TcpTalk(flow(f"10.0.0.1:{1000 + port}", "10.0.0.2:11210"), segment=5000)
+        some += conversation.skip(0, 10).write(0, ack=0).send(0, bytes(5000)).packets[:-1]
+        lost += 10
+    machine = Connections(limits)
+    out = []
+    for each in renumbered(some, step_ns=1000):
+        out += machine.feed(each)
+        assert machine.held < limits.memory + limits.memory // 8
+        assert machine.counts.payload_bytes == machine.counts.accounted_bytes
+    evicted = len(gaps(out))
+    assert evicted > 50
+    assert set(gaps(out)) == {(0, 0, 10, "evicted")}
+    out += machine.close()
+    assert machine.counts.delivered_bytes == 100 * 5000
+    assert machine.counts.hole_bytes["evicted"] == evicted * 10
+
+
+def test_a_hundred_thousand_connections_are_cheap() -> None:
+    def frame(number: int) -> bytes:
+        host = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+        return ethernet(ipv4_tcp(flow(f"{host}:50000", "10.9.9.9:11210"), 1, b"an open frame"))
+
+    count = 20_000  # a fifth, for the time it takes to build them
+    some = packets((frame(number) for number in range(count)), step_ns=1000)
+    machine = Connections(Limits(connections=count * 2 // 3))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    for each in some:
+        machine.feed(each)
+    took = (time.process_time() - start) / count
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert took < 100e-6  # a tenth of this where nothing else runs
+    assert grown < (200 << 10 if sys.platform == "linux" else 200 << 20)
+    assert machine.counts.evictions == count - count * 2 // 3
+
+
+# ── laws ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.binary(min_size=1, max_size=400),
+    st.binary(max_size=400),
+    st.integers(1, 90),
+    st.integers(0, 600),
+    st.integers(0, 600),
+    st.randoms(use_true_random=False),
+)
+def test_cutting_swapping_and_doubling_change_nothing(
+    ask: bytes, answer: bytes, segment: int, wrap0: int, wrap1: int, chance: random.Random
+) -> None:
+    isn = ((1 << 32) - 1 - wrap0, (1 << 32) - 1 - wrap1)
+    some = TcpTalk(segment=segment, isn=isn).send(0, ask).send(1, answer).fin().packets
+    head, body = some[:3], some[3:]
+    body += chance.choices(body, k=len(body) // 3)
+    body = [each for _, each in sorted(enumerate(body), key=lambda pair: pair[0] + chance.uniform(0, 32))]
+    out, counts = run(renumbered(head + body, step_ns=1000))
+    assert texts(out) == {key: text for key, text in (((0, 0), ask), ((0, 1), answer)) if text}
+    assert (gaps(out), counts.conflicts) == ([], 0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(3, 300), st.integers(50, 3000))
+def test_bytes_do_not_depend_on_how_they_were_cut(one: int, two: int) -> None:
+    assert texts(run(talk(segment=one).packets)[0]) == texts(run(talk(segment=two).packets)[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_no_damage_raises_and_the_books_balance(data: st.DataObject) -> None:
+    some = talk(segment=2000).packets
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(some) - 1))
+        bad = bytearray(some[at].data)
+        where = data.draw(st.integers(12, len(bad) - 1))
+        bad[where] = data.draw(st.integers(0, 255))
+        some[at] = some[at]._replace(data=bytes(bad))
+    run(some, Limits(connections=2, patience_bytes=1000, pending_bytes=4000))

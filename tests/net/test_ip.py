@@ -1,0 +1,211 @@
+"""IPv4, IPv6 and fragments: which bytes are payload, whatever the lengths claim."""
+
+import struct
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.net.counters import Counters
+from dcpdump.net.fragments import Fragments, Whole
+from dcpdump.net.ip import IPV4, IPV6, Datagram, Fragment, parse
+from dcpdump.net.layers import Layers
+from dcpdump.net.limits import SECOND, Limits
+from dcpdump.net.packet import Packet
+from dcpdump.net.tcp import Segment
+from tests.support.packets import FLOW, FLOW6, NOON, ethernet, ipv4, ipv6, packet, tcp
+
+ADDRESSES = bytes((10, 0, 0, 1, 10, 0, 0, 2))
+TEXT = b"the payload of a packet, 25"[:25]
+
+
+def payload(data: bytes) -> bytes | str | None:
+    """The TCP payload of an IP packet on Ethernet, or the refusal."""
+    segment = Layers().feed(packet(ethernet(data)))
+    return segment.payload if isinstance(segment, Segment) else segment
+
+
+# ── lengths ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_ipv4_packet_is_read() -> None:
+    assert parse(IPV4, ipv4(FLOW, b"abc"), 0) == Datagram(ADDRESSES, 6, 20, 23, 0)
+
+
+def test_ipv4_options_are_skipped() -> None:
+    assert payload(ipv4(FLOW, tcp(FLOW, 1, TEXT), options=b"\x01" * 8)) == TEXT
+
+
+def test_padding_of_ethernet_is_no_payload() -> None:
+    assert payload(ipv4(FLOW, tcp(FLOW, 1)) + bytes(6)) == b""
+    assert payload(ipv6(FLOW6, tcp(FLOW6, 1)) + bytes(6)) == b""
+
+
+@pytest.mark.parametrize("size", [25, 90_000])
+def test_a_length_of_zero_means_all_that_was_captured(size: int) -> None:
+    assert payload(ipv4(FLOW, tcp(FLOW, 1, bytes(size)), length=0)) == bytes(size)
+    assert payload(ipv6(FLOW6, tcp(FLOW6, 1, bytes(size)), length=0)) == bytes(size)
+
+
+def test_a_jumbogram_tells_its_length_in_an_option() -> None:
+    big = tcp(FLOW6, 1, bytes(90_000))
+    for padding in (b"", b"\0\0\0\0\0\0\1\0"):  # before the option: six of one byte, one of two
+        option = padding + b"\xc2\x04" + struct.pack(">I", len(big) + 8 + len(padding))
+        data = ipv6(FLOW6, bytes((6, len(option) // 8)) + option + big, protocol=0, length=0)
+        assert payload(data + b"trailer") == bytes(90_000)
+
+
+def test_the_snap_length_cuts_and_is_counted() -> None:
+    whole = ethernet(ipv4(FLOW, tcp(FLOW, 1, TEXT)))
+    segment = Layers().feed(packet(whole[:-10], wire_length=len(whole)))
+    assert isinstance(segment, Segment)
+    assert (segment.payload, segment.payload_missing) == (TEXT[:-10], 10)
+
+
+def test_a_length_beyond_the_packet_is_not_believed_where_nothing_was_cut() -> None:
+    segment = Layers().feed(packet(ethernet(ipv4(FLOW, tcp(FLOW, 1, TEXT), length=60_000))))
+    assert isinstance(segment, Segment)
+    assert (segment.payload, segment.payload_missing) == (TEXT, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (ipv4(FLOW, b"")[:19], "IP header cut short"),
+        (ipv6(FLOW6, b"")[:39], "IP header cut short"),
+        (b"\x65" + ipv4(FLOW, b"")[1:], "IPv4 header says another version"),
+        (b"\x44" + ipv4(FLOW, b"")[1:], "IPv4 lengths contradict each other"),
+        (ipv4(FLOW, b"", length=19), "IPv4 lengths contradict each other"),
+        (ipv4(FLOW, tcp(FLOW, 1), protocol=17), "not TCP (UDP)"),
+        (ipv4(FLOW, b"", protocol=200), "not TCP (IP protocol 200)"),
+        (ipv6(FLOW6, b"", protocol=59), "not TCP (IP protocol 59)"),
+    ],
+)
+def test_what_is_not_readable_is_refused_with_a_reason(data: bytes, reason: str) -> None:
+    ethertype = 0x86DD if data[0] >> 4 == 6 and len(data) >= 39 else 0x0800
+    assert Layers().feed(packet(ethernet(data, ethertype))) == reason
+
+
+# ── extension headers ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_ipv6_extension_headers_are_skipped() -> None:
+    inner = tcp(FLOW6, 1, TEXT)
+    authentication = bytes((6, 4)) + bytes(22)  # counts in 4 bytes, less 2
+    destination = bytes((51, 0)) + bytes(6)
+    routing = bytes((60, 1)) + bytes(14)
+    hop_by_hop = bytes((43, 0)) + bytes(6)
+    data = ipv6(FLOW6, hop_by_hop + routing + destination + authentication + inner, protocol=0)
+    assert payload(data) == TEXT
+
+
+def test_ipv4_authentication_headers_are_skipped() -> None:
+    assert payload(ipv4(FLOW, bytes((6, 4)) + bytes(22) + tcp(FLOW, 1, TEXT), protocol=51)) == TEXT
+
+
+def test_more_extension_headers_than_anyone_sends_are_too_deep() -> None:
+    for count, expected in ((16, TEXT), (17, "too deep (IPv6 extension headers)")):
+        chain = bytes((60, 0, 0, 0, 0, 0, 0, 0)) * (count - 1) + bytes((6, 0, 0, 0, 0, 0, 0, 0))
+        assert payload(ipv6(FLOW6, chain + tcp(FLOW6, 1, TEXT), protocol=60)) == expected
+
+
+def test_an_atomic_fragment_is_whole() -> None:
+    data = ipv6(FLOW6, struct.pack(">BBHI", 6, 0, 0, 7) + tcp(FLOW6, 1, TEXT), protocol=44)
+    assert payload(data) == TEXT
+
+
+# ── fragments ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fragments(text: bytes = TEXT, *, six: bool = False, size: int = 16, ident: int = 7) -> list[Packet]:
+    """A segment in fragments of ``size`` bytes."""
+    whole = tcp(FLOW6 if six else FLOW, 1, text)
+    out = []
+    for at in range(0, len(whole), size):
+        piece, more = whole[at : at + size], at + size < len(whole)
+        if six:
+            data = ipv6(FLOW6, struct.pack(">BBHI", 6, 0, at | more, ident) + piece, protocol=44)
+        else:
+            data = ipv4(FLOW, piece, ident=ident, fragment=at, more=more)
+        out.append(packet(ethernet(data)))
+    return out
+
+
+@pytest.mark.parametrize("six", [False, True])
+def test_fragments_are_put_together_in_any_order(six: bool) -> None:
+    pieces = fragments(six=six)
+    assert len(pieces) == 3
+    for order in permutations(pieces):
+        layers = Layers()
+        *waiting, last = [layers.feed(each) for each in order]
+        assert waiting == [None, None]
+        assert isinstance(last, Segment)
+        assert (last.payload, last.disagreement) == (TEXT, None)
+
+
+def test_overlapping_fragments_that_disagree_keep_the_first_and_say_so() -> None:
+    fragments = Fragments()
+    assert fragments.feed(ADDRESSES, 6, Fragment(7, 0, True), b"abcdefgh", NOON) is None
+    assert fragments.feed(ADDRESSES, 6, Fragment(7, 0, True), b"abcdXXgh????????", NOON) is None
+    assert fragments.feed(ADDRESSES, 6, Fragment(7, 16, False), b"end", NOON) == Whole(
+        b"abcdefgh????????end", (b"abcdefgh", b"abcdXXgh")
+    )
+
+
+def test_the_fragment_that_never_came_leaves_the_datagram_out() -> None:
+    balance = Counters()
+    layers = Layers(balance=balance)
+    assert [layers.feed(each) for each in fragments()[1:]] == [None, None]
+    layers.close()
+    assert (balance.fragments, balance.fragments_dropped) == (2, 2)
+
+
+def test_fragments_wait_sixty_seconds_of_capture_time() -> None:
+    balance = Counters()
+    layers = Layers(balance=balance)
+    first, second, third = fragments()
+    assert layers.feed(first) is None
+    assert layers.feed(second) is None
+    assert layers.feed(third._replace(ts_ns=NOON + 61 * SECOND)) is None
+    assert balance.fragments_dropped == 2
+
+
+@pytest.mark.parametrize("limits", [Limits(fragments=10), Limits(fragment_bytes=200)])
+def test_the_oldest_fragments_go_when_there_are_too_many(limits: Limits) -> None:
+    balance = Counters()
+    layers = Layers(limits, balance)
+    for ident in range(30):
+        assert layers.feed(fragments(ident=ident)[0]) is None
+    assert balance.fragments_dropped > 15
+    assert isinstance([layers.feed(each) for each in fragments(ident=29)[1:]][-1], Segment)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_any_overlap_of_the_same_bytes_gives_the_same_datagram(text: bytes, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.tuples(st.integers(0, 24), st.integers(1, 6)), max_size=12))
+    pieces = [(at * 8, count * 8) for at, count in cuts if at * 8 < len(text)]
+    pieces += [(at, 8) for at in range(0, len(text), 8)]
+    pieces = data.draw(st.permutations(pieces))
+    machine, known, got = Fragments(), set[int](), []
+    for at, size in pieces:
+        piece = text[at : at + size]
+        more = at + size < len(text)
+        whole = machine.feed(ADDRESSES, 6, Fragment(7, at, more), piece, NOON)
+        known |= set(range(at, at + len(piece)))
+        if whole is not None:
+            got.append(whole)
+            break
+    assert got == [Whole(text, None)]
+    assert known == set(range(len(text)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=120), st.sampled_from([IPV4, IPV6]), st.integers(0, 50))
+def test_no_bytes_raise(data: bytes, ethertype: int, cut: int) -> None:
+    for first in (data, b"\x45" + data, b"\x60" + data):
+        found = parse(ethertype, first, 0, cut)
+        if isinstance(found, Datagram):
+            assert 0 <= found.start <= found.end <= len(first)
+            assert 0 <= found.missing <= cut

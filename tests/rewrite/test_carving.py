@@ -1,0 +1,256 @@
+"""Carved captures: the chosen frames again, with what is needed to understand them, and little else."""
+
+import gzip
+import json
+import random
+import struct
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dcpdump.capture import open_capture
+from dcpdump.net.packet import Packet
+from dcpdump.rewrite.byte_ranges import ByteRanges
+from dcpdump.wire.encode import encode
+from tests.bench.captures import capture
+from tests.rewrite.test_redaction import fragments
+from tests.support.captures import Pcapng
+from tests.support.console import run
+from tests.support.packets import SYN, TcpTalk, flow, renumbered
+from tests.support.secret_talk import KEYS, disturbed, rows, saved, talk
+
+SAMPLES = sorted(Path("samples").glob("*.pcap"))
+modest = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+#: What a file with fewer packets has otherwise.
+NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")
+FILTERS = (
+    "--seqno 9-11",
+    "--opcode mutation --seqno 20",
+    "--opcode deletion",
+    "--key '*0000012'",
+    "--kind response --opcode stream_req",
+    "--status success",
+    "--opcode '!mutation'",
+    "--connection 1",
+    "--collection 8 --seqno 4-5,23-24",
+    "--problems",
+    "--since +200ms",
+)
+#: When the traffic of ``traffic`` is well under way.
+TIMES = "--since 2025-11-20T12:02:11.012Z --until 2025-11-20T12:02:11.014Z"
+
+
+def chosen(path: Path, options: str) -> Counter[str]:
+    """It gives the rows that a filter chooses, without numbers and their order."""
+    printed = run(f"dcpdump read {path} -f ndjson -q --value-bytes all {options}")
+    out: Counter[str] = Counter()
+    for line in printed.out.splitlines():
+        row = json.loads(line)
+        out[json.dumps({name: row[name] for name in row if name not in NUMBERS})] += 1
+    return out
+
+
+def carved(path: Path, options: str, code: tuple[int, ...] = (0, 4)) -> Path:
+    out = path.with_suffix(".carved")
+    printed = run(f"dcpdump carve {path} -w {out} --force {options}")
+    assert printed.code in code, printed
+    assert "decode otherwise" not in printed.err
+    return out
+
+
+def long_talk(number: int = 0, segment: int = 300) -> list[Packet]:
+    return talk(segment, 24, flow=flow(f"10.0.0.1:{50_000 + number}")).packets
+
+
+def size(path: Path) -> int:
+    return len(list(open_capture(str(path))))
+
+
+@pytest.mark.parametrize("options", FILTERS)
+@pytest.mark.parametrize("segment", [40, 300, 1448])
+def test_a_filter_chooses_the_same_frames_of_what_was_carved_with_it(
+    options: str, segment: int, tmp_path: Path
+) -> None:
+    path = saved(renumbered([*long_talk(0, segment), *long_talk(1, segment)]), tmp_path / "a.pcap")
+    wanted = chosen(path, options)
+    if not wanted:
+        printed = run(f"dcpdump carve {path} -w {tmp_path}/none {options}")
+        assert (printed.code, (tmp_path / "none").exists()) == (3, False)
+        return
+    out = carved(path, options)
+    again = {"--connection 1": "", "--since +200ms": "--since 2025-11-20T12:00:00.201Z"}.get(options, options)
+    assert chosen(out, again) == wanted if options != "--connection 1" else not wanted - chosen(out, again)
+    assert size(out) < size(path)
+
+
+@modest
+@given(st.integers(0, 10_000), st.sampled_from([60, 400]), st.booleans(), st.sampled_from(FILTERS[:7]))
+def test_whatever_tcp_did_to_it(tmp_path: Path, seed: int, segment: int, syn: bool, options: str) -> None:
+    packets = renumbered(disturbed(talk(segment, 12, syn=syn).packets, random.Random(seed)))
+    path = saved(packets, tmp_path / f"{seed}.pcap")
+    wanted = chosen(path, options)
+    if wanted:
+        assert chosen(carved(path, options), options) == wanted
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_samples_can_be_carved(path: Path, tmp_path: Path) -> None:
+    (tmp_path / path.name).write_bytes(path.read_bytes())
+    for options in ("--opcode stream_end,stream_req", "--opcode mutation", ""):
+        wanted = chosen(path, options)
+        if wanted:
+            assert chosen(carved(tmp_path / path.name, options), options) == wanted
+
+
+def test_the_handshake_and_the_set_up_come_with_a_frame_and_other_connections_do_not(tmp_path: Path) -> None:
+    path = saved(renumbered([*long_talk(0), *long_talk(1)]), tmp_path / "a.pcap")
+    out = carved(path, "--connection 1 --seqno 12 --opcode mutation")
+    names = [row["name"] for row in rows(out)]
+    assert names[:14] == [row["name"] for row in rows(path)][:14]
+    assert {row["src"] for row in rows(out, "--kind request --opcode hello")} == {"10.0.0.1:50001"}
+    flags = [packet.data[47] for packet in open_capture(str(out))]
+    assert (flags[0], flags[1] & SYN, flags[2] & SYN) == (SYN, SYN, 0)
+    assert size(out) < size(path) // 2
+
+
+def test_packets_keep_their_times_lengths_and_bytes(tmp_path: Path) -> None:
+    packets = [each._replace(data=each.data[:300], wire_length=len(each.data)) for each in long_talk(0, 700)]
+    path = saved(packets, tmp_path / "a.pcapng", pcapng=True)
+    before = [(packet.ts_ns, packet.data, packet.wire_length) for packet in open_capture(str(path))]
+    after = [(packet.ts_ns, packet.data, packet.wire_length) for packet in open_capture(str(carved(path, "-c 3")))]
+    assert [each for each in before if each in after] == after
+    assert len(after) > 3
+
+
+def test_a_count_takes_the_first_frames(tmp_path: Path) -> None:
+    path = saved(long_talk(), tmp_path / "a.pcap")
+    options = "--opcode mutation -c 4"
+    assert chosen(carved(path, options), options) == chosen(path, options)
+
+
+def test_fragments_come_whole(tmp_path: Path) -> None:
+    packets = []
+    for packet in talk(900, 20).packets:
+        for data in fragments(packet, 480) if len(packet.data) > 514 else [packet.data]:
+            packets.append(packet._replace(data=data, wire_length=len(data)))
+    path = saved(renumbered(packets), tmp_path / "fragments.pcap")
+    out = carved(path, "--seqno 14 --opcode mutation")
+    assert chosen(out, "--seqno 14 --opcode mutation") == chosen(path, "--seqno 14 --opcode mutation")
+    assert size(out) < size(path)
+
+
+def test_several_captures_become_one_file_with_their_interfaces_and_comments(tmp_path: Path) -> None:
+    packets = long_talk()
+    half = len(packets) // 2
+    write = Pcapng()
+    blocks = [write.section(), write.interface(options=[(2, b"lo"), (9, b"\x09")])]
+    blocks.append(write.interface(options=[(2, b"eth7"), (9, b"\x09")]))
+    for packet in packets[half:]:
+        remark = [(1, b"seen %d" % packet.number)]
+        blocks.append(write.packet(packet.ts_ns or 0, packet.data, interface=1, options=remark))
+    (tmp_path / "b.pcapng").write_bytes(b"".join(blocks))
+    saved(packets[:half], tmp_path / "a.pcap")
+    whole = saved(packets, tmp_path / "whole.pcap")
+    command = f"dcpdump carve {tmp_path}/a.pcap {tmp_path}/b.pcapng --seqno 2,24 -w"
+    assert run(f"{command} {tmp_path}/out.pcapng").code == 0
+    assert chosen(tmp_path / "out.pcapng", "--seqno 2,24") == chosen(whole, "--seqno 2,24")
+    data = (tmp_path / "out.pcapng").read_bytes()
+    assert (data.count(b"eth7"), data.count(b"a.pcap"), data.count(b"b.pcapng")) == (1, 1, 1)
+    there = [packet for packet in open_capture(f"{tmp_path}/out.pcapng") if packet.interface == 1]
+    assert data.count(b"seen ") == len(there) > 0
+    assert (tmp_path / "out.pcapng").stat().st_mode & 0o777 == 0o600
+    assert struct.unpack_from("<I", data)[0] == 0x0A0D0D0A
+
+
+def test_a_beginning_that_was_not_captured_is_no_hindrance(tmp_path: Path) -> None:
+    frames = [encode("DCP_MUTATION", {"by_seqno": n}, key=KEYS[n], value=b"v" * 90, opaque=9) for n in range(1, 20)]
+    late = TcpTalk(segment=100, syn=False).send(1, b"the end of something" + b"".join(frames)).fin()
+    path = saved(late.packets, tmp_path / "late.pcap")
+    options = "--seqno 7"
+    assert chosen(carved(path, options), options) == chosen(path, options)
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
+    """Four connections of replica traffic, mostly in runs."""
+    return list(open_capture(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 2500, 64))))
+
+
+@pytest.mark.parametrize("options", ["--vbucket 17", "--host 10.0.0.21", "--opcode snapshot_marker", TIMES, "-c 70"])
+@pytest.mark.parametrize("first", [0, 900])
+def test_busy_connections_of_which_the_beginning_may_be_missing(
+    traffic: list[Packet], first: int, options: str, tmp_path: Path
+) -> None:
+    path = saved(traffic[first:], tmp_path / "a.pcap")
+    wanted = chosen(path, options)
+    assert wanted
+    assert chosen(carved(path, options), options) == wanted
+
+
+@pytest.mark.parametrize("options", ["--vbucket 17", "--host 10.0.0.21", "--opcode stream_req,stream_end"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_busy_connections_with_losses_and_disorder(
+    traffic: list[Packet], seed: int, options: str, tmp_path: Path
+) -> None:
+    path = saved(renumbered(disturbed(traffic, random.Random(seed))), tmp_path / "a.pcap")
+    wanted = chosen(path, options)
+    assert wanted
+    assert chosen(carved(path, options), options) == wanted
+
+
+@pytest.mark.parametrize("options", ["--vbucket 17", "--connection 2 --seqno 1-9", ""])
+def test_the_same_packets_are_taken_from_whatever_file_they_are_in(
+    traffic: list[Packet], options: str, tmp_path: Path
+) -> None:
+    plain = saved(traffic, tmp_path / "a.pcap")
+    (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    half = len(traffic) // 2
+    (tmp_path / "c").mkdir()
+    saved(traffic[:half], tmp_path / "c" / "1.pcap")
+    saved(traffic[half:], tmp_path / "c" / "2.pcapng", pcapng=True)
+    (tmp_path / "d").mkdir()
+    saved(traffic[::2], tmp_path / "d" / "1.pcap")
+    saved(traffic[1::2], tmp_path / "d" / "2.pcap")
+    results = []
+    for path in (
+        plain,
+        saved(traffic, tmp_path / "e.pcapng", pcapng=True),
+        *map(tmp_path.joinpath, ("b.pcap.gz", *"cd")),
+    ):
+        out = carved(path, options)
+        results.append([(packet.ts_ns, packet.data, packet.wire_length) for packet in open_capture(str(out))])
+    assert results == [results[0]] * 5
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    path = saved(talk(count=2).packets, tmp_path / "a.pcap")
+    http = TcpTalk(flow("10.9.9.9:4000", "10.9.9.8:80")).send(0, b"GET / HTTP/1.1\r\n\r\n").fin()
+    foreign = saved(http.packets, tmp_path / "http.pcap")
+    for words, code, text in (
+        (f"{path}", 2, "-w"),
+        (f"{path} -w {tmp_path}/out --opcode mutatoin", 2, "mutation"),
+        (f"{path} -w {tmp_path}/out --opcode stream_end", 3, "no frame of the input matches"),
+        (f"{foreign} -w {tmp_path}/out", 3, "no DCP in the input"),
+        (f"- -w {tmp_path}/out", 3, "more than once"),
+        (f"{path} -w {path}", 5, "the output is one of the inputs"),
+        (f"{path} -w {foreign}", 5, "--force replaces it"),
+    ):
+        printed = run(f"dcpdump carve {words}", path.read_bytes())
+        assert (printed.code, text in printed.err) == (code, True), printed
+    assert {each.name for each in tmp_path.iterdir()} == {"a.pcap", "http.pcap"}
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=12), st.integers(0, 70), st.integers(0, 9))
+def test_spans_meet_where_a_byte_is_in_both(added: list[tuple[int, int]], start: int, length: int) -> None:
+    spans = ByteRanges()
+    for first, size_ in added:
+        spans.add(first, first + size_)
+    covered = {place for first, size_ in added for place in range(first, first + size_)}
+    places = np.array([start, 0, 70])
+    wanted = [bool(covered & set(range(place, place + length))) for place in places.tolist()]
+    assert spans.meet(places, places + length).tolist() == wanted
+    assert spans.end == max((first + size_ for first, size_ in added if size_), default=0)

@@ -1,0 +1,63 @@
+"""Frames are alike when all that is shown of them is the same, but for the numbers that a smaller capture changes."""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from dcpdump.batch.block import blocks
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
+from dcpdump.net.packet import Packet
+from dcpdump.record import as_json
+from dcpdump.rewrite.frame_hash import likenesses
+from dcpdump.wire.encode import encode
+from tests.rewrite.test_carving import NUMBERS
+from tests.support.batch_rows import files
+from tests.support.packets import TcpTalk
+from tests.support.secret_talk import disturbed, talk
+
+
+def gets() -> list[Packet]:
+    """It gives a client's requests on the same port, which are no concern of DCP."""
+    out = TcpTalk(segment=60)
+    for number in range(12):
+        out.send(0, encode("GET", key=b"\x08customer::%d" % number, opaque=number))
+        out.send(1, encode("GET", response=True, value=b"{}" * number, opaque=number))
+    return out.fin().packets
+
+
+def parts(packets: Sequence[Packet]) -> Iterator[Part]:
+    dissection = Dissection()
+    for block in blocks(packets):
+        yield from dissection.feed_block(block)
+    yield from dissection.close_blocks()
+
+
+def shown(part: Part, row: int) -> str:
+    flat = as_json(record_of(part, row), value_bytes=None)
+    return repr({name: flat[name] for name in flat if name not in NUMBERS})
+
+
+def readings(packets: list[Packet]) -> Iterator[Sequence[Packet]]:
+    """It gives a capture, and what others might have of the same conversation: less, and not in order."""
+    yield packets
+    for lost in range(3, 24, 2):  # without the answer to HELLO, to OPEN …
+        yield packets[:lost] + packets[lost + 2 :]
+    for seed in range(6):
+        yield disturbed(packets, random.Random(seed))
+
+
+@pytest.mark.parametrize("packets", [talk(300, 24).packets, talk(60, 8).packets, files("samples/replica.pcap"), gets()])
+def test_frames_are_alike_where_what_is_shown_of_them_is(packets: list[Packet]) -> None:
+    numbers: defaultdict[str, set[int]] = defaultdict(set)
+    texts: defaultdict[int, set[str]] = defaultdict(set)
+    for reading in readings(packets):
+        for part in parts(reading):
+            for row, number in enumerate(likenesses(part, np.arange(len(part)))):
+                numbers[shown(part, row)].add(number)
+                texts[number].add(shown(part, row))
+    assert {len(each) for each in numbers.values()} == {len(each) for each in texts.values()} == {1}

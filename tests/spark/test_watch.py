@@ -1,0 +1,114 @@
+"""Watching a folder: closed captures are decoded as they come; a crash and a restart lose and repeat nothing."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark", reason="Spark is not installed: watching is not tested")
+
+from dcpdump.errors import OutputError
+from dcpdump.spark.options import Options
+from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch
+from tests.support import archives
+from tests.support.console import run
+from tests.support.tables import exported, found
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[BatchOutcome]:
+    """It watches until so many captures came."""
+    told: list[BatchOutcome] = []
+    watching = FolderWatch(
+        spark, [str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000, told=told.append
+    )
+    watching.run(seconds=240, captures=captures)
+    return told
+
+
+def watch_for(spark: "SparkSession", folder: Path, out: Path, names: set[str]) -> list[BatchOutcome]:
+    """Watch until all these captures have their rows, however often: a batch is done again that was not committed."""
+    told: list[BatchOutcome] = []
+    while missing := names - read_files(out):
+        told += watch(spark, folder, out, len(missing))
+    return told
+
+
+def read_files(out: Path) -> set[str]:
+    return {Path(row["path"]).name for row in found(out, "files")}
+
+
+def come(source: Path, folder: Path, name: str, age: float = 60) -> None:
+    """A capture is moved into the folder; it has not grown for so long."""
+    folder.mkdir(exist_ok=True)
+    shutil.copy(source / name, folder / name)
+    os.utime(folder / name, (time.time() - age,) * 2)
+
+
+def test_captures_are_decoded_as_they_are_closed_and_a_restart_goes_on(spark: "SparkSession", tmp_path: Path) -> None:
+    source = archives.rotated(tmp_path / "source", archives.records(1500), 4)
+    folder, out = tmp_path / "in", tmp_path / "out"
+    come(source, folder, "node-000.pcap")
+    come(source, folder, "node-001.pcap", age=-600)  # it is still written
+    assert [each.captures for each in watch(spark, folder, out, 1)] == [1]
+    assert read_files(out) == {"node-000.pcap"}
+    names = {"node-001.pcap", "node-002.pcap", "node-003.pcap"}
+    for name in sorted(names):
+        come(source, folder, name)
+    watch_for(spark, folder, out, names)
+    run(f"dcpdump export {folder} -o {tmp_path}/export -q")
+    rows, whole = found(out, "frames"), exported(tmp_path / "export", "frames")
+    assert rows == [row for row in whole if row in rows]
+    left = [row for row in whole if row not in rows]  # what is begun waits for the next capture
+    assert all("cut short" in row["problems"][0]["text"] for row in left)
+    assert len(left) <= 3
+    assert [row["status"] for row in found(out, "files")] == ["ok"] * 4
+
+
+def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = archives.rotated(tmp_path / "source", archives.records(900), 2)
+    folder, out = tmp_path / "in", tmp_path / "out"
+    for name in ("node-000.pcap", "node-001.pcap"):
+        come(source, folder, name)
+
+    def full(*_: object) -> None:
+        raise OutputError("cannot write: no space left on device", str(out))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(FolderWatch, "_keep", full)
+        with pytest.raises(OutputError, match="no space left on device"):
+            watch(spark, folder, out, 2)
+    before = found(out, "frames")
+    assert len(found(out, "files")) == 2
+    assert [each.number for each in watch(spark, folder, out, 2)] == [0]
+    assert found(out, "frames") == before
+    assert len(found(out, "files")) == 2
+    shutil.copy(source / "node-000.pcap", source / "late.pcap")
+    come(source, folder, "late.pcap")
+    late = watch_for(spark, folder, out, {"late.pcap"})[-1]
+    assert (late.number, late.outcome.whole) == (1, False)
+    assert [(Path(row["path"]).name, row["status"]) for row in found(out, "files")] == [
+        ("late.pcap", "late"),
+        ("node-000.pcap", "ok"),
+        ("node-001.pcap", "ok"),
+    ]
+    assert found(out, "frames") == before
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_command_tells_of_each_batch_and_of_what_it_left(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    come(Path("samples"), folder, "replica.pcap", age=-600)
+    printed = run(f"dcpdump pipeline {folder} -o {tmp_path}/out --watch --capture-id x --duration 0")
+    assert (printed.code, printed.out) == (0, "")
+    assert printed.err == (
+        f"watching {folder}: a capture is read when it did not grow for 30 s\n"
+        f"dcpdump: note: {folder}/replica.pcap: it may still grow, and was not read\n"
+    )

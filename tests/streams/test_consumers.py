@@ -1,0 +1,242 @@
+"""Consumers: whether a stream that ended was asked for again, by whom, and whose streams are none of its consumer's."""
+
+import pytest
+
+from dcpdump.streams.causes import Cause, Reason
+from dcpdump.streams.consumer import Consumers, same
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import Judge
+from tests.support.conversation import opening, packets, said
+from tests.support.ledgers import ledger, ledger_of
+
+HOST, OTHER_HOST = "10.0.7.30", "10.0.7.31"
+NODE, OTHER_NODE = "10.0.0.1:11210", "10.0.0.2:11210"
+STREAM = "STREAM vb=7\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
+ENDED = "RX stream-end{vb=7, status=2}\n"
+AGAIN = "STREAM vb=7, start-seqno=2\nRX snapshot-marker{start=2, end=3, flags=1}\nRX mutation{seqno:3}\n"
+LATER = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
+ON, OFF = "reopened on connection 1", "abandoned: not asked for again"
+
+
+def begun(name: str = "app", bucket: str = "travel", agent: str = "app", flags: int = 0x05) -> str:
+    """Return the beginning of a connection. In the notation a comma ends a key."""
+    text = opening(flags, name=name).replace("key=travel", f"key={bucket}")
+    return text.replace("key=app}\nRX hello", f"key={agent}}}\nRX hello")
+
+
+def two(first: str, second: str, host: str = HOST, *, between: str = "") -> str:
+    """Return two connections, to two nodes; a stream of the first ends before the second begins."""
+    return (
+        f"CONNECT {HOST}:40000 {NODE}\n{first}{STREAM}{ENDED}{between}CONNECT {host}:40001 {OTHER_NODE}\n"
+        f"{second}{AGAIN}{LATER}"
+    )
+
+
+def agent(client: str, connection: str) -> str:
+    return "#" + f'{{"a":"java-dcp-client/0.55","i":"{client}/{connection}"}}'.encode().hex()
+
+
+def ended(text: str) -> str:
+    """Return what became of the first stream of a conversation."""
+    kept = ledger(text)
+    return Judge(kept).verdict(kept.streams[0]).text
+
+
+@pytest.mark.parametrize(
+    ("conversation", "verdict"),
+    {
+        "one name": (two(begun(), begun()), ON),
+        "a name for each connection": (two(begun("kafka/A1B2/0001"), begun("kafka/A1B2/0002")), ON),
+        "a name of JSON for each connection": (
+            two(
+                begun("#" + b'{"i":"00A1/77","a":"sdk"}'.hex(), agent="sdk"),
+                begun("#" + b'{"i":"00A1/78","a":"sdk"}'.hex(), agent="sdk"),
+            ),
+            ON,
+        ),
+        "one client id on two hosts": (
+            two(begun("a", agent=agent("1A", "01")), begun("b", agent=agent("1A", "02")), OTHER_HOST),
+            ON,
+        ),
+        "two client ids": (two(begun("a", agent=agent("1A", "01")), begun("a", agent=agent("1B", "02"))), OFF),
+        "two names": (two(begun("indexer"), begun("search")), OFF),
+        "two agents": (two(begun(agent="one"), begun(agent="two")), OFF),
+        "two hosts": (two(begun(), begun(), OTHER_HOST), OFF),
+        "two buckets": (two(begun(), begun(bucket="hotels")), OFF),
+        "two buckets of one client": (
+            two(begun(agent=agent("1A", "01")), begun(bucket="hotels", agent=agent("1A", "02"))),
+            OFF,
+        ),
+        "another vbucket": (two(begun(), begun()).replace(AGAIN, AGAIN.replace("vb=7", "vb=8")), OFF),
+    }.values(),
+)
+def test_a_stream_is_reopened_by_its_own_consumer_only(conversation: str, verdict: str) -> None:
+    assert f"ended (StateChanged (2) at 12:00:00.016; {verdict}" in ended(conversation)
+
+
+def test_a_consumer_that_asks_again_on_another_node_has_reopened_its_stream() -> None:
+    moved = two(begun("eq_dcp:kafka/A1B2/0001"), begun("eq_dcp:kafka/A1B2/0002"), between="WAIT 0.05\n")
+    assert ended(moved) == "ended (StateChanged (2) at 12:00:00.016; reopened on connection 1 at 12:00:00.077)"
+
+
+XDCR = "xdcr:dcp_%s/travel/B2_10.0.0.%d:11210_%d:%s"
+ONE, OTHER = "65713400edc789b05d26283428a2af88", "0f3b1c77edc789b05d26283428a2af88"
+REPLICA = "replication:ns_1@10.0.0.%d->ns_1@10.0.0.%d:travel"
+
+
+@pytest.mark.parametrize(
+    ("names", "verdict"),
+    [
+        ((XDCR % (ONE, 1, 0, "qKnxnVtOZ3YOrmGcYpU0jA=="), XDCR % (ONE, 2, 1, "hCJuwWqB/EcDHeM/drTFRA==")), ON),
+        ((XDCR % (ONE, 1, 0, "qKnxnVtOZ3YOrmGcYpU0jA=="), XDCR % (OTHER, 2, 0, "hCJuwWqB/EcDHeM/drTFRA==")), OFF),
+        (("sink-67CC1752DE27660B-ad301c08520b", "sink-67CC1752DE27660B-9c7e1d7c5801"), ON),
+        (("sink-67CC1752DE27660B-ad301c08520b", "sink-0FCC1752DE27660B-9c7e1d7c5801"), OFF),
+        ((REPLICA % (1, 3), REPLICA % (2, 3)), ON),
+        ((REPLICA % (1, 3), REPLICA % (2, 4)), OFF),
+    ],
+    ids=["one XDCR", "two XDCRs", "one sink", "two sinks", "one replica", "two replicas"],
+)
+def test_names_of_one_client_differ_only_in_its_connections_and_nodes(names: tuple[str, str], verdict: str) -> None:
+    first, second = ("#" + name.encode().hex() for name in names)
+    assert f"; {verdict}" in ended(two(begun(first), begun(second)))
+
+
+def test_asking_again_on_a_connection_that_refused_before_the_end_is_asking_after_it() -> None:
+    text = (
+        f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}"
+        f"TX stream-request{{vb=7}}\nRX stream-request-response{{notmyvbucket}}\nON 0\n{ENDED}ON 1\n{AGAIN}{LATER}"
+    )
+    assert ended(text) == "ended (StateChanged (2) at 12:00:00.028; reopened on connection 1 at 12:00:00.029)"
+
+
+def test_again_is_where_it_was_granted_rather_than_where_it_was_refused() -> None:
+    refused = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
+    moved = two(begun(), begun(), between=refused)
+    assert ended(moved) == "ended (StateChanged (2) at 12:00:00.016; reopened on connection 1 at 12:00:00.029)"
+
+
+def test_again_means_after_the_end() -> None:
+    refused = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
+    text = (
+        f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}{refused}"
+        f"ON 0\n{ENDED}{LATER}"
+    )
+    assert ended(text) == "ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"
+
+
+def test_what_the_consumer_has_open_elsewhere_already_is_not_abandoned() -> None:
+    text = (
+        f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}{AGAIN}"
+        f"ON 0\n{ENDED}{LATER}"
+    )
+    kept = ledger(text)
+    verdict = Judge(kept).verdict(kept.streams[0])
+    assert (verdict.cause, verdict.trouble, verdict.why) == (
+        Cause.OPEN_ELSEWHERE,
+        False,
+        "StateChanged (2) at 12:00:00.030; its consumer has it open on connection 1 since 12:00:00.027",
+    )
+
+
+def test_a_request_that_was_not_granted_is_asking_again() -> None:
+    refused = "TX stream-request{vb=7}\nRX stream-request-response{notmyvbucket}\n"
+    text = f"CONNECT {HOST}:40000 {NODE}\n{begun()}{STREAM}{ENDED}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}{refused}"
+    assert ended(text) == "ended (StateChanged (2) at 12:00:00.016; asked for again on connection 1 at 12:00:00.027)"
+
+
+def late(text: str) -> list[str]:
+    """Return the verdicts of a conversation of which no handshake was captured."""
+    kept = ledger_of([packet for packet in packets(said(text)) if len(packet.data) > 54])
+    judge = Judge(kept)
+    found = sorted(kept.streams, key=lambda stream: (stream.connection.number, stream.number))
+    return [judge.verdict(stream).text for stream in found]
+
+
+TAIL = "RX mutation{vb=7, seqno:41}\nRX mutation{seqno:42}\n"
+
+
+def test_of_two_applications_that_had_a_stream_open_all_along_each_asks_for_itself() -> None:
+    text = (
+        f"CONNECT {HOST}:40000 {NODE}\n{TAIL}{ENDED}CONNECT {HOST}:40001 {NODE}\n{TAIL}{ENDED}WAIT 1\n{AGAIN}{LATER}"
+        f"ON 0\nRX noop{{}}\nTX noop-response{{success}}\n"
+    )
+    one, two, three = late(text)
+    assert one == "ended (StateChanged (2) at 12:00:00.003; abandoned: not asked for again in 61 s)"
+    assert two == "ended (StateChanged (2) at 12:00:00.006; reopened at 12:00:01.007)"
+    assert three.startswith("quiet (nothing for 60 s")
+
+
+def test_a_client_of_which_no_name_was_captured_reopens_its_stream_on_another_node() -> None:
+    text = (
+        f"CONNECT {HOST}:40000 {NODE}\n{TAIL}CONNECT {HOST}:40001 {OTHER_NODE}\nRX mutation{{vb=9, seqno:1}}\n"
+        f"ON 0\n{ENDED}ON 1\nWAIT 1\n{AGAIN}"
+    )
+    inferred = "reopened on connection 1 at 12:00:01.005 (inferred from the host alone)"
+    assert late(text)[0] == f"ended (StateChanged (2) at 12:00:00.004; {inferred})"
+
+
+NAME = "replication:ns_1@10.0.0.1->ns_1@10.0.0.3:travel"
+GIVING = opening(0x125, name=NAME)
+TAKING = opening(0x24, name=NAME)
+
+
+def turned(text: str) -> str:
+    """Return a conversation with its sides exchanged."""
+    return text.replace("TX", "--").replace("RX", "TX").replace("--", "RX")
+
+
+def asked(text: str) -> str:
+    return text.replace("STREAM vb=7", "TX stream-request{vb=7}\nRX stream-request-response{success}")
+
+
+def test_the_two_legs_of_a_replication_do_not_reopen_each_other() -> None:
+    text = (
+        f"CONNECT 10.0.0.3:40001 10.0.0.1:11209\n{GIVING}{asked(STREAM)}"
+        f"CONNECT 127.0.0.1:40002 10.0.0.3:11209\n{TAKING}{turned(asked(STREAM))}"
+        f"ON 0\n{ENDED}ON 1\n{turned(ENDED)}WAIT 100\n{turned('RX noop{}')}"
+    )
+    for order in (text, text.replace(f"ON 0\n{ENDED}ON 1\n{turned(ENDED)}", f"{turned(ENDED)}ON 0\n{ENDED}ON 1\n")):
+        kept = ledger(order)
+        judge = Judge(kept)
+        assert [connection.role for connection in kept.connections.values()] == ["producer", "consumer"]
+        assert [judge.verdict(stream).cause for stream in kept.streams] == [Cause.ABANDONED] * 2
+
+
+def test_a_leg_that_is_opened_anew_reopens_its_own_stream() -> None:
+    leg = f"CONNECT 10.0.0.3:%d 10.0.0.1:11209\n{GIVING}"
+    text = f"{leg % 40001}{asked(STREAM)}FIN RX\nFIN TX\n{leg % 40005}{asked(STREAM)}"
+    assert "reopened on connection 1" in ended(text)
+
+
+def test_of_what_is_not_known_the_reason_is_a_code() -> None:
+    captured = packets(said(begun() + STREAM + ENDED + LATER))
+    kept = ledger_of([each for at, each in enumerate(captured) if at != len(captured) - 2])
+    one_sided = [each for each in captured if each.data[34:36] == b"\x2b\xca"]
+    found = [Judge(kept).verdict(kept.streams[0]) for kept in (kept, ledger_of(one_sided))]
+    assert [each.cause for each in found] == [Reason.BYTES_LOST, Reason.ONE_DIRECTION]
+
+
+def connection(**known: object) -> ConnectionState:
+    made = ConnectionState(len(known), src="10.0.0.9:40000", dst=NODE, feeder=1, server=1)
+    for name, value in known.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_what_is_not_known_tells_no_two_consumers_apart() -> None:
+    assert same(connection(), connection(bucket="travel"))
+    assert not same(connection(bucket="hotels"), connection(bucket="travel"))
+
+
+def test_many_streams_that_ended_are_judged_in_few_steps() -> None:
+    """Each asks about its consumer: were that a walk over all streams, this test would take minutes."""
+    connections = [connection(number=number, src=f"10.0.0.9:{number}") for number in range(40)]
+    streams = [Stream(each, vbucket) for each in connections for vbucket in range(1024)]
+    for at, stream in enumerate(streams):
+        stream.first_ns = stream.ended_ns = at
+        stream.end_frame, stream.number = at, 2
+    consumers = Consumers(streams)
+    found = [consumers.again(each, each.ended_ns) for each in streams[:1024]]
+    assert [each and each.stream for each in found] == streams[1024:2048]
+    assert consumers.again(streams[-1], streams[-1].ended_ns) is None

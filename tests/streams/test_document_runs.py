@@ -1,0 +1,214 @@
+"""Runs of documents teach the ledger what the same documents teach it one by one."""
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.batch.block import blocks
+from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.finding import Finding
+from dcpdump.net.packet import Packet
+from dcpdump.streams.column_events import frame_events
+from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.event_runs import steps
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.watching import Watching
+from tests.bench.captures import capture
+from tests.support.batch_rows import files
+from tests.support.check_cases import CASES, items
+from tests.support.conversation import opening, packets, said
+from tests.support.healthy import HEALTHY
+from tests.support.ledgers import ledger_of
+
+OPENING = opening(controls="connection_buffer_size=1000") + "STREAM vb=5\n"
+DOCUMENTS = "RX snapshot-marker{start=1, end=30, flags=0x5}\n" + items(1, 30)
+
+
+def books(kept: Ledger) -> Any:
+    """It gives everything that a ledger holds, as plain values."""
+
+    def plain(thing: Any, depth: int) -> Any:
+        if isinstance(thing, (Stream, ConnectionState)) and depth:
+            return thing.__class__.__name__, thing.number
+        if hasattr(thing, "__dataclass_fields__"):
+            return {field.name: plain(getattr(thing, field.name), depth + 1) for field in fields(thing)}
+        if isinstance(thing, dict):
+            return {key: plain(value, depth + 1) for key, value in thing.items()}
+        if isinstance(thing, (list, tuple, deque)):
+            return [plain(each, depth + 1) for each in thing]
+        return thing
+
+    connections = [plain(each, 0) for each in kept.connections.values()]
+    numbers = kept.frames, kept.first_ns, kept.last_ns
+    places = [(each.connection, each.vbucket) for each in kept.streams]
+    served = [(kept.logs.high(*place), list(kept.logs.logs(*place))) for place in places]
+    return [plain(each, 0) for each in kept.streams], connections, served, numbers
+
+
+def told(captured: list[Packet]) -> list[Step]:
+    dissection = Watching()
+    return [step for block in blocks(captured) for part in dissection.feed_block(block) for step in steps(part)]
+
+
+def judged(captured: list[Packet], *, runs: bool) -> tuple[list[Finding], int]:
+    """Return what an engine finds that is fed as the command ``check`` feeds it, and the frames that came in runs."""
+    dissection, referee = Watching(), RuleEngine()
+    feed = Feed(dissection, referee.ledger, closely=TICKS)
+    tell = feed.steps if runs else feed.frame_events
+    found: list[Finding] = []
+    at_once = 0
+
+    def take(told: Sequence[Step]) -> None:
+        nonlocal at_once
+        for step in told:
+            if isinstance(step, DocumentRun):
+                at_once += step.frames
+                found.extend(referee.feed_burst(step))
+            else:
+                found.extend(referee.feed(step))
+
+    for block in blocks(captured):
+        take(tell(dissection.feed_block(block)))
+    take(tell(dissection.close_blocks()))
+    take(feed.rest())
+    feed.close(None, referee.lose)
+    return found + referee.close(), at_once
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_bursts_teach_what_their_frames_teach(name: str) -> None:
+    captured = packets(said(HEALTHY[name]))
+    for lost in range(0, len(captured), 3):
+        rest = captured[:lost] + captured[lost + 1 :]
+        assert books(ledger_of(rest, runs=True)) == books(ledger_of(rest))
+
+
+def test_faulty_conversations_are_kept_alike() -> None:
+    for name, case in CASES.items():
+        for text in (case.trips, case.spares):
+            captured = packets(said(text))
+            assert books(ledger_of(captured, runs=True)) == books(ledger_of(captured)), name
+
+
+def test_documents_that_follow_one_another_are_one_burst() -> None:
+    steps_of = told(packets(said(OPENING + DOCUMENTS)))
+    (run,) = (step for step in steps_of if isinstance(step, DocumentRun))
+    dissection = Watching()
+    seen = [
+        frame
+        for block in blocks(packets(said(OPENING + DOCUMENTS)))
+        for part in dissection.feed_block(block)
+        for frame in frame_events(part)
+    ]
+    documents = [frame for frame in seen if frame.opcode == 0x57]
+    assert run.each() == documents
+    assert tuple(run)[:-2] == (
+        documents[0].number,
+        30,
+        documents[0].connection,
+        documents[0].direction,
+        5,
+        documents[0].opaque,
+        0,
+        sum(frame.length for frame in documents),
+        documents[0].ts_ns,
+        documents[-1].ts_ns,
+        1,
+        30,
+        30,
+        ((0x57, 30, sum(frame.length for frame in documents)), (0x58, 0, 0), (0x59, 0, 0)),
+    )
+
+
+def test_a_burst_that_fills_the_window_is_taken_apart() -> None:
+    captured = packets(said(OPENING + DOCUMENTS))
+    kept = ledger_of(captured, runs=True)
+    assert books(kept) == books(ledger_of(captured))
+    (connection,) = kept.connections.values()
+    assert connection.window.is_blocked
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_referee_says_the_same_of_bursts_and_of_their_frames(name: str) -> None:
+    captured = packets(said(HEALTHY[name]))
+    for lost in range(0, len(captured), 3):
+        rest = captured[:lost] + captured[lost + 1 :]
+        assert judged(rest, runs=True)[0] == judged(rest, runs=False)[0]
+
+
+def test_a_referee_says_the_same_of_faulty_conversations() -> None:
+    for name, case in CASES.items():
+        for text in (case.trips, case.spares):
+            captured = packets(said(text))
+            assert judged(captured, runs=True)[0] == judged(captured, runs=False)[0], name
+
+
+PLAIN = opening(collections=True, controls="connection_buffer_size=4000") + "STREAM vb=5\n"
+ACK = "TX buffer-acknowledgement{buffer-bytes=1500}\n"
+FAULTS = {
+    "a key again": "RX mutation{seqno=%d, key=#006b31}",
+    "a seqno again": "RX mutation{seqno=2, key=#006b%02x}",
+    "a seqno of the next snapshot": "RX mutation{seqno=4000, key=#006b%02x}",
+    "a seqno too far": "RX mutation{seqno=1%04d, key=#0077}",
+    "a value that is no JSON": "RX mutation{seqno=%d, datatype=1, value={, key=#0077}",
+    "a value that is JSON": 'RX mutation{seqno=%d, datatype=1, value={"a":1}, key=#0077}',
+    "a key without a collection id": "RX mutation{seqno=%d, key=#05}",
+    "something in a reserved field": "RX mutation{seqno=%d, lock-time=1, key=#0077}",
+    "a compressed value that is none": "RX mutation{seqno=%d, datatype=2, value=#ff, key=#0077}",
+    "a layout of old releases": "RX mutation{seqno=%d, layout=1-28, key=#0077}",
+    "a layout of old releases, of 30 bytes": "RX mutation{seqno=%d, layout=1-30, key=#0077}",
+    "a silence": "WAIT 400\nRX mutation{seqno=%d, key=#0077}",
+    "a deletion": "RX deletion{seqno=%d, key=#0077, layout=2}",
+    "a larger document": "RX mutation{seqno=%d, key=#0077, value=" + "x" * 5000 + "}",
+    "an acknowledgement": ACK + "RX mutation{seqno=%d, key=#0077}",
+    "a stream of another vbucket": "RX mutation{seqno=%d, vb=6, key=#0077}",
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    fault=st.sampled_from(sorted(FAULTS)),
+    place=st.integers(1, 90),
+    lost=st.integers(0, 400) | st.none(),
+    segment=st.sampled_from([1 << 20, 90]),
+)
+def test_a_fault_among_many_documents_is_found_in_bursts_too(
+    fault: str, place: int, lost: int | None, segment: int
+) -> None:
+    documents = [f"RX mutation{{seqno={seqno}, key=#006b{seqno:02x}}}" for seqno in range(1, 100)]
+    mark = FAULTS[fault]
+    documents[place] = mark % (place + 1) if "%" in mark else mark
+    for at in range(20, 99, 20):
+        documents[at] = ACK + documents[at]
+    text = PLAIN + "RX snapshot-marker{start=1, end=100, flags=0x5}\n" + "\n".join(documents) + "\n"
+    captured = packets(said(text), segment)
+    if lost is not None and lost < len(captured):
+        del captured[lost]
+    found, at_once = judged(captured, runs=True)
+    assert found == judged(captured, runs=False)[0]
+    assert at_once or lost is not None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_traffic_with_holes_and_disorder_is_told_alike(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    traffic = files(str(capture(tmp_path, "wire", 2500, 64)))
+    captured = [packet for packet in traffic if chance.random() > 0.01]
+    for at in range(len(captured) - 1):
+        here, there = captured[at : at + 2]
+        if chance.random() < 0.01 * (seed % 2):
+            captured[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
+    assert books(ledger_of(captured, runs=True)) == books(ledger_of(captured))
+    found, at_once = judged(captured, runs=True)
+    assert found == judged(captured, runs=False)[0]
+    assert at_once > 1000

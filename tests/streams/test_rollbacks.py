@@ -1,0 +1,608 @@
+"""Rollbacks: which clause sends a request back, by the failover log, the purge seqno and the request itself."""
+
+import pytest
+
+from dcpdump.render.lines import Line
+from dcpdump.render.rollbacks import lines, objects
+from dcpdump.streams.clause import Clause, overdue
+from dcpdump.streams.explanation import NoClause
+from dcpdump.streams.facts import Entry
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.request import Request
+from dcpdump.streams.rollback import rollbacks
+from tests.support.conversation import opening, packets, said
+from tests.support.ledgers import ledger, ledger_of
+
+OPEN = opening()
+#: A connection joined late: which bucket it is of was not captured.
+LATE = "TX open{flags=0x5, key=app}\nRX open-response{success}\n"
+LOG = "TX get-failover-log{vb=5}\nRX get-failover-log-response{success, failover-log=0xfeed:90|0xbeef:40|0xcafe:0}\n"
+WRITTEN = "[0xfeed@90, 0xbeef@40, 0xcafe@0]"
+#: A rollback without its seqno.
+EMPTY = f"HEX RX 81530000000000230000000000001005{0:016x}\n"
+NEWEST = "the uuid is the newest of the failover log"
+FAILOVER = "a failover to 0xfeed happened at seqno 90; the client has"
+MUST = "must be below the purge seqno, which was not captured"
+PART = "of which the server does not have all, so it must go back to the snapshot's start,"
+NONE = "nothing explains it: "
+
+
+def explained(conversation: str | Ledger) -> list[tuple[int, str, int | None, str]]:
+    """Return how often, clause, expected seqno and text of each rollback of a conversation."""
+    found = []
+    for each in rollbacks(ledger(conversation) if isinstance(conversation, str) else conversation):
+        why = each.explanation
+        found.append((len(each.requests), why.clause.value, why.expected, why.text))
+    return found
+
+
+def causes(conversation: str) -> list[NoClause | None]:
+    """Return why clauses are unknown; None of those that are known."""
+    return [each.explanation.cause for each in rollbacks(ledger(conversation))]
+
+
+def printed(conversation: str | Ledger) -> list[str]:
+    """Return what the command prints of a conversation."""
+    kept = ledger(conversation) if isinstance(conversation, str) else conversation
+    return [line.text for line in _lines(kept)]
+
+
+def then(conversation: str) -> list[str]:
+    """Return what is printed of what the client did after each rollback."""
+    return [text.partition("then: ")[2] for text in printed(conversation) if "then: " in text]
+
+
+def asked(start: int, low: int, high: int | str, uuid: int, back: int, extra: str = "") -> str:
+    """Write a request that is rolled back."""
+    numbers = f"start-seqno={start}, snap-start-seqno={low}, snap-end-seqno={high}, vbucket-uuid={uuid}{extra}"
+    return f"TX stream-request{{vb=5, {numbers}}}\nRX stream-request-response{{rollback, rollback-seqno={back}}}\n"
+
+
+def log(entries: str) -> str:
+    """Write a failover log that is asked for."""
+    return f"TX get-failover-log{{vb=5}}\nRX get-failover-log-response{{success, failover-log={entries}}}\n"
+
+
+def retried(start: int, entries: str, extra: str = "") -> str:
+    """Write a request that is granted, with the failover log that comes with it."""
+    asks = f"TX stream-request{{vb=5, start-seqno={start}{extra}}}\n"
+    return f"{asks}RX stream-request-response{{success, failover-log={entries}}}\n"
+
+
+def on(kept: Ledger, *servers: str) -> Ledger:
+    """Return a ledger whose connections lead to other servers."""
+    for number, server in enumerate(servers):
+        kept.connections[number].dst = server
+    kept.close()
+    return kept
+
+
+# -- clauses --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_text", "clause", "expected", "text"),
+    [
+        (asked(0, 0, 0, 0, 0), "start", None, "a request from 0 is never rolled back: the server breaks the protocol"),
+        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "uuid", 0, f"uuid 0x1 is not in the failover log {WRITTEN}"),
+        (asked(0, 0, 0, 0xBEEF, 0, ", flags=0x20"), "unknown", None, f"{NONE}the client has 0, and the next failover"),
+        (
+            asked(4, 4, "max", 1, 0),
+            "uuid",
+            0,
+            f"uuid 0x1 is not in the failover log {WRITTEN}; also its snapshot end is 2^64-1",
+        ),
+        (
+            asked(4, 4, 4, 1, 2),
+            "unknown",
+            0,
+            f"{NONE}uuid 0x1 is not in the failover log {WRITTEN}, and that gives 0, not 2",
+        ),
+        (
+            asked(100, 95, 110, 0xBEEF, 90),
+            "snapshot",
+            90,
+            f"{FAILOVER} 100 of the snapshot 95..110, so it must go back to 90",
+        ),
+        (
+            asked(100, 80, 110, 0xBEEF, 80),
+            "snapshot",
+            80,
+            f"{FAILOVER} 100 of the snapshot 80..110, so it must go back to the snapshot's start, 80",
+        ),
+        (asked(100, 100, 110, 0xBEEF, 90), "snapshot", 90, f"{FAILOVER} 100, so it must go back to 90"),
+        (asked(100, 80, 100, 0xBEEF, 90), "snapshot", 90, f"{FAILOVER} 100, so it must go back to 90"),
+        (
+            asked(100, 80, 110, 0xBEEF, 40),
+            "snapshot",
+            80,
+            f"{FAILOVER} 100 of the snapshot 80..110, so it must go back to the snapshot's start, 80; "
+            "but that gives 80, not 40",
+        ),
+        (
+            asked(50, 50, 50, 0xBEEF, 0),
+            "purge",
+            0,
+            f"uuid and snapshot fit the failover log, so start 50 {MUST}",
+        ),
+        (
+            asked(100, 90, 110, 0xFEED, 90),
+            "snapshot",
+            None,
+            f"{NEWEST}; the client has 100 of the snapshot 90..110, {PART} 90",
+        ),
+        (
+            asked(100, 100, 110, 0xFEED, 97),
+            "snapshot",
+            None,
+            f"{NEWEST}; the client has 100, the server has 97, so it must go back to 97",
+        ),
+        (
+            asked(100, 95, 110, 0xBEEF, 0),
+            "purge",
+            0,
+            f"by the failover log alone it would go back to 90, so start 100 {MUST}",
+        ),
+        (
+            asked(100, 0, 110, 0xBEEF, 0),
+            "snapshot",
+            0,
+            f"{FAILOVER} 100 of the snapshot 0..110, so it must go back to the snapshot's start, 0",
+        ),
+        (
+            asked(50, 50, 50, 0xBEEF, 0, ", flags=0x80"),
+            "unknown",
+            None,
+            f"{NONE}the client has 50, and the next failover happened at seqno 90",
+        ),
+        (asked(550, 550, 550, 0xFEED, 0), "purge", 0, f"{NEWEST}, so start 550 {MUST}"),
+        (asked(550, 540, 560, 0xFEED, 0), "purge", 0, f"{NEWEST}, so start 550 {MUST}"),
+        (asked(80, 0, 85, 0xFEED, 0), "purge", 0, f"{NEWEST}, so start 80 {MUST}"),
+        (
+            asked(100, 0, 110, 0xFEED, 0),
+            "unknown",
+            0,
+            f"{NEWEST}; the client has 100 of the snapshot 0..110, {PART} 0; "
+            "or start 100 is below the purge seqno, which was not captured",
+        ),
+        (
+            asked(100, 0, 110, 0xFEED, 0, ", flags=0x80"),
+            "snapshot",
+            None,
+            f"{NEWEST}; the client has 100 of the snapshot 0..110, {PART} 0",
+        ),
+        (asked(550, 550, 550, 0xFEED, 0, ", flags=0x80"), "unknown", None, f"{NONE}{NEWEST}"),
+        (asked(550, 550, 550, 0xFEED, 89), "unknown", None, f"{NONE}{NEWEST}"),
+        (asked(100, 90, 110, 0xFEED, 95), "unknown", None, f"{NONE}{NEWEST}"),
+        (
+            asked(0, 0, 0, 0xBEEF, 90, ", flags=0x40"),
+            "snapshot",
+            90,
+            "a failover to 0xfeed happened at seqno 90; the client asks from the latest seqno with uuid 0xbeef, "
+            "so it must go back to 90",
+        ),
+        (asked(0, 0, 0, 1, 0, ", flags=0x40"), "uuid", 0, f"uuid 0x1 is not in the failover log {WRITTEN}"),
+        (
+            asked(0, 0, 0, 0, 0, ", flags=0x40"),
+            "start",
+            None,
+            "a request from the latest seqno without a uuid is never rolled back: the server breaks the protocol",
+        ),
+    ],
+)
+def test_a_clause_explains_a_rollback(request_text: str, clause: str, expected: int | None, text: str) -> None:
+    if text.endswith("next failover"):
+        text += " happened at seqno 90"
+    assert explained(OPEN + LOG + request_text) == [(1, clause, expected, text)]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "text"),
+    [
+        (
+            asked(4, 4, 4, 1, 0),
+            "the uuid is not in it, or start 4 is below the purge seqno, or the histories diverge after seqno 0",
+        ),
+        (
+            asked(4, 0, 5, 1, 0),
+            "the uuid is not in it, or start 4 is below the purge seqno, or the producer does not have all of the "
+            "snapshot 0..5",
+        ),
+        (asked(4, 4, 4, 1, 0, ", flags=0x80"), "the uuid is not in it, or the histories diverge after seqno 0"),
+        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "the producer says that the uuid is not in it"),
+        (asked(4, 3, 5, 1, 3), "the producer says that it does not have all of the snapshot 3..5"),
+        (asked(8, 8, 8, 1, 5), "the producer says that the histories diverge after seqno 5"),
+        (asked(0, 0, 0, 1, 5, ", flags=0x40"), "the producer says that the histories diverge after seqno 5"),
+    ],
+)
+def test_without_the_failover_log_it_says_what_is_left(request_text: str, text: str) -> None:
+    assert explained(OPEN + request_text) == [(1, "unknown", None, f"the failover log was not captured; {text}")]
+    assert causes(OPEN + request_text) == [NoClause.LOG]
+
+
+@pytest.mark.parametrize(
+    ("conversation", "cause"),
+    [
+        (LOG + asked(4, 4, 4, 1, 0), None),
+        (LOG + asked(100, 0, 110, 0xFEED, 0), NoClause.SEVERAL),
+        (LOG + asked(550, 550, 550, 0xFEED, 89), NoClause.NONE),
+        (asked(4, 3, 5, 1, 4), NoClause.NONE),
+        (LOG + "TX stream-request{vb=5, start-seqno=4}\n" + EMPTY, NoClause.NUMBERS),
+    ],
+)
+def test_an_unknown_clause_has_a_code_that_says_why(conversation: str, cause: NoClause | None) -> None:
+    assert causes(OPEN + conversation) == [cause]
+
+
+def test_the_oldest_entry_of_a_uuid_is_where_its_branch_began() -> None:
+    twice = log("0xa:90|0xb:40|0xa:0")
+    text = "a failover to 0xb happened at seqno 40; the client has 100, so it must go back to 40"
+    assert explained(OPEN + twice + asked(100, 100, 100, 0xA, 40)) == [(1, "snapshot", 40, text)]
+
+
+# -- purge seqnos ---------------------------------------------------------------------------------------------
+
+PURGING = opening(collections=True, controls="max_marker_version=2.2")
+
+
+def purged(seqno: int) -> str:
+    """Write a snapshot marker with a purge seqno."""
+    versions = "version=2, start=0, end=200, flags=0x6, max-visible-seqno=200, high-completed-seqno=0"
+    return f"RX snapshot-marker{{vb=5, {versions}, purge-seqno={seqno}, high-prepared-seqno=0}}\n"
+
+
+BEFORE = PURGING + "STREAM vb=5\n" + purged(150) + "RX stream-end{status=2}\n"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "clause", "text"),
+    [
+        (
+            asked(100, 100, 100, 0xFEED, 0),
+            "purge",
+            "start 100 is below the purge seqno 150: the client may miss deletions",
+        ),
+        (asked(100, 100, 100, 1, 0), "purge", "start 100 is below the purge seqno 150: the client may miss deletions"),
+        (
+            asked(100, 100, 100, 0xFEED, 0, ', value={"purge_seqno":"120"}'),
+            "purge",
+            "start 100 is below the purge seqno 150: the client may miss deletions",
+        ),
+        (asked(100, 100, 100, 0xFEED, 0, ", flags=0x80"), "unknown", f"{NONE}{NEWEST}"),
+        (
+            asked(100, 100, 100, 0xFEED, 0, ', value={"purge_seqno":"150"}'),
+            "purge",
+            f"{NEWEST}, so start 100 must be below the purge seqno, which was 150 before",
+        ),
+        (
+            asked(100, 100, 100, 0xFEED, 0, ', value={"collections":["8"]}'),
+            "purge",
+            f"{NEWEST}, so start 100 must be below the purge seqno 150, and its collections changed since",
+        ),
+        (
+            asked(100, 100, 100, 1, 0, ', value={"collections":["8"]}'),
+            "uuid",
+            "uuid 0x1 is not in the failover log [0xfeed@0]",
+        ),
+        (
+            asked(180, 180, 180, 0xFEED, 0),
+            "purge",
+            f"{NEWEST}, so start 180 must be below the purge seqno, which was 150 before",
+        ),
+        (asked(0, 0, 0, 1, 0, ", flags=0x20"), "uuid", "uuid 0x1 is not in the failover log [0xfeed@0]"),
+    ],
+)
+def test_a_purge_seqno_of_a_marker_sends_back_who_starts_below_it(request_text: str, clause: str, text: str) -> None:
+    ((_, found, _, why),) = explained(BEFORE + request_text)
+    assert (found, why) == (clause, text)
+
+
+def test_a_purge_seqno_that_came_later_and_is_not_above_the_start_was_not_the_reason() -> None:
+    text = PURGING + log("0xa:0") + asked(129, 0, 182, 0xA, 0) + retried(0, "0xa:0") + purged(50)
+    ((_, clause, _, why),) = explained(text)
+    assert (clause, why) == ("snapshot", f"{NEWEST}; the client has 129 of the snapshot 0..182, {PART} 0")
+    assert printed(text)[3] == "  purge seqno: 50 (frame 19, after the rollback)"
+    at_it = PURGING + log("0xa:0") + asked(50, 0, 55, 0xA, 0) + retried(0, "0xa:0") + purged(50)
+    assert explained(at_it)[0][1] == "snapshot"
+
+
+def test_a_purge_seqno_that_came_later_and_is_above_the_start_may_have_been_the_reason() -> None:
+    text = PURGING + log("0xa:0") + asked(40, 0, 45, 0xA, 0) + retried(0, "0xa:0") + purged(50)
+    ((_, clause, _, why),) = explained(text)
+    assert (clause, why.partition("; or ")[2]) == ("unknown", "start 40 is below the purge seqno, which was 50 later")
+    assert causes(text) == [NoClause.SEVERAL]
+
+
+def test_a_backfill_that_began_before_the_request_says_nothing_of_purges_at_the_request() -> None:
+    other = f"{PURGING}STREAM vb=5, opaque=9\nCONNECT\n{PURGING}{log('0xfeed:0')}{asked(129, 0, 182, 0xFEED, 0)}"
+    ((_, clause, _, _),) = explained(other)
+    assert clause == "unknown"
+    ((_, clause, _, _),) = explained(other + "CONNECT\n" + PURGING + "STREAM vb=5\n" + purged(50))
+    assert clause == "snapshot"
+
+
+def test_a_purge_is_the_reason_where_the_log_begins_at_zero_too() -> None:
+    text = f"{NEWEST}, so start 550 {MUST}"
+    for seen in (
+        "",
+        "TX get-all-vb-seqnos\nHEX RX 81480000000000000000000a00000001" + 16 * "0" + "0005" + f"{900:016x}\n",
+    ):
+        assert explained(OPEN + seen + log("0xfeed:0") + asked(550, 550, 550, 0xFEED, 0)) == [(1, "purge", 0, text)]
+
+
+def test_a_server_that_reported_all_of_the_snapshot_did_not_miss_any_of_it() -> None:
+    seqnos = "TX get-all-vb-seqnos{opaque=0x77}\nHEX RX 81480000000000000000000a00000077" + 16 * "0" + "0005"
+    ((_, clause, _, _),) = explained(OPEN + LOG + seqnos + f"{105:016x}\n" + asked(100, 0, 110, 0xFEED, 0))
+    assert clause == "unknown"
+    ((_, clause, _, why),) = explained(OPEN + LOG + seqnos + f"{110:016x}\n" + asked(100, 0, 110, 0xFEED, 0))
+    assert (clause, why) == ("purge", f"{NEWEST}, so start 100 {MUST}")
+
+
+# -- which failover log ---------------------------------------------------------------------------------------
+
+
+def test_the_log_that_the_grant_brought_explains_what_an_older_one_does_not() -> None:
+    text = OPEN + log("0xa:0") + "WAIT 5\n" + asked(100, 90, 120, 0xA, 80) + retried(80, "0xb:80|0xa:0")
+    assert printed(text)[1:3] == [
+        "  why: a failover to 0xb happened at seqno 80; the client has 100 of the snapshot 90..120, "
+        "so it must go back to 80",
+        "  failover log: [0xb@80, 0xa@0] (frame 16, after the rollback)",
+    ]
+
+
+def test_a_failover_after_the_rollback_does_not_explain_it() -> None:
+    text = OPEN + log("0xb:80|0xa:0") + asked(100, 100, 100, 0xA, 80) + "WAIT 60\n" + retried(60, "0xc:60|0xa:0")
+    assert printed(text)[1:3] == [
+        "  why: a failover to 0xb happened at seqno 80; the client has 100, so it must go back to 80",
+        "  failover log: [0xb@80, 0xa@0] (frame 12)",
+    ]
+
+
+def test_the_newest_log_up_to_the_request_counts() -> None:
+    text = OPEN + log("0xa:0") + log("0xb:80|0xa:0") + asked(100, 100, 100, 0xA, 80)
+    assert printed(text)[2] == "  failover log: [0xb@80, 0xa@0] (frame 14)"
+
+
+def test_a_log_without_a_uuid_that_a_later_one_has_is_older_than_the_request() -> None:
+    text = OPEN + log("0xa:0") + asked(100, 100, 100, 0xB, 0) + retried(0, "0xb:80|0xa:0")
+    assert explained(text) == [(1, "purge", 0, f"{NEWEST}, so start 100 {MUST}")]
+
+
+def test_two_logs_that_explain_it_by_different_clauses_leave_it_unknown() -> None:
+    text = OPEN + log("0xb:80|0xa:0") + asked(90, 0, 100, 0xB, 0) + retried(0, "0xc:60|0xa:0")
+    assert causes(text) == [NoClause.SEVERAL]
+    ((_, clause, expected, why),) = explained(text)
+    assert (clause, expected) == ("unknown", 0)
+    assert why == (
+        "the failover log was [0xb@80, 0xa@0] before and [0xc@60, 0xa@0] later: by the first "
+        f"{NEWEST}; the client has 90 of the snapshot 0..100, {PART} 0; "
+        "by the other uuid 0xb is not in the failover log [0xc@60, 0xa@0]"
+    )
+
+
+def test_two_servers_on_one_host_have_each_their_own_logs() -> None:
+    text = OPEN + log("0xa:0") + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xC, 80)
+    apart = on(ledger(text), "10.0.0.2:12000", "10.0.0.2:12002")
+    left = "the failover log was not captured; the producer says that the histories diverge after seqno 80"
+    assert explained(apart) == [(1, "unknown", None, left)]
+    together = on(ledger(text), "10.0.0.2:12000", "10.0.0.2:12000")
+    assert explained(together)[0][3].startswith("nothing explains it: uuid 0xc is not in the failover log [0xa@0]")
+
+
+def test_the_logs_of_other_connections_count_once_the_server_is_known() -> None:
+    kept = ledger(OPEN + log("0xb:80|0xa:0") + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xA, 80))
+    assert explained(kept)[0][1] == "snapshot"
+    one, other = kept.connections.values()
+    one.src = one.dst = other.src = other.dst = ""  # nothing tells who they are
+    kept.close()
+    assert explained(kept)[0][1] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("told", "asks", "clause"),
+    [
+        (OPEN, OPEN, "snapshot"),
+        (LATE, LATE, "snapshot"),
+        (LATE, OPEN, "unknown"),
+        (OPEN, LATE, "unknown"),
+        (OPEN.replace("travel", "other"), OPEN, "unknown"),
+    ],
+)
+def test_a_log_counts_only_where_it_cannot_be_another_buckets(told: str, asks: str, clause: str) -> None:
+    text = told + log("0xb:80|0xa:0") + "CONNECT\n" + asks + asked(100, 100, 100, 0xA, 80)
+    assert explained(text)[0][1] == clause
+
+
+def test_what_a_proxy_relays_to_a_consumer_is_not_of_that_server() -> None:
+    leg = opening(0x00) + "RX stream-request{vb=5, start-seqno=7}\n"
+    leg += "TX stream-request-response{success, failover-log=0xb:80|0xa:0}\n"
+    text = leg + "CONNECT\n" + OPEN + asked(100, 100, 100, 0xA, 80)
+    assert explained(text)[0][1] == "unknown"
+
+
+# -- what came then -------------------------------------------------------------------------------------------
+
+
+def test_equal_rollbacks_are_one_and_are_counted() -> None:
+    found = rollbacks(ledger(OPEN + LOG + (asked(4, 4, 9, 1, 0) + "WAIT 1\n") * 5 + "STREAM vb=5\n"))
+    assert [(len(each.requests), each.lasted_ns, each.granted is not None) for each in found] == [
+        (5, 4_009_000_000, True)
+    ]
+
+
+def test_a_loop_goes_on_over_connections_of_one_client() -> None:
+    once = OPEN + asked(4, 4, 9, 1, 0)
+    assert [len(each.requests) for each in rollbacks(ledger("CONNECT\n".join([once] * 4)))] == [4]
+
+
+ONE, TWO = ', value={"sid":1}', ', value={"sid":2}'
+
+
+@pytest.mark.parametrize(
+    ("later", "text"),
+    [
+        (retried(80, "0xfeed:0"), "granted from 80 at 12:00:00.014"),
+        (retried(70, "0xfeed:0", TWO), "granted from 70 with stream id 2 at 12:00:00.014"),
+        ("CONNECT\n" + OPEN + retried(80, "0xfeed:0"), "granted from 80 on connection 1 at 12:00:00.024"),
+        (
+            "CONNECT\n" + OPEN + retried(80, "0xfeed:0", ONE),
+            "granted from 80 with stream id 1 on connection 1 at 12:00:00.024",
+        ),
+        (asked(80, 80, 80, 1, 0), "asked again from 80 at 12:00:00.013: rolled back to 0"),
+        (
+            "TX stream-request{vb=5, start-seqno=80}\nRX stream-request-response{notmyvbucket}\n",
+            "asked again from 80 at 12:00:00.013: refused with NotMyVbucket 0x07",
+        ),
+        ("TX stream-request{vb=5, start-seqno=80}\n", "asked again from 80 at 12:00:00.013: no answer was captured"),
+        ("WAIT 2\nTX noop\n", "the client did not ask again"),
+        ("TX noop\n", "the client did not ask again before the capture ends, 1 ms later"),
+        ("", "the client did not ask again before the capture ends"),
+        ("WAIT 2\n" + retried(90, "0xfeed:0", TWO), "the client did not ask again"),
+        ("WAIT 2\n" + retried(80, "0xfeed:0", ', end-seqno=99, value={"sid":2}'), "the client did not ask again"),
+        ("WAIT 2\nCONNECT\n" + opening(name="other") + retried(80, "0xfeed:0"), "the client did not ask again"),
+        ("WAIT 2\nCONNECT\n" + OPEN.replace("travel", "x") + retried(80, "0xfeed:0"), "the client did not ask again"),
+    ],
+)
+def test_what_the_client_did_then(later: str, text: str) -> None:
+    assert then(OPEN + asked(100, 100, 100, 1, 80) + later)[0] == text
+
+
+def test_a_stream_with_another_filter_is_not_a_retry() -> None:
+    one, other = ', value={"sid":1,"collections":["8"]}', ', value={"sid":2,"collections":["9"]}'
+    text = opening(collections=True) + asked(100, 100, 100, 1, 80, one) + "WAIT 2\n"
+    assert then(text + retried(80, "0xfeed:0", other)) == ["the client did not ask again"]
+    assert then(text + retried(80, "0xfeed:0", one.replace(":1,", ":3,")))[0].startswith("granted from 80 with stream")
+
+
+def test_a_rollback_as_an_object() -> None:
+    text = PURGING + "STREAM vb=5\n" + purged(150) + "RX stream-end{status=2}\n" + asked(100, 100, 100, 1, 0)
+    (found,) = objects(rollbacks(ledger(text + retried(0, "0xfeed:0", TWO))))
+    assert {name: found[name] for name in list(found) if name not in ("time", "name", "end_seqno", "vbucket_uuid")} == {
+        "connection": 0,
+        "vbucket": 5,
+        "frame": 17,
+        "response_frame": 18,
+        "start_seqno": 100,
+        "snap_start_seqno": 100,
+        "snap_end_seqno": 100,
+        "rollback_seqno": 0,
+        "count": 1,
+        "loop": False,
+        "frames": [17],
+        "clause": "purge",
+        "why": "start 100 is below the purge seqno 150: the client may miss deletions",
+        "expected_seqno": 0,
+        "failover_log": [{"vbucket_uuid": "0x000000000000feed", "seqno": 0}],
+        "failover_log_frame": 14,
+        "purge_seqno": 150,
+        "purge_seqno_frame": 15,
+        "granted_start_seqno": 0,
+        "granted_frame": 20,
+        "granted_connection": 0,
+    }
+    (found,) = objects(rollbacks(ledger(OPEN + asked(4, 4, 4, 1, 2))))
+    assert (found["clause"], found["cause"]) == ("unknown", "log_not_captured")
+
+
+def test_a_conversation_without_rollbacks_says_so() -> None:
+    assert printed(OPEN + "STREAM vb=5\nSTREAM vb=6\n") == ["no rollbacks in 2 stream requests"]
+    assert printed(OPEN + "STREAM vb=5\n") == ["no rollbacks in 1 stream request"]
+    assert printed(OPEN) == ["no stream requests were captured"]
+    half = "no rollbacks in 2 stream requests, 1 of them without an answer in the capture"
+    assert printed(OPEN + "STREAM vb=5\nTX stream-request{vb=6}\n") == [half]
+
+
+def test_after_lost_bytes_it_is_not_known_whether_the_client_asked_again() -> None:
+    frames = packets(said(OPEN + asked(100, 100, 100, 1, 80) + "WAIT 2\nTX noop\nTX noop\nRX noop-response\n"))
+    before, after = frames[:6] + frames[7:], frames[:-3] + frames[-2:]
+    ends = [line.text for some in (before, after) for line in _lines(ledger_of(some)) if "then: " in line.text]
+    assert ends == [
+        "  then: the client did not ask again",
+        "  then: not known: 24 bytes of the connection were lost or skipped",
+    ]
+
+
+# -- whose answer it is ---------------------------------------------------------------------------------------
+
+UNSURE = "it is not certain that the answer is to this request: "
+OTHERS = f"{UNSURE}others with its opaque were sent before it, and not all was captured"
+LOST = f"{UNSURE}bytes were lost while it waited, maybe with a later request that has its opaque"
+SENT_BACK = asked(100, 95, 110, 0xBEEF, 90)
+CERTAIN = (1, "snapshot", 90, f"{FAILOVER} 100 of the snapshot 95..110, so it must go back to 90")
+
+
+def without(text: str, *lost: int) -> Ledger:
+    """Return the ledger of a conversation without some of its packets, counted from its end."""
+    captured = packets(said(text))
+    return ledger_of([each for at, each in enumerate(captured) if at - len(captured) not in lost])
+
+
+def test_of_two_requests_with_one_opaque_in_a_late_capture_it_is_not_certain_which_was_sent_back() -> None:
+    first, _, _ = asked(550, 550, 550, 0xFEED, 0).partition("RX")
+    late = packets(said(OPEN + LOG + first + SENT_BACK))[-5:]
+    assert explained(ledger_of(late)) == [(1, "unknown", None, OTHERS)]
+
+
+def test_of_two_requests_with_one_opaque_and_one_lost_answer_it_is_not_certain_which_was_sent_back() -> None:
+    first = asked(550, 550, 550, 0xFEED, 0)
+    text = OPEN + LOG + first + "RX noop\nTX noop-response\n" + SENT_BACK
+    assert explained(without(text, -5)) == [(1, "unknown", None, OTHERS)]
+
+
+def test_a_request_may_be_lost_with_the_answer_to_the_one_before_it() -> None:
+    text = OPEN + LOG + asked(550, 550, 550, 0xFEED, 0) + SENT_BACK + "RX noop\nTX noop-response\n"
+    assert explained(without(text, -5, -4)) == [(1, "unknown", None, LOST)]
+    (found,) = objects(rollbacks(without(text, -5, -4)))
+    assert (found["clause"], found["cause"]) == ("unknown", "request_not_certain")
+
+
+def test_where_no_request_can_be_lost_the_answer_is_to_the_one_that_waits() -> None:
+    request, _, answer = SENT_BACK.partition("RX")
+    text = OPEN + LOG + request + "RX noop\nTX noop-response\nRX" + answer
+    assert explained(without(text, -3)) == [CERTAIN]
+
+
+def test_equal_rollbacks_are_explained_by_one_whose_request_is_certain() -> None:
+    count, *why = CERTAIN
+    assert explained(without(OPEN + LOG + SENT_BACK * 3, -5, -4)) == [(count + 1, *why)]
+
+
+def _lines(kept: Ledger) -> list[Line]:
+    return lines(rollbacks(kept), kept.streams, kept.last_ns)
+
+
+# -- granted although a rollback was due ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("numbers", "flags", "purge", "clause"),
+    [
+        ((100, 0xBAD, 100, 100), 0, None, Clause.UUID),
+        ((100, 0xA, 100, 100), 0, None, Clause.SNAPSHOT),
+        ((70, 0xA, 60, 90), 0, None, Clause.SNAPSHOT),
+        ((70, 0xA, 70, 90), 0, None, None),
+        ((80, 0xA, 60, 80), 0, None, None),
+        ((100, 0xB, 100, 100), 0, None, None),  # the high seqno is not in the log
+        ((50, 0xB, 50, 50), 0, 60, Clause.PURGE),
+        ((60, 0xB, 60, 60), 0, 60, None),
+        ((50, 0xB, 50, 50), 0x80, 60, None),
+        ((0, 0xBAD, 0, 0), 0, 60, None),
+        ((0, 0xBAD, 0, 0), 0x20, 60, Clause.UUID),
+        ((0, 0, 0, 0), 0x20, 60, None),
+        ((0, 0xBAD, 0, 0), 0x40, 60, Clause.UUID),
+        ((0, 0xA, 0, 0), 0x40, 60, None),  # the high seqno may be 80
+        ((0, 0, 0, 0), 0x40, 60, None),
+        ((100, 0xBAD, 110, 120), 0, None, None),  # refused before the log is looked at
+    ],
+)
+def test_a_grant_although_a_rollback_was_due(
+    numbers: tuple[int, int, int, int], flags: int, purge: int | None, clause: Clause | None
+) -> None:
+    start, uuid, low, high = numbers
+    request = Request(1, None, 0, flags, start, 999, uuid, low, high)
+    assert overdue(request, (Entry(0xB, 80), Entry(0xA, 0)), purge) is clause
+
+
+def test_a_grant_to_a_client_that_knows_of_the_purge_was_right() -> None:
+    request = Request(1, None, 0, 0, 50, 999, 0xB, 50, 50, purge_seqno=60)
+    assert overdue(request, (Entry(0xB, 80), Entry(0xA, 0)), 60) is None

@@ -1,0 +1,100 @@
+"""The order of time across the directions of connections."""
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.time_order import Order
+from tests.support.conversation import packets, said, seen
+
+(BLANK,) = (frame for frame in seen(packets(said("TX noop{}"))) if isinstance(frame, FrameEvent))
+
+
+def at(second: float, direction: int) -> FrameEvent:
+    """A frame of a direction at a time."""
+    return BLANK._replace(ts_ns=int(second * 1e9), direction=direction)
+
+
+def run(seconds: list[float], direction: int) -> DocumentRun:
+    """Documents of a direction that follow one another."""
+    frames = [at(second, direction) for second in seconds]
+    first, last = frames[0].ts_ns or 0, frames[-1].ts_ns or 0
+    size = len(frames)
+    return DocumentRun(0, size, BLANK.connection, direction, 0, 0, 0, 0, first, last, 1, size, size, (), lambda: frames)
+
+
+def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float, int]]:
+    """It gives when frames were seen, and of which direction they are; of runs the first and the last time."""
+    return [
+        (step.first_ns / 1e9, step.last_ns / 1e9, step.direction)
+        if isinstance(step, DocumentRun)
+        else ((step.ts_ns or 0) / 1e9, step.direction)
+        for step in steps
+    ]
+
+
+def test_what_comes_in_order_goes_on_at_once() -> None:
+    frames = [at(1, 0), at(2, 1)]
+    assert Order().feed(frames, waiting=False, in_order=True) is frames
+
+
+def test_an_answer_waits_for_its_request() -> None:
+    order = Order()
+    assert times(order.feed([at(1, 0), at(3, 1)], waiting=True, in_order=True)) == []
+    assert times(order.feed([at(2, 0), at(4, 0)], waiting=False, in_order=False)) == [(1, 0), (2, 0), (3, 1), (4, 0)]
+
+
+def test_nothing_waits_longer_than_a_hole_does() -> None:
+    order = Order()
+    assert times(order.feed([at(1, 0), at(2, 1), at(4, 1)], waiting=True, in_order=True)) == [(1, 0)]
+    assert times(order.close()) == [(2, 1), (4, 1)]
+
+
+def test_within_a_direction_nothing_changes_places() -> None:
+    order = Order()
+    mixed = [at(5, 0), at(2, 0), at(3, 1)]
+    assert times(order.feed(mixed, waiting=False, in_order=False)) == [(3, 1), (5, 0), (2, 0)]
+
+
+def test_a_burst_stays_whole_beside_what_others_said() -> None:
+    elsewhere = at(2, 1)._replace(connection=BLANK.connection + 1)
+    mixed: list[Step] = [run([1, 2, 3], 0), elsewhere, at(4, 1)]
+    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 3, 0), (2, 1), (4, 1)]
+
+
+def test_a_burst_is_taken_apart_where_the_other_direction_spoke() -> None:
+    mixed: list[Step] = [run([1, 2, 3], 0), at(2, 1)]
+    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 0), (2, 1), (3, 0)]
+
+
+def test_of_two_bursts_the_one_stays_whole_that_is_within_the_other() -> None:
+    mixed: list[Step] = [run([1, 6], 0), run([2, 4], 1), run([3, 5], 0)]
+    assert times(Order().feed(mixed, waiting=False, in_order=False)) == [(1, 0), (2, 4, 1), (6, 0), (3, 5, 0)]
+
+
+def test_of_a_burst_goes_on_what_is_old_enough() -> None:
+    order = Order()
+    mixed: list[Step] = [run([1, 2, 3], 0), at(4.5, 1)]
+    assert times(order.feed(mixed, waiting=True, in_order=True)) == [(1, 0), (2, 0)]
+    assert times(order.close()) == [(3, 0), (4.5, 1)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=8), max_size=5), st.booleans())
+def test_every_frame_comes_out_once_and_in_its_directions_order(
+    batches: list[list[tuple[int, int]]], wait: bool
+) -> None:
+    order, came = Order(), list[FrameEvent]()
+    gone: list[Step] = []
+    for batch in batches:
+        frames = [at(second, direction) for second, direction in batch]
+        came += frames
+        gone += order.feed(frames, waiting=wait, in_order=False)
+    gone += order.close()
+    for direction in (0, 1):
+        assert [one for one in gone if one.direction == direction] == [
+            one for one in came if one.direction == direction
+        ]

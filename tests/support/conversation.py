@@ -1,0 +1,326 @@
+"""Conversations in the notation of the specification's dialogues, as ``read --format line`` prints them.
+
+    TX stream-request{vb=5, start-seqno=5}
+    RX stream-request-response{success, failover-log=0xfeed:0}
+    RX snapshot-marker{start=9, end=12, flags=0x1}
+    RX mutation{seqno:9, key=hello}
+
+TX is the side that wants changes, RX what it receives. A vbucket, an opaque, a stream id that is not said is that
+of the stream last spoken of; an answer has the opaque of the last request of its name. What no frame says:
+
+    CONNECT             another connection begins (it opens as the client)
+    CONNECT a:1 b:2     the same, of these ends
+    ON 0                a connection goes on
+    FIN TX, RST RX      a side closes, or resets, the connection
+    CONTROL a=b, c=d    controls, asked for and accepted
+    STREAM vb=5, …      a stream request and its success
+    WAIT 30             seconds pass
+    HEX RX 8057…        bytes as they are
+"""
+
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.ends import Lost
+from dcpdump.batch.part import Part
+from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import Rule
+from dcpdump.check.rules import RULES
+from dcpdump.net.flow import Flow
+from dcpdump.net.packet import Packet
+from dcpdump.render.line import spoken_name
+from dcpdump.spec import MESSAGES, PUSHES
+from dcpdump.spec.names import STATUS
+from dcpdump.streams.column_events import frame_events, with_losses
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.watching import Watching
+from dcpdump.wire.encode import METADATA, encode
+from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, ethernet, flow, ipv4_tcp, ipv6_tcp
+
+MAX = (1 << 64) - 1
+_NAMES = {
+    spoken_name(message.name): message
+    for message in sorted((*PUSHES.values(), *MESSAGES.values()), key=lambda message: message.dcp)
+}
+_STATUS = {name.lower(): value for value, name in STATUS.names.items()}
+_LINE = re.compile(r"(TX|RX)\s+([\w-]+?)(-response)?(?:\{(.*)\})?$")
+_ALIASES = {"seqno": "by_seqno", "start": "start_seqno", "end": "end_seqno", "lvl": "durability_level"}
+_STREAMED = {*range(0x55, 0x5A), 0x5B, 0x5F, 0x60, *range(0x61, 0x68)}
+#: What the others mean when they say nothing: a healthy connection up to its first stream request.
+HELLO = "TX hello{features=6|0xa|0xb%s, key=app}\nRX hello-response{success, features=6|0xa|0xb%s}\n"
+LOGIN = """
+TX sasl-auth{key=PLAIN, value=secret}
+RX sasl-auth-response{success}
+TX select-bucket{key=travel}
+RX select-bucket-response{success}
+"""
+OPEN = "TX open{flags=0x%x, key=%s}\nRX open-response{success}\n"
+NOOPS = "CONTROL enable_noop=true\n"
+
+
+def opening(flags: int = 0x05, *, collections: bool = False, name: str = "app", controls: str = "") -> str:
+    """It gives the beginning of a connection: HELLO, authentication, bucket, DCP_OPEN, controls."""
+    extra = "|0x12" if collections else ""
+    text = HELLO % (extra, extra) + LOGIN + OPEN % (flags, name) + NOOPS
+    return text + (f"CONTROL {controls}\n" if controls else "")
+
+
+@dataclass
+class Said:
+    """One frame: on which connection, from which side, when."""
+
+    connection: int
+    direction: int
+    ts_ns: int
+    data: bytes
+    flags: int = 0  #: of TCP, beside those of data
+    ends: str = ""  #: client and server of the connection, where the conversation names them
+
+
+@dataclass
+class _Speaker:
+    """What a conversation has said so far that its next line may leave out."""
+
+    connection: int = 0
+    ts_ns: int = NOON
+    vbucket: int = 5
+    opaque: int = 0x1000
+    sid: int | None = None
+    next_opaque: int = 1
+    asked: dict[tuple[str, str], int] = field(default_factory=dict)
+    streams: dict[tuple[int, int | None], int] = field(default_factory=dict)
+    ends: list[str] = field(default_factory=lambda: [""])
+
+
+def said(text: str) -> list[Said]:
+    """It writes a conversation as frames."""
+    now = _Speaker()
+    out: list[Said] = []
+    for line in _lines(text):
+        word, _, rest = line.partition(" ")
+        if word == "CONNECT" and rest and not out:
+            now.ends[0] = rest
+        elif word in ("CONNECT", "ON"):
+            now.connection = len(now.ends) if word == "CONNECT" else int(rest)
+            now.ends += [rest] * (word == "CONNECT")
+            now.asked.clear()
+            now.streams.clear()
+        elif word in ("FIN", "RST"):
+            out.append(replace(_put(now, rest, b""), flags=FIN if word == "FIN" else RST))
+        elif word == "WAIT":
+            now.ts_ns += int(float(rest) * 1e9)
+        elif word == "HEX":
+            side, _, digits = rest.partition(" ")
+            out.append(_put(now, side, bytes.fromhex(digits)))
+        else:
+            out.append(_put(now, line[:2], _frame(now, line)))
+    return out
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("CONTROL "):
+            for pair in line[8:].split(", "):
+                key, _, value = pair.partition("=")
+                yield f"TX control{{key={key}, value={value}}}"
+                yield "RX control-response{success}"
+        elif line.startswith("STREAM"):
+            yield f"TX stream-request{{{line[6:].strip()}}}"
+            yield "RX stream-request-response{success}"
+        elif line:
+            yield line
+
+
+def _put(now: _Speaker, side: str, data: bytes) -> Said:
+    now.ts_ns += 1_000_000
+    return Said(now.connection, 0 if side == "TX" else 1, now.ts_ns, data, ends=now.ends[now.connection])
+
+
+def _frame(now: _Speaker, line: str) -> bytes:
+    found = _LINE.match(line)
+    assert found, line
+    side, name, response, inside = found[1], found[2], bool(found[3]), found[4] or ""
+    message = _NAMES[name]
+    words = [word.strip() for word in inside.split(", ") if word.strip()] if inside else []
+    values: dict[str, Any] = {}
+    header: dict[str, Any] = {}
+    key = value = b""
+    status = 0
+    for word in words:
+        label, mark, text = word.partition("=") if "=" in word else word.partition(":")
+        label = label.replace("-", "_")
+        if not mark:
+            status = _STATUS[label]
+        elif label in ("key", "value"):
+            data = bytes.fromhex(text[1:]) if text.startswith("#") else text.encode()
+            key, value = (data, value) if label == "key" else (key, data)
+        elif label in ("vb", "opaque", "cas", "datatype", "sid", "magic", "layout", "status_code"):
+            header[label] = text if label == "layout" else int(text, 0)
+        elif label == "failover_log":
+            pairs = [pair.split(":") for pair in text.split("|") if pair]
+            values[label] = [{"vbucket_uuid": int(a, 0), "seqno": int(b, 0)} for a, b in pairs]
+        elif label == "features":
+            values[label] = [int(each, 0) for each in text.split("|")]
+        elif label == "metadata":
+            values[METADATA] = bytes.fromhex(text)
+        elif label == "framing":
+            header["framing"] = bytes.fromhex(text)
+        else:
+            label = "snapshot_type" if name == "snapshot-marker" and label == "flags" else _ALIASES.get(label, label)
+            values[label] = MAX if text == "max" else int(text, 0)
+    status = header.pop("status_code", status)
+    return _encoded(now, side, name, response, message.opcode, values, header, key, value, status)
+
+
+def _encoded(
+    now: _Speaker,
+    side: str,
+    name: str,
+    response: bool,
+    opcode: int,
+    values: dict[str, Any],
+    header: dict[str, Any],
+    key: bytes,
+    value: bytes,
+    status: int,
+) -> bytes:
+    message = _NAMES[name]
+    vbucket = header.pop("vb", now.vbucket)
+    sid = header.pop("sid", now.sid if opcode in _STREAMED and not response else None) or None
+    if opcode == 0x53 and not response:
+        if value and b'"sid"' in value:
+            sid = int(re.findall(rb'"sid":\s*(\d+)', value)[0])
+        now.sid = sid
+        now.vbucket = vbucket
+        now.streams[vbucket, sid] = header.get("opaque", 0x1000 + vbucket + ((sid or 0) << 16))
+        values.setdefault("end_seqno", MAX)
+        start = values.setdefault("start_seqno", 0)
+        values.setdefault("snap_start_seqno", start)
+        values.setdefault("snap_end_seqno", start)
+        values.setdefault("vbucket_uuid", 0xFEED if start else 0)
+        sid = None
+    elif opcode in _STREAMED and not response:
+        now.vbucket, now.sid = vbucket, sid
+    opaque = header.pop("opaque", None)
+    if opaque is None:
+        if response:
+            other = "RX" if side == "TX" else "TX"
+            opaque = now.asked.get((other, name), now.streams.get((now.vbucket, now.sid), 0))
+        elif opcode in _STREAMED or opcode == 0x53:
+            opaque = now.streams.get((vbucket, now.sid), now.streams.get((vbucket, sid), 0x1000 + vbucket))
+        else:
+            opaque = now.next_opaque
+            now.next_opaque += 1
+    if not response:
+        now.asked[side, name] = opaque
+    if opcode == 0x53 and response and not status:
+        values.setdefault("failover_log", [{"vbucket_uuid": 0xFEED, "seqno": 0}])
+    if opcode in (0x57, 0x58, 0x59, 0x60, 0x62, 0x63) and not key and not response:
+        key = b"key-%d" % (values.get("by_seqno") or values.get("prepared_seqno") or 0)
+    if opcode in (0x60,) and not response:
+        header.setdefault("cas", 0x17)
+        values.setdefault("durability_level", 1)
+    return encode(
+        message,
+        values,
+        response=response,
+        key=key,
+        value=value,
+        vbucket=0 if opcode in (0x1F, 0x20, 0x21, 0x22, 0x50, 0x5C, 0x5D, 0x5E, 0x89) else vbucket,
+        status=status,
+        opaque=opaque,
+        stream_id=sid if opcode != 0x53 else None,
+        **header,
+    )
+
+
+# -- from frames to packets, and through the whole machine --------------------------------------------------
+
+
+def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
+    """It puts each frame into TCP segments, after the handshake of its connection."""
+    out: list[tuple[int, bytes]] = []
+    seq: dict[int, list[int]] = {}
+    ways: dict[int, Flow] = {}
+
+    def put(connection: int, direction: int, ts_ns: int, data: bytes, flags: int) -> None:
+        way = ways[connection] if direction == 0 else ways[connection].reverse
+        at = seq[connection]
+        ack = at[1 - direction] if flags & ACK else 0
+        out.append((ts_ns, ethernet(_tcp(way)(way, at[direction], data, flags=flags, ack=ack))))
+        at[direction] = (at[direction] + len(data) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
+
+    for frame in frames:
+        if frame.connection not in seq:
+            client, _, server = frame.ends.partition(" ")
+            number = frame.connection
+            ways[number] = flow(client, server) if server else flow(f"10.0.0.1:{50_000 + number}")
+            seq[number] = [1000 + number * 1_000_003, 5000 + number * 2_000_003]
+            put(frame.connection, 0, frame.ts_ns, b"", SYN)
+            put(frame.connection, 1, frame.ts_ns, b"", SYN | ACK)
+            put(frame.connection, 0, frame.ts_ns, b"", ACK)
+        if frame.flags:
+            put(frame.connection, frame.direction, frame.ts_ns, b"", frame.flags | ACK)
+        for at in range(0, len(frame.data), segment):
+            put(frame.connection, frame.direction, frame.ts_ns, frame.data[at : at + segment], PSH | ACK)
+    return [Packet(number, ts, 1, data, len(data), "") for number, (ts, data) in enumerate(out, 1)]
+
+
+def _tcp(way: Flow) -> Callable[..., bytes]:
+    return ipv6_tcp if ":" in way.src.host else ipv4_tcp
+
+
+def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
+    """Return the events of captured packets, and at the end the losses that no frame followed."""
+    dissection = Dissection()
+    lost: list[Lost] = []
+
+    def all_of(parts: list[Part]) -> Iterator[FrameEvent]:
+        nonlocal lost
+        for part in parts:
+            found = frame_events(part)
+            lost += dissection.gaps
+            dissection.gaps = []
+            lost = with_losses(part, found, lost)
+            yield from found
+
+    for block in blocks(captured):
+        yield from all_of(dissection.feed_block(block))
+    yield from all_of(dissection.close_blocks())
+    yield from [*lost, *dissection.gaps]
+
+
+def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
+    """Return what the referee says of captured packets, frame by frame."""
+    dissection, referee = Watching(), RuleEngine(rules)
+    feed = Feed(dissection, referee.ledger, closely=TICKS)
+    found: list[Finding] = []
+    for block in blocks(captured):
+        for frame in feed.frame_events(dissection.feed_block(block)):
+            found += referee.feed(frame)
+    for frame in feed.frame_events(dissection.close_blocks()):
+        found += referee.feed(frame)
+    for step in feed.rest():
+        found += referee.feed_step(step)
+    feed.close(None, referee.lose)
+    return found + referee.close()
+
+
+def findings(text: str) -> list[Finding]:
+    """It gives what the referee says of a conversation."""
+    return findings_of(packets(said(text)))
+
+
+def codes(text: str) -> list[str]:
+    """It gives the rules that a conversation breaks: their ids, each once, in order of appearance."""
+    return list(dict.fromkeys(f"{each.rule.id}" for each in findings(text) if each.reason == ""))
+
+
+__all__ = ["codes", "findings", "findings_of", "opening", "packets", "said", "seen", "struct"]

@@ -1,0 +1,183 @@
+"""Damage: what captures of healthy connections suffer, each way as a function of its packets and of chance."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from dcpdump.net.packet import Packet
+from tests.support.conversation import Said, said
+
+Captured = list[Packet]
+Damage = Callable[[Captured, random.Random], Captured]
+_MS = 1_000_000
+_TCP = 34  #: where TCP begins behind Ethernet and IPv4
+
+
+def cut_front(captured: Captured, chance: random.Random) -> Captured:
+    """Begin late."""
+    return captured[chance.randrange(1, len(captured)) :]
+
+
+def cut_back(captured: Captured, chance: random.Random) -> Captured:
+    """End early."""
+    return captured[: chance.randrange(1, len(captured))]
+
+
+def cut_both(captured: Captured, chance: random.Random) -> Captured:
+    """Begin late and end early."""
+    first, last = sorted(chance.sample(range(len(captured) + 1), 2))
+    return captured[first:last]
+
+
+def losing(share: float) -> Damage:
+    """Lose a share of all packets."""
+    return lambda captured, chance: [each for each in captured if chance.random() >= share]
+
+
+def losing_runs(length: int) -> Damage:
+    """Lose a run of packets."""
+
+    def damage(captured: Captured, chance: random.Random) -> Captured:
+        at = chance.randrange(len(captured))
+        return captured[:at] + captured[at + length :]
+
+    return damage
+
+
+def losing_of_one_direction(share: float) -> Damage:
+    """Lose packets of one direction only."""
+
+    def damage(captured: Captured, chance: random.Random) -> Captured:
+        client = chance.random() < 0.5
+        return [each for each in captured if by_client(each) is not client or chance.random() >= share]
+
+    return damage
+
+
+def late_and_lossy(captured: Captured, chance: random.Random) -> Captured:
+    """Begin late, and lose packets."""
+    return losing(0.05)(cut_front(captured, chance), chance)
+
+
+def duplicated(captured: Captured, chance: random.Random) -> Captured:
+    """Capture some packets twice."""
+    return [each for packet in captured for each in (packet, packet)[: 1 + (chance.random() < 0.2)]]
+
+
+def retransmitted(captured: Captured, chance: random.Random) -> Captured:
+    """Capture some packets again a little later."""
+    out = list(captured)
+    for at in sorted(chance.sample(range(len(captured)), max(1, len(captured) // 10)), reverse=True):
+        out.insert(min(len(out), at + chance.randrange(2, 9)), captured[at])
+    return out
+
+
+def swapped(reach: int) -> Damage:
+    """Capture packets out of order, whatever their direction, by so many milliseconds at most."""
+
+    def damage(captured: Captured, chance: random.Random) -> Captured:
+        return sorted(captured, key=lambda each: (each.ts_ns or 0) + chance.random() * reach * _MS)
+
+    return damage
+
+
+def swapped_across(reach: int) -> Damage:
+    """Capture the two directions out of order with each other; each by itself stays in order."""
+
+    def damage(captured: Captured, chance: random.Random) -> Captured:
+        order = [(each.ts_ns or 0) + chance.random() * reach * _MS for each in captured]
+        for client in (True, False):
+            mine = [at for at, packet in enumerate(captured) if by_client(packet) is client]
+            for at, place in zip(mine, sorted(order[at] for at in mine), strict=True):
+                order[at] = place
+        return [captured[at] for at in sorted(range(len(captured)), key=order.__getitem__)]
+
+    return damage
+
+
+def shifted(ms: int) -> Damage:
+    """Shift the clock of one direction."""
+
+    def damage(captured: Captured, chance: random.Random) -> Captured:
+        late = chance.random() < 0.5
+        moved = [_later(each, ms * _MS) if by_client(each) is late else each for each in captured]
+        return sorted(moved, key=lambda each: each.ts_ns or 0)
+
+    return damage
+
+
+def one_direction(captured: Captured, chance: random.Random) -> Captured:
+    """Capture one direction only."""
+    client = chance.random() < 0.5
+    return [each for each in captured if by_client(each) is client]
+
+
+def truncated(length: int) -> Damage:
+    """Keep only so many bytes of each packet."""
+    return lambda captured, chance: [each._replace(data=each.data[:length]) for each in captured]
+
+
+def faster(captured: Captured, chance: random.Random) -> Captured:
+    """Let all be a thousand times faster than written."""
+    first = captured[0].ts_ns or 0
+    return [each._replace(ts_ns=first + ((each.ts_ns or 0) - first) // 1000) for each in captured]
+
+
+def then(*several: Damage) -> Damage:
+    """Damage in several ways, one after the other."""
+
+    def damage(captured: Captured, chance: random.Random) -> Captured:
+        for each in several:
+            captured = each(captured, chance) or captured
+        return captured
+
+    return damage
+
+
+WAYS: dict[str, Damage] = {
+    "cut at the front": cut_front,
+    "cut at the back": cut_back,
+    "cut at both ends": cut_both,
+    **{f"losing {share:.0%}": losing(share) for share in (0.01, 0.05, 0.2, 0.5)},
+    **{f"losing a run of {length}": losing_runs(length) for length in (1, 2, 5, 20)},
+    **{f"losing {share:.0%} of one direction": losing_of_one_direction(share) for share in (0.02, 0.1, 0.4)},
+    "late and lossy": late_and_lossy,
+    "duplicated": duplicated,
+    "retransmitted": retransmitted,
+    **{f"swapped within {reach} ms": swapped(reach) for reach in (2, 4, 10, 20)},
+    **{f"swapped across directions within {reach} ms": swapped_across(reach) for reach in (2, 5, 15, 40)},
+    **{f"one direction shifted by {ms} ms": shifted(ms) for ms in (1, 3, 10, 30)},
+    "one direction": one_direction,
+    **{f"truncated to {length}": truncated(length) for length in (54, 60, 78, 96, 110)},
+    "faster": faster,
+    "faster and swapped": then(swapped_across(10), faster),
+    "late and shifted": then(cut_front, shifted(10)),
+    "late and swapped": then(cut_front, swapped_across(10)),
+    "shifted and lossy": then(shifted(5), losing(0.03)),
+    "swapped and lossy": then(swapped(5), losing(0.03)),
+    "duplicated and lossy": then(duplicated, losing(0.05)),
+    "late and truncated": then(cut_front, truncated(90)),
+    "one direction, late": then(one_direction, cut_front),
+    "one direction, lossy": then(one_direction, losing(0.05)),
+}
+
+
+def by_client(packet: Packet) -> bool:
+    """Return whether a packet goes to a server's port."""
+    return packet.data[_TCP + 2 : _TCP + 4] == (11210).to_bytes(2, "big")
+
+
+def _later(packet: Packet, later_ns: int) -> Packet:
+    """Return a packet that was captured later."""
+    return packet._replace(ts_ns=(packet.ts_ns or 0) + later_ns)
+
+
+def merged(*texts: str) -> list[Said]:
+    """Return several conversations as one, in the order of time."""
+    out: list[Said] = []
+    for text in texts:
+        begin = 1 + max((each.connection for each in out), default=-1)
+        mine = said(text)
+        numbers = {old: begin + at for at, old in enumerate(dict.fromkeys(each.connection for each in mine))}
+        out += [replace(each, connection=numbers[each.connection]) for each in mine]
+    return sorted(out, key=lambda each: each.ts_ns)

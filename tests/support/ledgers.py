@@ -1,0 +1,82 @@
+"""The ledger of a conversation, as tests ask for it."""
+
+from collections.abc import Iterable, Sequence
+
+from dcpdump.batch.block import blocks
+from dcpdump.net.packet import Packet
+from dcpdump.streams.document_run import DocumentRun, Step
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import Judge
+from dcpdump.streams.watching import Watching
+from tests.support.conversation import packets, said
+
+
+def ledger_of(captured: Iterable[Packet], *, runs: bool = False, last_ns: int | None = None) -> Ledger:
+    """Return the ledger of captured packets, closed; fed with runs, or frame by frame.
+
+    ``last_ns``: when the capture ended, if not with its last frame.
+    """
+    dissection, ledger = Watching(), Ledger()
+    feed = Feed(dissection, ledger)
+    tell = feed.steps if runs else feed.frame_events
+
+    def take(told: Sequence[Step]) -> None:
+        for step in told:
+            if isinstance(step, DocumentRun):
+                ledger.feed_burst(step)
+            else:
+                ledger.feed(step)
+
+    for block in blocks(captured):
+        take(tell(dissection.feed_block(block)))
+    take(tell(dissection.close_blocks()))
+    take(feed.rest())
+    feed.close(last_ns)
+    return ledger
+
+
+def ledger(text: str) -> Ledger:
+    """It gives the ledger of a conversation."""
+    return ledger_of(packets(said(text)))
+
+
+def captured(text: str) -> list[Packet]:
+    """Return the packets of a conversation that were captured: not those of lines that begin with a minus.
+
+    A line of minuses is where the capture begins.
+    """
+    lines = [line.strip() for line in text.strip().splitlines()]
+    begins = next((at for at, line in enumerate(lines) if line == "----"), 0)
+    lines = [line.removeprefix("----") for line in lines]
+    plain = [line.removeprefix("-") for line in lines]
+    counts = [len(said("\n".join(plain[:at]))) for at in range(len(plain) + 1)]
+    lost = {frame for at, line in enumerate(lines) if line.startswith("-") for frame in range(*counts[at : at + 2])}
+    frames, out, met = said("\n".join(plain)), [], set()
+    rest = iter(packets(frames))
+    for number, frame in enumerate(frames):
+        shakes = () if frame.connection in met else (next(rest), next(rest), next(rest))
+        met.add(frame.connection)
+        packet = next(rest)
+        if number >= counts[begins]:
+            out += [*shakes, *(() if number in lost else (packet,))]
+    return out
+
+
+def damaged(text: str) -> Ledger:
+    """Return the ledger of what was captured of a conversation, written as ``captured`` has it."""
+    return ledger_of(captured(text))
+
+
+def verdicts(text: str) -> list[str]:
+    """It gives the verdicts on the streams of a conversation, in words."""
+    kept = ledger(text)
+    judge = Judge(kept)
+    return [judge.verdict(stream).text for stream in kept.streams]
+
+
+def only(kept: Ledger) -> Stream:
+    """It gives the only stream of a ledger."""
+    (stream,) = kept.streams
+    return stream

@@ -1,0 +1,155 @@
+"""A network of its own for tests that really capture, and programs that run in it."""
+
+import array
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+#: How long anything may take before a test fails; nothing is slow because of it.
+PATIENCE = 30
+
+
+class Network:
+    """A network namespace with a loopback interface."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def start(self, *words: str, **options: Any) -> "subprocess.Popen[str]":
+        """It starts a program inside."""
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT, **options}
+        options["start_new_session"] = True  # so that it ends with all that it started
+        return subprocess.Popen(["ip", "netns", "exec", self.name, *words], **options)
+
+    def run(self, *words: str) -> str:
+        """It runs a program inside to its end, and gives what it printed."""
+        process = self.start(*words)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+        return out
+
+    def talk(self, role: str, *words: str) -> "subprocess.Popen[str]":
+        """It starts the sample producer or client."""
+        return self.start(sys.executable, "samples/talk.py", role, *words)
+
+    @contextmanager
+    def producer(self, *words: str) -> Iterator[None]:
+        """It has the sample producer listen meanwhile."""
+        with ended(self.talk("producer", *words)) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("listening")
+            yield
+
+    def sniff(self, *words: str, **options: Any) -> "AbstractContextManager[subprocess.Popen[str]]":
+        """Have ``dcpdump sniff`` capture meanwhile."""
+        return self.capture("sniff", *words, **options)
+
+    @contextmanager
+    def capture(self, *words: str, **options: Any) -> Iterator["subprocess.Popen[str]"]:
+        """Have a command of dcpdump capture meanwhile."""
+        with ended(self.start(sys.executable, "-m", "dcpdump", *words, **options)) as process:
+            assert process.stderr is not None
+            told = [process.stderr.readline()]
+            while not told[-1].startswith("capturing on "):
+                assert told[-1], "".join(told)
+                told.append(process.stderr.readline())
+            yield process
+
+
+@contextmanager
+def network() -> Iterator[Network]:
+    """It makes a network, or skips the test, and says why."""
+    ip = shutil.which("ip")
+    if ip is None:
+        pytest.skip("the program ip is not installed: no network to capture in")
+    name = f"dcpdump-{os.getpid()}"
+    made = subprocess.run([ip, "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no right to make a network to capture in: {made.stderr.strip()}")
+    try:
+        inside = Network(name)
+        inside.run("ip", "link", "set", "lo", "up")
+        yield inside
+    finally:
+        subprocess.run([ip, "netns", "del", name], check=True)
+
+
+@contextmanager
+def ended(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
+    """It lets a process run meanwhile, and no longer."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
+
+
+def stopped(process: "subprocess.Popen[str]", number: int) -> tuple[int, str, str]:
+    """It sends a signal, and gives the exit code and what was printed since."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    """It waits until something is so."""
+    until = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < until, "it does not happen"
+        time.sleep(0.01)
+
+
+def needs(*programs: str) -> None:
+    """It skips the test where a program is missing."""
+    missing: Sequence[str] = [name for name in programs if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+@contextmanager
+def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """It runs ``dcpdump …`` on a pipe that stays open, meanwhile: once it has read the data and waits for more."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT, **options}
+    reader, writer = os.pipe()
+    with subprocess.Popen([sys.executable, "-m", "dcpdump", *command], stdin=reader, **options) as process:
+        os.close(reader)
+        patience = threading.Timer(PATIENCE, process.kill)  # whoever waits for its output then has the end of it
+        patience.start()
+        try:
+            with open(writer, "wb", buffering=0) as pipe:
+                pipe.write(data)
+                wait_for(lambda: not waiting_in(pipe))
+                wait_until_idle(process.pid)
+                yield process
+        finally:
+            patience.cancel()
+            process.kill()
+
+
+def waiting_in(pipe: Any) -> int:
+    """It counts the bytes in a pipe that nobody has read yet."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def wait_until_idle(pid: int) -> None:
+    """It waits until a process has done nothing for a while."""
+    before = ""
+    while (spent := " ".join(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])) != before:
+        before = spent
+        time.sleep(0.3)

@@ -1,0 +1,147 @@
+"""Splitting: packets are cut into splits, surveyed, stitched and decoded, all in one process."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dcpdump.arrow.files import gap_rows
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.batch.block import Block, blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.part import joined
+from dcpdump.filter import FrameFilter
+from dcpdump.net.limits import DEFAULT
+from dcpdump.net.packet import Packet
+from dcpdump.spark.decoding import Decoding, decode_split
+from dcpdump.spark.seams import Seams, settle, verify
+from dcpdump.spark.split_plan import SplitPlan, plan_splits
+from dcpdump.spark.split_survey import SplitSurvey, survey_split
+from dcpdump.spark.splits import FilePiece, Split
+from dcpdump.spark.work import BEGINNING, Exit, Surveyed, Work
+
+Row = dict[str, Any]
+BLOCK = 1 << 16
+#: What only one machine counts.
+COUNTED = ("frame", "request_frame")
+
+
+@dataclass
+class Tables:
+    """The rows of an input, and what it took."""
+
+    frames: list[Row] = field(default_factory=list)
+    gaps: list[Row] = field(default_factory=list)
+    testimonies: list[bytes] = field(default_factory=list)
+    surveys: list[int] = field(default_factory=list)  #: works in each round
+    decodes: list[int] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
+
+    @property
+    def rows(self) -> tuple[list[str], list[str]]:
+        """All rows without what only one machine counts, in an order of their own."""
+        return _sorted(self.frames), _sorted(self.gaps)
+
+
+def _sorted(rows: Iterable[Row]) -> list[str]:
+    return sorted(repr([(name, value) for name, value in row.items() if name not in COUNTED]) for row in rows)
+
+
+def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
+    """It gives the rows of the whole input, as ``export`` has them."""
+    dissection, table, out = Dissection(), FrameTable(Masks(FrameFilter()), 64), Tables()
+
+    def take(parts: list[Any]) -> None:
+        batch = table.feed(joined(parts)) if parts else None
+        out.frames += [] if batch is None else batch.to_pylist()
+        out.gaps += gap_rows(dissection.gaps).to_pylist()
+        dissection.gaps.clear()
+
+    for block in blocks(packets, size):
+        take(dissection.feed_block(block))
+    for part in dissection.close_blocks():
+        take([part])
+    take([])
+    return out
+
+
+def cut(packets: Sequence[Packet], cuts: Iterable[int], size: int = BLOCK) -> Tables:
+    """It gives the rows of splits that begin at ``cuts``, joined."""
+    bounds = [0, *sorted(set(cuts) - {0, len(packets)}), len(packets)]
+    groups = [(Split((FilePiece(str(number)),)),) for number in range(len(bounds) - 1)]
+    out = Tables()
+
+    def read(work: Work) -> Iterator[Block]:
+        for split in work.splits:
+            number = int(split.pieces[0].path)
+            yield from blocks(packets[bounds[number] : bounds[number + 1]], size)
+
+    def survey(works: Sequence[Work]) -> Iterator[Surveyed]:
+        out.surveys.append(len(works))
+        for work in works:
+            one = SplitSurvey(work)
+            one.feed(read(work))
+            yield one.surveyed(())
+
+    seams = Seams(DEFAULT, BEGINNING)
+    first = [Work(number, group, {}, guess=number > 0) for number, group in enumerate(groups)]
+    seams.begin(groups, list(survey(first)), [{} for _ in groups])
+    while works := seams.advance():
+        for surveyed in survey(works):
+            seams.take(surveyed, {})
+    out.works = seams.decoding(end=True)
+
+    def decoded(work: Work) -> tuple[Iterable[tuple[str, Any]], Callable[[], Exit]]:
+        decoding = Decoding(work, FrameTable(Masks(FrameFilter()), 64), frames=True)
+        return [*decoding.feed(read(work)), *decoding.close()], lambda: decoding.exit(())
+
+    _verified(out, decoded)
+    return out
+
+
+def split(
+    paths: Sequence[Path | str], target: int, *, open_file: Callable[[str], BinaryIO] | None = None
+) -> tuple[Tables, SplitPlan]:
+    """It gives the rows of captures in splits of about ``target`` bytes."""
+    opener = open_file or opened
+    plan = plan_splits([(str(path), Path(path).stat().st_size) for path in paths], opener, target)
+    out = Tables()
+
+    def survey(works: Sequence[Work]) -> list[Surveyed]:
+        out.surveys.append(len(works))
+        return [survey_split(work, opener) for work in works]
+
+    out.works = settle(plan, survey)
+
+    def decoded(work: Work) -> tuple[Iterable[tuple[str, Any]], Callable[[], Exit]]:
+        found = decode_split(work, FrameTable(Masks(FrameFilter()), 64), opener, frames=True)
+        return found, lambda: found.exit
+
+    _verified(out, decoded)
+    return out, plan
+
+
+def opened(path: str) -> BinaryIO:
+    """It opens a file of this machine."""
+    return open(path, "rb")
+
+
+def _verified(out: Tables, decoded: Callable[[Work], tuple[Iterable[tuple[str, Any]], Callable[[], Exit]]]) -> None:
+    found: dict[int, dict[str, list[Any]]] = {}
+
+    def decode(works: Sequence[Work]) -> Iterator[Exit]:
+        out.decodes.append(len(works))
+        for work in works:
+            rows, left = decoded(work)
+            mine: dict[str, list[Any]] = {"frames": [], "gaps": [], "events": []}
+            for name, batch in rows:
+                mine[name] += batch.column("data").to_pylist() if name == "events" else batch.to_pylist()
+            found[work.ordinal] = mine
+            yield left()
+
+    verify(out.works, decode)
+    for _, mine in sorted(found.items()):
+        out.frames += mine["frames"]
+        out.gaps += mine["gaps"]
+        out.testimonies += mine["events"]

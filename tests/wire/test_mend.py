@@ -1,0 +1,116 @@
+"""mend(): the smallest edit under which contradictory bytes are one consistent frame."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.decode import decode
+from dcpdump.wire.encode import encode
+from dcpdump.wire.frame import RawFrame, unpack_header
+from dcpdump.wire.mend import Edit, Mended, mend
+from tests.support.strategies import damaged
+
+BODY_LENGTH = ("Total body", 8, 12)
+EXTRAS_LENGTH = ("Extra length", 4, 5)
+KEY_LENGTH = ("Key length", 2, 4)
+
+
+def mended(data: bytes) -> Mended | None:
+    return mend(decode(RawFrame(data, unpack_header(data.ljust(HEADER_LENGTH, b"\0")))), data)
+
+
+def edits(data: bytes) -> list[str]:
+    found = mended(data)
+    return [str(edit) for edit in found.edits] if found else []
+
+
+def changed(data: bytes, at: int, new: str) -> bytes:
+    put = bytes.fromhex(new)
+    return data[:at] + put + data[at + len(put) :]
+
+
+MUTATION = encode("DCP_MUTATION", {"by_seqno": 4, "rev_seqno": 1}, key=b"hello", value=b"world")
+MARKER = encode("DCP_SNAPSHOT_MARKER", {"version": 0, "start_seqno": 1, "end_seqno": 8, "max_visible_seqno": 8})
+CONTROL = encode("DCP_CONTROL", key=b"enable_noop", value=b"true")
+
+
+@pytest.mark.parametrize(
+    ("whole", "at", "wrong", "says"),
+    [
+        (MUTATION, 8, "00000000", ["Total body (8-11): 0x00000000 -> 0x00000029"]),
+        (MUTATION, 8, "00000028", ["Total body (8-11): 0x00000028 -> 0x00000029"]),
+        (MUTATION, 8, "ffffffff", ["Total body (8-11): 0xffffffff -> 0x00000029"]),
+        (MUTATION, 4, "00", ["Extra length (4): 0x00 -> 0x1f"]),
+        (MARKER, 4, "14", ["Extra length (4): 0x14 -> 0x01"]),
+        (MARKER, 24, "01", ["Version (24): 0x01 -> 0x00"]),
+        (encode("DCP_STREAM_END", {"status": 1}), 2, "0001", ["Key length (2-3): 0x0001 -> 0x0000"]),
+        (encode("DCP_ADD_STREAM", {"stream_opaque": 5}, response=True), 4, "05", ["Extra length (4): 0x05 -> 0x04"]),
+        (encode("DCP_NOOP"), 8, "00000005", ["Total body (8-11): 0x00000005 -> 0x00000000"]),
+    ],
+)
+def test_one_wrong_field_is_found_and_put_right(whole: bytes, at: int, wrong: str, says: list[str]) -> None:
+    broken = changed(whole, at, wrong)
+    assert edits(broken) == says
+    found = mended(broken)
+    assert found is not None
+    assert found.data == whole
+
+
+def test_an_edit_says_the_field_its_place_and_both_values() -> None:
+    found = mended(changed(changed(MARKER, 4, "14"), 8, "00000000"))
+    assert found == Mended(MARKER, (Edit(*EXTRAS_LENGTH, 0x14, 0x01), Edit(*BODY_LENGTH, 0, 37)))
+
+
+def test_the_key_of_a_control_message_is_known_by_its_name() -> None:
+    assert edits(changed(CONTROL, 2, "0000")) == ["Key length (2-3): 0x0000 -> 0x000b"]
+
+
+def test_one_edit_is_better_than_two() -> None:
+    longer = encode("DCP_MUTATION", {"by_seqno": 4}, key=b"c::hello", value=b"world")
+    assert edits(changed(longer, 8, "00000029")) == ["Total body (8-11): 0x00000029 -> 0x0000002c"]
+
+
+def test_where_several_are_needed_the_value_keeps_its_length() -> None:
+    longer = encode("DCP_MUTATION", {"by_seqno": 4}, key=b"c::hello", value=b"world")
+    broken = changed(changed(changed(longer, 2, "0005"), 4, "1d"), 8, "00000027")
+    found = mended(broken)
+    assert found == Mended(longer, (Edit(*KEY_LENGTH, 5, 8), Edit(*EXTRAS_LENGTH, 29, 31), Edit(*BODY_LENGTH, 39, 44)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(MUTATION, id="a frame without contradiction"),
+        pytest.param(MUTATION[:23], id="less than a header"),
+        pytest.param(encode("DCP_NOOP") + bytes(4), id="bytes where a message has none"),
+        pytest.param(encode("DCP_STREAM_END") + bytes(7), id="bytes that no layout accounts for"),
+        pytest.param(encode(0x99, value=b"x") + b"y", id="an unknown message"),
+    ],
+)
+def test_what_no_edit_helps_stays_as_it_is(data: bytes) -> None:
+    assert mended(data) is None
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(damaged())
+def test_what_is_mended_is_one_frame_without_problems_of_the_same_length(data: bytes) -> None:
+    found = mended(data)
+    if found is None:
+        return
+    frame = decode(RawFrame(found.data, unpack_header(found.data)))
+    assert frame.problems == ()
+    assert len(found.data) == len(data)
+    assert found.edits
+    rebuilt = bytearray(data)
+    for edit in found.edits:
+        assert int.from_bytes(data[edit.start : edit.end], "big") == edit.before
+        rebuilt[edit.start : edit.end] = edit.after.to_bytes(edit.end - edit.start, "big")
+    assert bytes(rebuilt) == found.data
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 0xFFFFFFFF))
+def test_a_wrong_total_body_is_always_put_right(length: int) -> None:
+    expected = None if length == 41 else Mended(MUTATION, (Edit(*BODY_LENGTH, length, 41),))
+    assert mended(changed(MUTATION, 8, f"{length:08x}")) == expected
