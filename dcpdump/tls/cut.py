@@ -142,6 +142,15 @@ class SealedCutter:
         """Take it that nothing follows: a record that is cut comes out of ``next`` with a hole up to its end."""
         self._final = True
 
+    def last_found(self) -> Sealed | None:
+        """Return a record that ends with what is held, where a loss follows and a header is searched."""
+        if not self.searching:
+            return None
+        self._final = True
+        found = self.next()
+        self._final = False
+        return found
+
     def next(self) -> Sealed | None:
         """Return the next record; None where more is needed."""
         data = self._data

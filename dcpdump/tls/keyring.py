@@ -14,7 +14,7 @@ from dcpdump.tls.secrets import (
     SERVER_TRAFFIC,
     Secrets,
 )
-from dcpdump.tls.suites import BY_LENGTH, SUITES, Suite
+from dcpdump.tls.suites import BY_LENGTH, SUITES
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
@@ -66,7 +66,7 @@ class Keyring:
 
     secrets: Secrets
     terms: Terms = field(default_factory=Terms)
-    guessed: bool = False  #: the server's hello will not come: by the secrets alone
+    guessed: bool = False  #: a hello that is missing will not come: by the secrets alone
     _made: dict[tuple[Key, int], "Opener"] = field(default_factory=dict)
 
     @property
@@ -76,7 +76,7 @@ class Keyring:
 
     def known(self) -> bool:
         """Return whether it is known what the keys are made with, so that only secrets may be missing."""
-        return self.terms.server is not None or self.guessed
+        return self.guessed or (self.terms.server is not None and self.terms.client is not None)
 
     def after(self, key: Key | None, role: int) -> Iterator[Key]:
         """Yield the keys that may follow one (None: the first) in what a side says, in the order of likelihood."""

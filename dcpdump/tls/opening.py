@@ -82,9 +82,13 @@ class Opening:
         """Decide what a record is that is whole, in step, and does not open."""
         key, ring = side.key, self._ring
         if key is not None and key.rank == APPLICATION:
-            if key.label == CLIENT_RANDOM and key.turn != ring.terms.turn and not any(ring.after(key, role)):
-                side.closed = why.NO_SECRET
+            if side.turning:
+                side.failures += 1
                 side.pass_by(sealed)
+                if next(ring.after(key, role), None) is None:
+                    side.closed = why.NO_SECRET
+                elif side.failures >= _FAILURES:
+                    side.closed = why.NO_FIT
             elif side.failures < _DAMAGED:
                 side.damaged(sealed, out)
             else:
@@ -94,9 +98,11 @@ class Opening:
         side.failures += 1
         side.unopened += sealed.there
         side.pass_by(sealed)
-        ranks = {each.rank for each in ring.after(None, role)}
+        keys = list(ring.after(None, role))
+        ranks = {each.rank for each in keys}
         client = ring.terms.client
-        most = _FLIGHT if HANDSHAKE not in ranks or (client and client.early) else _FAILURES
+        flight = HANDSHAKE not in ranks or (client is not None and client.early)
+        most = _FLIGHT if flight and keys[0].label != CLIENT_RANDOM else _FAILURES
         if APPLICATION not in ranks and key is not None:
             side.closed = why.NO_SECRET
         elif side.failures >= most:

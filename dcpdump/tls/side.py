@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
 from dcpdump.tls.cut import HEAD, Sealed, SealedCutter
 from dcpdump.tls.handshake import Messages
-from dcpdump.tls.keyring import EARLY, Key
+from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
 from dcpdump.tls.late import Joining
-from dcpdump.tls.secrets import Secrets
+from dcpdump.tls.secrets import CLIENT_RANDOM, Secrets
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
@@ -58,8 +58,8 @@ class Side:
         "opened",
         "opener",
         "padded",
-        "patient",
         "passed",
+        "patient",
         "protected",
         "queue",
         "queued",
@@ -67,6 +67,7 @@ class Side:
         "since",
         "tls",
         "tries",
+        "turning",
         "unknown",
         "unopened",
     )
@@ -78,6 +79,7 @@ class Side:
         self.joining = Joining(secrets)
         self.late = late  #: its text does not begin with the connection
         self.ccs = False  #: a ChangeCipherSpec came in clear
+        self.turning = False  #: a ChangeCipherSpec came under a key: the next record is under another
         self.protected = False  #: records are under a key
         self.opener: Opener | None = None
         self.key: Key | None = None
@@ -152,7 +154,7 @@ class Side:
         """Note that a record opened under a key and a number."""
         self.key, self.opener, self.number = key, opener, number + 1
         self.assumed = self.failures = self.tries = 0
-        self.lost = self.unknown = False
+        self.lost = self.unknown = self.turning = False
         self.opened += 1
 
     # -- text --------------------------------------------------------------------------------------------
@@ -199,7 +201,7 @@ class Side:
         if found is not None and any(start < found[0] for start, _ in sealed.holes):
             found = None  # a part of the nonce is missing
         self._chain(sealed)
-        inside = 1 if self.key is not None and self.key.label != "CLIENT_RANDOM" else 0
+        inside = 1 if self.key is not None and self.key.label != CLIENT_RANDOM else 0
         length = max(len(sealed.body) - opener.overhead, 0)
         kind = self._kind(sealed, found, inside)
         if kind != DATA:
@@ -219,7 +221,7 @@ class Side:
         """Return the type of a record that is hurt: DATA where it is not known, unless it is of the handshake."""
         if not inside:
             return sealed.kind
-        if self.key is not None and self.key.rank == 1:
+        if self.key is not None and self.key.rank == HANDSHAKE:
             return 0
         if not found or not found[1]:
             return DATA
@@ -270,7 +272,7 @@ class Side:
                 return
         if self.offset or self.given:
             self.lose(None, sealed.seen, out)
-        elif number or self.key is not None:
+        elif key.rank == APPLICATION and number > (key.label == CLIENT_RANDOM):
             self.late = True
 
     def _chain(self, sealed: Sealed) -> None:

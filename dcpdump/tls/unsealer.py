@@ -6,16 +6,20 @@ text, of TLS around it, or stays encrypted. Which key opens a record is found ou
 
 from typing import Final
 
+from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes, Conflict, End, Event, Gap
 from dcpdump.tls import handshake as hs
 from dcpdump.tls import sealing as why
+from dcpdump.tls.account import describe
+from dcpdump.tls.bulk import open_run
 from dcpdump.tls.cut import Sealed
-from dcpdump.tls.keyring import EARLY, Key, Keyring, Terms
+from dcpdump.tls.keyring import EARLY
 from dcpdump.tls.opening import Opened, Opening
-from dcpdump.tls.sealing import VERSIONS, Sealing
+from dcpdump.tls.parties import Parties
+from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
 from dcpdump.tls.side import DATA, Queued, Side, Waiting
-from dcpdump.tls.suites import SUITES, name_of
+from dcpdump.tls.suites import SUITES
 
 CCS: Final = 20
 HANDSHAKES: Final = 22
@@ -23,6 +27,8 @@ HANDSHAKES: Final = 22
 _ORDER: Final = 64 * 1024
 _PATIENCE: Final = 4 * 1024 * 1024
 _PATIENCE_NS: Final = 10_000_000_000
+#: The shortest record under a key.
+_LEAST: Final = 22
 #: What is not known to be TLS is that after so many records in a chain.
 _CHAIN: Final = 8
 
@@ -33,16 +39,13 @@ class Unsealer:
     """One connection. ``late``: its beginning was not captured, and it may be something else than TLS."""
 
     __slots__ = (
-        "_changed",
-        "_early",
         "_final",
         "_growth",
         "_opening",
+        "_parties",
         "_ring",
-        "_roles",
         "_secrets",
         "_serial",
-        "_server_name",
         "_sides",
         "_too_late",
         "late",
@@ -50,14 +53,11 @@ class Unsealer:
 
     def __init__(self, secrets: Secrets, *, late: bool = False) -> None:
         self._secrets = secrets
-        self._ring = Keyring(secrets)
+        self._parties = Parties(secrets)
+        self._ring = self._parties.ring
         self._opening = Opening(self._ring)
         self._sides: list[Side | None] = [None, None]
-        self._roles: list[int | None] = [None, None]  # of each direction: 0 the client's, 1 the server's
         self._serial = 0
-        self._early: bool | None = None  # whether the server reads what the client sent early
-        self._server_name = ""
-        self._changed = False  # what waits may go on
         self._final = False
         self._too_late = 0  # bytes that were given up before their secrets came
         self._growth = secrets.growth
@@ -75,10 +75,14 @@ class Unsealer:
             side.cutter.feed(event.data, event.seen)
             self._cut(side, told)
         elif isinstance(event, Gap):
-            sealed = side.cutter.gap(event.length, event.seen)
+            found = side.cutter.last_found()
+            if found is not None:
+                self._take(side, found, told)
+                self._cut(side, told)
+            hurt = side.cutter.gap(event.length, event.seen)
             side.reason = event.reason
-            if sealed is not None:
-                self._take(side, sealed, told)
+            if hurt is not None:
+                self._take(side, hurt, told)
             side.unknown = side.unknown or event.length is None
         else:
             side.cutter.close()
@@ -86,11 +90,23 @@ class Unsealer:
             side.ended = True
             self._take(side, event, told)
         side.count_skipped()
-        if self._changed or self._growth != self._secrets.growth:
+        if self._parties.changed or self._growth != self._secrets.growth:
             self._go_on(told)
         if side.ended and not self._secrets.growing and all(each is None or each.ended for each in self._sides):
             told += self.close()
         return told
+
+    def run(self, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Told]:
+        """Take segments ``at`` … ``stop``-1 of one direction, and add the text of plain records to ``texts``.
+
+        Return the first segment that was not taken, and what the last of the others makes known behind those texts.
+        """
+        direction = segments.places[at] & 1
+        side = self._sides[direction]
+        if side is None or not side.steady:
+            return at + 1, self.feed(direction, segments.event(at).event)
+        taken, rest = open_run(side, segments, at, stop, texts)
+        return taken, [] if rest is None else self.feed(direction, rest)
 
     def look_again(self) -> Told:
         """Go on with what waits, where there are new secrets."""
@@ -134,15 +150,15 @@ class Unsealer:
                 side.since = item.seen.ts_ns
             if self._is_too_much(side, item):
                 self._ring.guessed = True
-                self._changed = True
+                self._parties.changed = True
 
     def _go_on(self, told: Told) -> None:
         """Go on with what waits, in the order in which it came."""
-        self._changed = True
-        while self._changed:
-            self._changed, self._growth = False, self._secrets.growth
+        self._parties.changed = True
+        while self._parties.changed:
+            self._parties.changed, self._growth = False, self._secrets.growth
             for each in self._sides:
-                if each is not None and self._early is not None:
+                if each is not None and self._parties.early is not None:
                     self._decide_early(each, told)
             waiting = [each for each in self._sides if each is not None and each.queue]
             while waiting:
@@ -177,7 +193,7 @@ class Unsealer:
     def _decide_early(self, side: Side, told: Told) -> None:
         if side.early is not None:
             out: list[Event] = []
-            side.decide_early(self._early is not False, out)
+            side.decide_early(self._parties.early is not False, out)
             told += [(side.direction, event) for event in out]
 
     # -- records -----------------------------------------------------------------------------------------
@@ -214,8 +230,8 @@ class Unsealer:
             self._plain(side, sealed)
             return True
         side.protected = True
-        role = self._roles[side.direction]
-        if role is None or (side.late and self._ring.terms.client is None and self._ring.terms.server is None):
+        role = self._parties.role(side.direction)
+        if role is None or not self._parties.greeted:
             return self._join(side, sealed, out)
         if side.opener is None:
             ready = self._ready(side, role)
@@ -279,7 +295,7 @@ class Unsealer:
                 side.pass_by(sealed)
                 return False
             role = int(joined.key.label != CLIENT_TRAFFIC)
-            self._roles[side.direction], self._roles[1 - side.direction] = role, 1 - role
+            self._parties.cast(side.direction, role)
             self._secrets.claim(joined.key.random)
             side.late = True
             side.joined_at = joined.number
@@ -299,16 +315,17 @@ class Unsealer:
             side.encrypted -= side.unopened
             side.tls += side.unopened
             side.unopened = side.passed = 0
+        parties = self._parties
         if key.rank == EARLY:
-            if self._early is None and side.early is None:
+            if parties.early is None and side.early is None:
                 side.early = []
-        elif side.early is not None and self._early is None:
-            self._early, self._changed = False, True  # it ended without a word of its end: the server refused it
-        if self._early is False and key.rank == EARLY:
-            side.tls += sealed.there
-            return
+            elif parties.early is False:
+                side.tls += sealed.there
+                return
+        elif side.early is not None and parties.early is None:
+            parties.decide_early(False)  # it ended without a word of its end: the server refused it
         if key.label == CLIENT_RANDOM:
-            self._remember(key)
+            parties.remember(key)
         elif len(sealed.body) - opener.overhead != len(text):
             side.padded = True
         if kind == DATA:
@@ -316,72 +333,30 @@ class Unsealer:
             side.tls += sealed.there - len(text)
             return
         side.tls += sealed.there
+        side.turning = kind == CCS
         if kind == HANDSHAKES:
-            for message, body in side.messages.feed(text):
-                self._message(side, message, body)
-
-    # -- handshakes --------------------------------------------------------------------------------------
+            self._messages(side, text)
 
     def _plain(self, side: Side, sealed: Sealed) -> None:
         """Take a record in clear."""
         side.tls += sealed.there
         if sealed.holes or side.lost or side.unknown:
             side.messages.lose()
+        if side.lost or side.unknown or side.passed:  # a record under a key may have been lost, or be this one
+            side.passed += 1 + (sealed.offset - side.end) // _LEAST if side.end is not None else 1
         side.lost = side.unknown = False
         if sealed.kind == CCS:
             side.ccs = True
-        elif sealed.kind == HANDSHAKES and not sealed.holes:
-            for message, body in side.messages.feed(sealed.body):
-                self._message(side, message, body)
+        elif sealed.kind == HANDSHAKES and not sealed.holes and self._messages(side, sealed.body):
+            side.late = False  # it begins with the connection
 
-    def _message(self, side: Side, kind: int, body: bytes) -> None:
-        terms = self._ring.terms
-        if kind == hs.CLIENT_HELLO:
-            client = hs.client_hello(body)
-            if client is not None:
-                self._begin_handshake(side, client)
-        elif kind == hs.SERVER_HELLO:
-            server = hs.server_hello(body)
-            if server is not None and not server.retry:
-                if terms.server is not None:
-                    terms = self._ring.terms = Terms(turn=terms.turn + 1)
-                terms.server = server
-                self._changed = True
-                self._cast(side.direction, 1)
-        elif kind == hs.NEW_SESSION_TICKET and terms.version and terms.version < hs.TLS_1_3:
-            terms.tickets.append(hs.ticket_of(body))
-        elif kind == hs.ENCRYPTED_EXTENSIONS and terms.version >= hs.TLS_1_3 and self._early is None:
-            self._early, self._changed = hs.takes_early_data(body), True
-        elif kind == hs.END_OF_EARLY_DATA and side.key is not None and side.key.rank == EARLY:
-            self._early, self._changed = True, True
-
-    def _begin_handshake(self, side: Side, client: hs.ClientHello) -> None:
-        terms = self._ring.terms
-        if terms.server is not None:
-            self._ring.terms = Terms(client, turn=terms.turn + 1)
-        else:
-            if terms.client is not None:  # after a HelloRetryRequest nothing is early any more
-                client.early = False
-            terms.client = client
-        self._server_name = self._server_name or client.server_name
-        self._secrets.claim(client.random)
-        self._changed = True
-        self._cast(side.direction, 0)
-
-    def _cast(self, direction: int, role: int) -> None:
-        """Note which side a direction is, by its hello, with which its text begins."""
-        self._roles[direction], self._roles[1 - direction] = role, 1 - role
-        side = self._sides[direction]
-        if side is not None and not side.opened:
-            side.late = False
-
-    def _remember(self, key: Key) -> None:
-        """Note whose master secret the sessions have that this handshake made."""
-        terms = self._ring.terms
-        if terms.server is not None and key.turn == terms.turn and self._secrets.owner(terms.server.session) is None:
-            self._ring.remember(terms.server.session, key.random)
-        while terms.tickets:
-            self._ring.remember(terms.tickets.pop(), key.random)
+    def _messages(self, side: Side, text: bytes) -> bool:
+        """Take a part of the handshake; return whether it ends a hello."""
+        early = side.key is not None and side.key.rank == EARLY
+        found = [
+            self._parties.message(side.direction, kind, body, early=early) for kind, body in side.messages.feed(text)
+        ]
+        return any(found)
 
     # -- what is known -----------------------------------------------------------------------------------
 
@@ -414,8 +389,12 @@ class Unsealer:
     @property
     def certain(self) -> bool:
         """Whether it is TLS: a hello was read, a record opened, or many follow one another."""
-        return self._roles != [None, None] or self.opened or self._chained >= _CHAIN
+        return self._parties.greeted or self.opened or self._chained >= _CHAIN
 
     @property
     def _chained(self) -> int:
         return max((side.cutter.chained for side in self._sides if side is not None), default=0)
+
+    def sealing(self) -> Sealing:
+        """Return what is known of the connection, and what became of it."""
+        return describe(self._parties, self._sides, self._secrets, self._too_late)

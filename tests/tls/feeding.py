@@ -15,7 +15,9 @@ def secrets_of(keylog: bytes, *, growing: bool = False) -> Secrets:
     return secrets
 
 
-def feed(unsealer: Unsealer, flights: Iterable[tuple[int, bytes]], *, size: int = 0, late: bool = False) -> list[tuple[int, Event]]:
+def feed(
+    unsealer: Unsealer, flights: Iterable[tuple[int, bytes]], *, size: int = 0, late: bool = False
+) -> list[tuple[int, Event]]:
     """Feed all bytes, in segments of at most ``size``, then the ends."""
     told: list[tuple[int, Event]] = []
     offsets, number = [0, 0], 0
@@ -42,3 +44,31 @@ def texts(told: Iterable[tuple[int, Event]]) -> list[bytes]:
         elif isinstance(event, Gap):
             found[direction] += bytes(event.length or 0)
     return found
+
+
+def feed_others(unsealer: Unsealer, flights: Iterable[tuple[int, bytes]], direction: int) -> None:
+    """Feed what the other direction says."""
+    offset = 0
+    for way, data in flights:
+        if way != direction:
+            unsealer.feed(way, Bytes(offset, data, Seen(1, 1)))
+            offset += len(data)
+
+
+def feed_direction(
+    unsealer: Unsealer, direction: int, pieces: Iterable[bytes | int], *, late: bool = False
+) -> list[Event]:
+    """Feed the bytes of one direction, a number standing for so many that are lost, then its end."""
+    told: list[tuple[int, Event]] = []
+    offset = number = 0
+    for number, piece in enumerate(pieces, 1):
+        seen = Seen(number, number)
+        if isinstance(piece, int):
+            told += unsealer.feed(direction, Gap(offset, piece, "lost-by-capture", seen))
+            offset += piece
+        else:
+            told += unsealer.feed(direction, Bytes(offset, piece, seen, late))
+            offset += len(piece)
+    told += unsealer.feed(direction, End(offset, "end", Seen(number, number)))
+    told += unsealer.close()
+    return [event for way, event in told if way == direction]

@@ -3,6 +3,7 @@
 import datetime
 import ssl
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -30,9 +31,7 @@ def certificate() -> Path:
         .sign(key, hashes.SHA256())
     )
     path = Path(tempfile.mkdtemp()) / "cert.pem"
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     path.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
     return path
 
@@ -92,11 +91,9 @@ class Pair:
         while not all(done):
             for direction in (0, 1):
                 if not done[direction]:
-                    try:
+                    with suppress(ssl.SSLWantReadError):
                         ends[direction].do_handshake()
                         done[direction] = True
-                    except ssl.SSLWantReadError:
-                        pass
             carry()
         cipher = ends[0].cipher()
         talk.suite = cipher[0] if cipher else ""
@@ -110,10 +107,8 @@ class Pair:
             assert got == text
         self.session = ends[0].session
         for direction in (0, 1):
-            try:
+            with suppress(ssl.SSLWantReadError, ssl.SSLError):
                 ends[direction].unwrap()
-            except (ssl.SSLWantReadError, ssl.SSLError):
-                pass
             carry()
         talk.keylog = self._log.read_bytes()
         return talk

@@ -1,0 +1,72 @@
+"""Bulk: the plain records of a direction, opened many at once: what nearly all of a long connection is."""
+
+from itertools import accumulate
+
+from dcpdump.net.batch import Segments
+from dcpdump.net.event import Bytes, Seen
+from dcpdump.tls.cut import HEAD, plausible
+from dcpdump.tls.side import Side
+
+
+def open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Bytes | None]:
+    """Open the records in segments ``at`` … ``stop``-1 of a steady side, and add their text to ``texts``.
+
+    Return the first segment that was not taken, and the rest of the one before it, where that begins a record that is
+    not plain.
+    """
+    opener, cutter = side.opener, side.cutter
+    assert opener is not None
+    held = cutter.take_held()
+    begin = cutter.offset - len(held)
+    pieces = segments.pieces
+    data = held + (pieces[at] if stop == at + 1 else b"".join(pieces[at:stop]))
+    found: list[bytes] = []
+    ends: list[int] = []
+    used = opener.run(data, side.number, found, ends)
+    reach = list(accumulate((len(piece) for piece in pieces[at:stop]), initial=len(held)))[1:]
+    if found:
+        size = _add(side, segments, at, reach, (found, ends), texts)
+        side.number += len(found)
+        side.opened += len(found)
+        side.given += size
+        side.tls += used - size
+        side.end = begin + used
+    rest = len(data) - used
+    last = stop - 1
+    if rest < HEAD or (plausible(data, used) and rest < HEAD + (data[used + 3] << 8 | data[used + 4])):
+        cutter.give_back(begin + used, data[used:], _seen(segments, last), len(found))
+        return stop, None
+    each = next(index for index, end in enumerate(reach) if end > used)
+    cutter.give_back(begin + used, b"", _seen(segments, at + each), len(found))
+    return at + each + 1, Bytes(begin + used, data[used : reach[each]], _seen(segments, at + each), side.late)
+
+
+def _add(
+    side: Side, segments: Segments, at: int, reach: list[int], records: tuple[list[bytes], list[int]], texts: Segments
+) -> int:
+    """Add the text of records that end in segments, of which ``reach`` says where these do; return its size."""
+    found, ends = records
+    offset, each = side.offset, 0
+    rows: list[int] = []
+    for text, end in zip(found, ends, strict=True):
+        while reach[each] < end:
+            each += 1
+        rows.append(at + each)
+        texts.offsets.append(offset)
+        offset += len(text)
+    count = len(found)
+    texts.places += [segments.places[at]] * count
+    texts.connections += [segments.connections[at]] * count
+    texts.late += [side.late] * count
+    texts.pieces += found
+    texts.numbers += [segments.numbers[row] for row in rows]
+    texts.times += [segments.times[row] for row in rows]
+    texts.files += [segments.files[row] for row in rows]
+    texts.rows += [-1] * count
+    size = offset - side.offset
+    side.offset = offset
+    return size
+
+
+def _seen(segments: Segments, row: int) -> Seen:
+    return Seen(segments.numbers[row], segments.times[row], segments.files[row])
