@@ -12,7 +12,7 @@ FLOORS: list[set[str]] = [
     {"wire", "net"},
     {"tls"},
     {"record", "disclosure", "conversation"},
-    {"filter", "redact"},
+    {"filter", "redact", "unsealing"},
     {"paste", "capture", "dissect", "annotate"},
     {"batch"},
     {"streams", "rewrite"},

@@ -61,7 +61,7 @@ def export(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
-    inputs = [open_capture(path, salvage=salvage) for path in expand(captures)]
+    inputs = [open_capture(path, salvage=salvage, secrets=shown.secrets) for path in expand(captures)]
     return _export(inputs, chosen, shown, replace(DEFAULT, memory=memory), tables, jobs, "none" if quiet else summary)
 
 
@@ -94,7 +94,7 @@ def _export(
     from dcpdump.streams.watching import Watching
 
     jobs = worth_having(jobs, captures)
-    dissection = Watching(limits, show_secrets=shown.show_secrets)
+    dissection = Watching(limits, show_secrets=shown.show_secrets, secrets=shown.secrets)
     with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
         exporting = Exporting(dissection, chosen, shown, tables, jobs)
         reading = Reading(CaptureSource(captures, patient=True), dissection, exporting)

@@ -134,7 +134,7 @@ class LedgerConsumer(Consumer[Part]):
     closely = 0
 
     def __init__(self, chosen: Chosen, shown: Display, look: Callable[[Part], None] | None = None) -> None:
-        self.dissection = Watching(show_secrets=shown.show_secrets)
+        self.dissection = Watching(show_secrets=shown.show_secrets, secrets=shown.secrets)
         self.ledger = Ledger(closely=bool(self.closely))
         self._wanted, self._shown, self._look = chosen, shown, look
         self._begins_ns: int | None = None  # when the capture begins
@@ -143,7 +143,8 @@ class LedgerConsumer(Consumer[Part]):
 
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
-        reading = Reading(CaptureSource([open_capture(path) for path in paths]), self.dissection, self, sink)
+        captures = [open_capture(path, secrets=self._shown.secrets) for path in paths]
+        reading = Reading(CaptureSource(captures), self.dissection, self, sink)
         reading.analyse()
         return reading
 

@@ -46,7 +46,7 @@ def read(
     """
     chosen, shown = selection(options), display(options)
     paths = expand(captures)
-    inputs = [open_capture(path, salvage=salvage, follow=follow) for path in paths]
+    inputs = [open_capture(path, salvage=salvage, follow=follow, secrets=shown.secrets) for path in paths]
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         source = CaptureSource(inputs)
         # What comes through a pipe, or goes to a terminal, is shown at once.
@@ -66,10 +66,10 @@ def _reading(
         from dcpdump.batch.picker import Picker
         from dcpdump.cli.picked_frames import PickedFrameOutput
 
-        picker = Picker(wanted, limits, show_secrets=shown.show_secrets)
+        picker = Picker(wanted, limits, show_secrets=shown.show_secrets, secrets=shown.secrets)
         return Reading(source, picker, PickedFrameOutput(chosen, shown, sink, **options), sink)
     from dcpdump.batch.dissection import Dissection
     from dcpdump.cli.frame_output import FrameOutput
 
-    dissection = Dissection(limits, show_secrets=shown.show_secrets)
+    dissection = Dissection(limits, show_secrets=shown.show_secrets, secrets=shown.secrets)
     return Reading(source, dissection, FrameOutput(chosen, shown, sink, **options), sink)

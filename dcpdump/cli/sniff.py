@@ -122,7 +122,8 @@ def sniff(
     with Sink(shown.path, force=shown.force) as sink:
         save = Save(write, rotation, force=shown.force) if write else None
         with LiveQueue(live, room=wanted.room, save=save, seconds=wanted.duration) as intake:
-            source, dissection = InterfaceSource(intake, live.name), Dissection(show_secrets=shown.show_secrets)
+            source = InterfaceSource(intake, live.name)
+            dissection = Dissection(show_secrets=shown.show_secrets, secrets=shown.secrets)
             reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
             with telling(intake, dissection), source.stop:
                 if not quiet:

@@ -25,11 +25,13 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
     chosen, shown = selection(options), display(options)
     paths = expand(captures)
-    inputs = [open_capture(path) for path in paths]
+    inputs = [open_capture(path, secrets=shown.secrets) for path in paths]
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         found = Statistics()
         counting = Selected(chosen, found.feed, COUNTED)
-        reading = Reading(CaptureSource(inputs), Dissection(show_secrets=shown.show_secrets), counting, sink)
+        reading = Reading(
+            CaptureSource(inputs), Dissection(show_secrets=shown.show_secrets, secrets=shown.secrets), counting, sink
+        )
         reading.analyse()
         if found.total.frames:
             report(sink, shown, lambda: statistics.lines(found), lambda: statistics.objects(found))

@@ -69,7 +69,7 @@ def top(
     chosen, shown = choosing(options), display(options)
     wanted = tap(options, port)
     paths = expand(captures)
-    inputs = [open_capture(path) for path in paths]
+    inputs = [open_capture(path, secrets=shown.secrets) for path in paths]
     ends = bool(inputs) and all(capture.rereadable for capture in inputs)
     with ExitStack() as open_now:
         live = None if inputs else wanted.open()

@@ -53,6 +53,11 @@ def plausible(data: bytes | bytearray, at: int) -> bool:
     return data[at] in _TYPES and data[at + 1] == 3 and data[at + 2] <= 4 and length <= LONGEST
 
 
+def is_hello(data: bytes) -> bool:
+    """Return whether bytes begin with the hello of a client or a server."""
+    return len(data) >= HEAD + 1 and data[0] == 22 and plausible(data, 0) and data[HEAD] in (1, 2)
+
+
 class SealedCutter:
     """Feed it bytes and gaps; ``next`` gives the records, ``skipped`` counts bytes that belong to none."""
 

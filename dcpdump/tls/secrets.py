@@ -5,7 +5,7 @@ here ever shows a secret: neither by ``repr`` nor in the text of an error.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 CLIENT_RANDOM: Final = "CLIENT_RANDOM"  #: the master secret of TLS 1.2 and before
@@ -52,15 +52,30 @@ class Budget:
 class Secrets:
     """The secrets of a run. ``growing``: more may come, so that what cannot be opened yet is worth keeping."""
 
-    __slots__ = ("_claimed", "_logs", "_most", "_of", "_sessions", "budget", "growing", "growth", "refused", "useless")
+    __slots__ = (
+        "_claimed",
+        "_logs",
+        "_most",
+        "_of",
+        "_sessions",
+        "_sources",
+        "budget",
+        "growing",
+        "growth",
+        "look",
+        "refused",
+        "useless",
+    )
 
     def __init__(self, most: int = _CONNECTIONS) -> None:
         self._of: dict[bytes, bytes] = {}  # client random → label, length and secret, one behind the other
         self._most = most
         self._claimed: set[bytes] = set()
         self._sessions: dict[bytes, bytes] = {}
-        self._logs = 0
+        self._logs: set[str] = set()
+        self._sources: list[Callable[[], None]] = []
         self.growing = False
+        self.look: Callable[[], None] | None = None  #: looks whether there are more
         self.growth = 0  #: how many secrets were taken so far
         self.refused = 0  #: lines that are not understood
         self.useless = 0  #: lines that are right, and open no records
@@ -75,11 +90,22 @@ class Secrets:
     @property
     def logs(self) -> int:
         """How many key logs and blocks of secrets there were."""
-        return self._logs
+        return len(self._logs)
 
-    def begin_log(self) -> None:
-        """Note that another key log or block of secrets begins."""
-        self._logs += 1
+    def begin_log(self, name: str) -> None:
+        """Note that there is a key log or block of secrets of this name."""
+        self._logs.add(name)
+
+    def add_source(self, gather: Callable[[], None]) -> None:
+        """Note what takes further secrets, to be asked once there is something that they may open."""
+        self._sources.append(gather)
+
+    def gather(self) -> bool:
+        """Take the secrets of all sources that were not asked yet; return whether there were any new ones."""
+        before = self.growth
+        while self._sources:
+            self._sources.pop()()
+        return self.growth != before
 
     def feed(self, text: bytes) -> None:
         """Take the whole text of a key log."""
@@ -168,14 +194,14 @@ class KeyLog:
 
     __slots__ = ("_begun", "_passing", "_rest", "_secrets", "lines", "taken")
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Secrets, name: str = "") -> None:
         self._secrets = secrets
         self._rest = b""
         self._begun = False
         self._passing = False  # the rest of a line that is too long
         self.lines = 0  #: that are not empty
         self.taken = 0  #: of them, that hold a secret
-        secrets.begin_log()
+        secrets.begin_log(name)
 
     def feed(self, text: bytes) -> None:
         """Take what was added."""
@@ -192,8 +218,12 @@ class KeyLog:
 
     def close(self) -> None:
         """Take a last line that has no end."""
-        self._take(self._rest.removeprefix(_BOM))
+        self.close_line()
         self._rest = b""
+
+    def close_line(self) -> None:
+        """Take a last line that has no end as it is, though more may come."""
+        self._take(self._rest.removeprefix(_BOM))
 
     def restart(self) -> None:
         """Begin anew: the log was truncated, or replaced."""

@@ -12,7 +12,7 @@ from dcpdump.tls import handshake as hs
 from dcpdump.tls import sealing as why
 from dcpdump.tls.account import describe
 from dcpdump.tls.bulk import open_run
-from dcpdump.tls.cut import Sealed
+from dcpdump.tls.cut import Sealed, is_hello
 from dcpdump.tls.keyring import EARLY
 from dcpdump.tls.opening import Opened, Opening
 from dcpdump.tls.parties import Parties
@@ -130,7 +130,7 @@ class Unsealer:
 
     def _begin(self, direction: int, event: Bytes | Gap | End) -> Side:
         late = self.late or isinstance(event, Gap) or (isinstance(event, Bytes) and event.joined_late)
-        searching = self.late or isinstance(event, Gap)
+        searching = late and not (isinstance(event, Bytes) and is_hello(event.data))
         side = Side(direction, self._secrets, event.offset, late=late, searching=searching)
         self._sides[direction] = side
         return side
@@ -270,7 +270,7 @@ class Unsealer:
             side.closed = why.VERSION
         elif server is not None and server.suite not in SUITES:
             side.closed = why.SUITE
-        elif ring.has(role):
+        elif ring.has(role) or (secrets.gather() and ring.has(role)):
             return True
         elif secrets.growing and not self._final:
             if side.patient and not side.passed and side.queued <= _PATIENCE:
@@ -290,6 +290,7 @@ class Unsealer:
             other = self._sides[1 - side.direction]
             partner = other.key if other is not None else None
             side.joining.note(sealed)
+            self._secrets.gather()
             joined = side.joining.try_record(sealed, partner)
             if joined is None:
                 side.pass_by(sealed)
@@ -385,6 +386,11 @@ class Unsealer:
     def opened(self) -> bool:
         """Whether any record was opened."""
         return any(side is not None and side.opened for side in self._sides)
+
+    @property
+    def likely(self) -> bool:
+        """Whether it may well be TLS, where nothing else is known of it."""
+        return self.certain or sum(side.cutter.chained for side in self._sides if side is not None) > 1
 
     @property
     def certain(self) -> bool:

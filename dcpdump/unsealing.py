@@ -1,0 +1,122 @@
+"""Unsealing: which connections of a dissection are TLS, and the books of what they hold.
+
+TLS is recognised by its bytes. Of a direction that was joined late the first byte may stand anywhere: there an
+Unsealer reads beside the splitter, until that has found a frame, or this has found records.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from dcpdump.conversation import Conversation
+from dcpdump.net.event import Bytes, Event, Gap
+from dcpdump.tally import Tally
+from dcpdump.tls.sealing import Sealing
+from dcpdump.tls.secrets import Secrets
+
+if TYPE_CHECKING:
+    from dcpdump.tls.unsealer import Unsealer
+
+#: How a TLS connection begins.
+_HELLO: Final = b"\x16\x03"
+#: Connections of which it is kept what became of them.
+_KEPT: Final = 65_536
+
+Told = list[tuple[int, Event]]
+
+
+class Unsealing:
+    """The TLS connections of one dissection. ``sealings`` has those that are over, by their numbers."""
+
+    def __init__(self, secrets: Secrets, tally: Tally) -> None:
+        self.secrets = secrets
+        self.sealings: dict[int, Sealing] = {}
+        self.any = False  #: whether there is any TLS connection
+        self._tally = tally
+        self._growth = secrets.growth
+
+    def take(self, conversation: Conversation, direction: int, event: Event) -> Told | None:
+        """Return the events of the text inside; None where the event is to be taken as it is."""
+        tls = conversation.tls
+        if tls is None:
+            tls = self._recognise(conversation, direction, event)
+            if tls is None:
+                return None
+        told = tls.feed(direction, event)
+        if conversation.tls is None:
+            if not (tls.opened or tls.certain):
+                return None
+            self._adopt(conversation, tls)
+        self.count(conversation)
+        return told
+
+    def look_again(self, conversations: list[Conversation]) -> list[tuple[Conversation, Told]]:
+        """Return what new secrets make known of connections that waited for them."""
+        if self.any and self.secrets.look is not None:
+            self.secrets.look()
+        if not self.any or self._growth == self.secrets.growth:
+            return []
+        self._growth = self.secrets.growth
+        out = []
+        for conversation in conversations:
+            if conversation.tls is not None:
+                told = conversation.tls.look_again()
+                self.count(conversation)
+                if told:
+                    out.append((conversation, told))
+        return out
+
+    def give_up(self, conversation: Conversation) -> Told:
+        """Have a connection give its memory back."""
+        told = conversation.tls.give_up() if conversation.tls is not None else []
+        self.count(conversation)
+        return told
+
+    def close(self, conversation: Conversation) -> Told:
+        """End a connection: return what waited, and keep what became of it."""
+        suspect = conversation.suspect
+        if suspect is not None and conversation.tls is None and not any(conversation.framed) and suspect.likely:
+            self._adopt(conversation, suspect)
+        conversation.suspect = None
+        if conversation.tls is None:
+            return []
+        told = conversation.tls.close()
+        self.count(conversation)
+        if len(self.sealings) < _KEPT:
+            self.sealings[conversation.connection.number] = conversation.tls.sealing()
+        return told
+
+    def count(self, conversation: Conversation) -> None:
+        """Bring the books of a connection up to date."""
+        if conversation.tls is not None:
+            _, tls, encrypted = conversation.tls.account
+            before = conversation.counted
+            conversation.counted = tls, encrypted
+            self._tally.tls_bytes += tls - before[0]
+            self._tally.encrypted_bytes += encrypted - before[1]
+
+    def _recognise(self, conversation: Conversation, direction: int, event: Event) -> "Unsealer | None":
+        """Return what may open a connection that is not known to be TLS."""
+        suspect = conversation.suspect
+        if suspect is not None:
+            if any(conversation.framed):
+                conversation.suspect = suspect = None
+            return suspect
+        if conversation.splitters[direction] is not None or any(conversation.framed):
+            return None
+        # Only now: most captures hold no TLS.
+        from dcpdump.tls.unsealer import Unsealer
+
+        if isinstance(event, Bytes) and not event.joined_late:
+            if event.data[:2] != _HELLO[: len(event.data)]:
+                return None
+            conversation.tls, self.any = Unsealer(self.secrets), True
+            return conversation.tls
+        if isinstance(event, (Bytes, Gap)):
+            conversation.suspect = Unsealer(self.secrets)
+        return conversation.suspect
+
+    def _adopt(self, conversation: Conversation, tls: "Unsealer") -> None:
+        """Take a connection for TLS after all: what splitters made of it is forgotten."""
+        conversation.tls, conversation.suspect, self.any = tls, None, True
+        conversation.splitters = [None, None]
+        conversation.before = [0, 0]
+        conversation.protocol = ""
