@@ -4,6 +4,7 @@ TLS is recognised by its bytes. Of a direction that was joined late the first by
 Unsealer reads beside the splitter, until that has found a frame, or this has found records.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.conversation import Conversation
@@ -81,7 +82,7 @@ class Unsealing:
         told = conversation.tls.close()
         self.count(conversation)
         if len(self.sealings) < _KEPT:
-            self.sealings[conversation.connection.number] = conversation.tls.sealing()
+            self.sealings[conversation.connection.number] = _named(conversation, conversation.tls)
         return told
 
     def count(self, conversation: Conversation) -> None:
@@ -120,3 +121,10 @@ class Unsealing:
         conversation.splitters = [None, None]
         conversation.before = [0, 0]
         conversation.protocol = ""
+
+
+def _named(conversation: Conversation, tls: "Unsealer") -> Sealing:
+    flow = conversation.connection.flow
+    inside = "" if any(conversation.framed) else conversation.protocol
+    src, dst = conversation.ends[0]
+    return replace(tls.sealing(), inside=inside, src=src, dst=dst, port=min(flow.src.port, flow.dst.port))

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli import tls_notes
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
@@ -26,5 +27,10 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         keeper = LedgerConsumer(chosen, shown)
         reading = keeper.read(paths, sink)
-        keeper.report(sink, lambda: rows.lines(keeper.connections), lambda: rows.objects(keeper.connections))
+        sealings = keeper.dissection.sealings
+        keeper.report(
+            sink,
+            lambda: rows.lines(keeper.connections, {n: tls_notes.state(each) for n, each in sealings.items()}),
+            lambda: rows.objects(keeper.connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}),
+        )
         return reading.conclude("none" if quiet else "text")

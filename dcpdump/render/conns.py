@@ -1,6 +1,6 @@
 """Connections as rows for people, and as objects: who, what was negotiated, how it went."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line
@@ -35,8 +35,8 @@ _RIGHT = ("streams", "frames", "bytes", "lost")
 _ON = {"true": "on", "false": "off"}
 
 
-def lines(connections: Sequence[ConnectionState]) -> list[Line]:
-    """Return a table of connections."""
+def lines(connections: Sequence[ConnectionState], tls: Mapping[int, str] | None = None) -> list[Line]:
+    """Return a table of connections; ``tls``: what of those that are TLS became, by number."""
     rows = []
     for each in connections:
         accepted = [control for control in each.controls.values() if control.status in (None, SUCCESS)]
@@ -62,11 +62,14 @@ def lines(connections: Sequence[ConnectionState]) -> list[Line]:
                 f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "open",
             )
         )
-    return aligned(_HEADS, rows, _RIGHT)
+    if not tls:
+        return aligned(_HEADS, rows, _RIGHT)
+    sealed = [(*row[:2], tls.get(each.number, ""), *row[2:]) for each, row in zip(connections, rows, strict=True)]
+    return aligned((*_HEADS[:2], "tls", *_HEADS[2:]), sealed, _RIGHT)
 
 
-def objects(connections: Sequence[ConnectionState]) -> Iterator[Json]:
-    """Yield connections as objects. What was not captured is left out."""
+def objects(connections: Sequence[ConnectionState], tls: Mapping[int, Json] | None = None) -> Iterator[Json]:
+    """Yield connections as objects. What was not captured is left out, and ``tls`` of those that are in clear."""
     for each in connections:
         out: Json = {
             "connection": each.number,
@@ -74,6 +77,7 @@ def objects(connections: Sequence[ConnectionState]) -> Iterator[Json]:
             "dst": each.dst,
             "client": each.client_address,
             "server": each.server_address,
+            "tls": (tls or {}).get(each.number),
             "roles": each.roles.word,
             "role": each.role,
             "name": each.name,

@@ -37,6 +37,9 @@ class Sealing:
     reach: int = 0  #: up to which number they were
     passed: int = 0  #: bytes that came before the secrets
     inside: str = ""  #: what else than DCP the text looks like
+    src: str = ""  #: the ends of the connection, and the lower port
+    dst: str = ""
+    port: int = 0
 
     @property
     def short(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dcpdump.net.connections import Connections
+from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, End
 from dcpdump.net.flow import Connection
 from dcpdump.net.packet import Packet
@@ -71,12 +71,12 @@ def seal(
             line.script.say(direction, text, size)
             flush(line, ts)
 
-    def take(deliveries: Iterable[tuple[Connection, int, object]]) -> None:
+    def take(deliveries: Iterable[Delivery]) -> None:
         for connection, direction, event in deliveries:
             line = lines.get(connection.number)
             if line is None:
                 line = lines[connection.number] = _Line(connection, Script(version, suite, f"c{connection.number}"))
-                ts = getattr(event, "seen").ts_ns or 0
+                ts = event.seen.ts_ns or 0
                 out.append(Record(ts, line.packet(CLIENT, b"", SYN)))
                 out.append(Record(ts, line.packet(SERVER, b"", SYN | ACK)))
                 line.script.handshake()
@@ -97,4 +97,7 @@ def seal(
     for packet in packets:
         take(connections.feed(packet))
     take(connections.close())
+    for line in lines.values():  # the capture ends when the other one does
+        out.append(Record(connections.last.ts_ns or 0, line.packet(CLIENT, b"", ACK)))
+        break
     return Twin(out, b"".join(line.script.keylog for line in lines.values()))
