@@ -1,5 +1,6 @@
 """Bulk: the plain records of a direction, opened many at once: what nearly all of a long connection is."""
 
+from bisect import bisect_right
 from itertools import accumulate
 
 from dcpdump.net.batch import Segments
@@ -44,25 +45,34 @@ def open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments
 def _add(
     side: Side, segments: Segments, at: int, reach: list[int], records: tuple[list[bytes], list[int]], texts: Segments
 ) -> int:
-    """Add the text of records that end in segments, of which ``reach`` says where these do; return its size."""
+    """Add the text of records that end in segments, of which ``reach`` says where these do; return its size.
+
+    What one segment completed is one piece.
+    """
     found, ends = records
-    offset, each = side.offset, 0
+    offset, first, count = side.offset, 0, len(found)
     rows: list[int] = []
-    for text, end in zip(found, ends, strict=True):
-        while reach[each] < end:
-            each += 1
-        rows.append(at + each)
-        texts.offsets.append(offset)
-        offset += len(text)
-    count = len(found)
-    texts.places += [segments.places[at]] * count
-    texts.connections += [segments.connections[at]] * count
-    texts.late += [side.late] * count
-    texts.pieces += found
+    for row, end in enumerate(reach, at):
+        if ends[first] > end:
+            continue
+        stop = bisect_right(ends, end, first)
+        piece = found[first] if stop == first + 1 else b"".join(found[first:stop])
+        if piece:
+            rows.append(row)
+            texts.offsets.append(offset)
+            texts.pieces.append(piece)
+            offset += len(piece)
+        first = stop
+        if first == count:
+            break
+    added = len(rows)
+    texts.places += [segments.places[at]] * added
+    texts.connections += [segments.connections[at]] * added
+    texts.late += [side.late] * added
     texts.numbers += [segments.numbers[row] for row in rows]
     texts.times += [segments.times[row] for row in rows]
     texts.files += [segments.files[row] for row in rows]
-    texts.rows += [-1] * count
+    texts.rows += [-1] * added
     size = offset - side.offset
     side.offset = offset
     return size

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, End
@@ -21,7 +23,6 @@ class _Line:
     connection: Connection
     script: Script
     seqs: list[int] = field(default_factory=lambda: [1_000, 5_000])
-    given: int = 0  # flights that are written
 
     def packet(self, direction: int, payload: bytes, flags: int = ACK | PSH) -> bytes:
         flow = self.connection.toward(direction)
@@ -59,7 +60,8 @@ def seal(
     waiting: dict[tuple[int, int], bytes] = {}
 
     def flush(line: _Line, ts: int) -> None:
-        for direction, data in line.script.flights[line.given :]:
+        for direction, flights in groupby(line.script.flights, key=itemgetter(0)):
+            data = b"".join(data for _, data in flights)
             for at in range(0, len(data), mtu):
                 out.append(Record(ts, line.packet(direction, data[at : at + mtu])))
         line.script.flights.clear()
