@@ -27,6 +27,7 @@ from dcpdump.wire.split import FrameSplitter
 TLS = "TLS"
 #: How other protocols that are often met begin; only to name them in messages.
 _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (b"\x16\x03", TLS),
     (b"GET ", "HTTP or memcached text"),
     (b"POST ", "HTTP"),
     (b"PUT ", "HTTP"),
@@ -98,6 +99,10 @@ class Dissector:
     def sealings(self) -> dict[int, Sealing]:
         """What became of the TLS connections that are over, by number."""
         return self._unsealing.sealings
+
+    def leave_tls(self) -> None:
+        """Take TLS as it is: as another protocol."""
+        self._unsealing.enabled = False
 
     @property
     def secrets(self) -> Secrets:

@@ -14,6 +14,7 @@ from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:
+    from dcpdump.tls.side import Places
     from dcpdump.tls.unsealer import Unsealer
 
 #: How a TLS connection begins.
@@ -31,6 +32,8 @@ class Unsealing:
         self.secrets = secrets
         self.sealings: dict[int, Sealing] = {}
         self.any = False  #: whether there is any TLS connection
+        self.enabled = True  #: else all is taken as it is
+        self.places: dict[int, Places] | None = None  #: of records, by twice the connection's number plus the direction
         self._tally = tally
         self._growth = secrets.growth
 
@@ -38,6 +41,8 @@ class Unsealing:
         """Return the events of the text inside; None where the event is to be taken as it is."""
         tls = conversation.tls
         if tls is None:
+            if not self.enabled:
+                return None
             tls = self._recognise(conversation, direction, event)
             if tls is None:
                 return None
@@ -81,6 +86,10 @@ class Unsealing:
             return []
         told = conversation.tls.close()
         self.count(conversation)
+        for direction in (0, 1):
+            places = conversation.tls.places(direction)
+            if places is not None and self.places is not None:
+                self.places[2 * conversation.connection.number + direction] = places
         if len(self.sealings) < _KEPT:
             self.sealings[conversation.connection.number] = _named(conversation, conversation.tls)
         return told
@@ -109,10 +118,10 @@ class Unsealing:
         if isinstance(event, Bytes) and not event.joined_late:
             if event.data[:2] != _HELLO[: len(event.data)]:
                 return None
-            conversation.tls, self.any = Unsealer(self.secrets), True
+            conversation.tls, self.any = Unsealer(self.secrets, traces=self.places is not None), True
             return conversation.tls
         if isinstance(event, (Bytes, Gap)):
-            conversation.suspect = Unsealer(self.secrets)
+            conversation.suspect = Unsealer(self.secrets, late=True, traces=self.places is not None)
         return conversation.suspect
 
     def _adopt(self, conversation: Conversation, tls: "Unsealer") -> None:

@@ -5,7 +5,7 @@ and lands among the same frames. Both are verbs of the same machines, so nothing
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from dcpdump.batch.block import Block
@@ -16,6 +16,7 @@ from dcpdump.dissect import Dissector
 from dcpdump.net.batch import Segments, take
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import Bytes, Event, Gap
+from dcpdump.net.flow import Connection
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
@@ -138,10 +139,21 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def _split(self, conversation: Conversation, direction: int, event: Event) -> list[Cut]:
         if isinstance(event, Gap):
-            connection = conversation.connection
-            src, dst = conversation.ends[direction]
-            self.gaps.append(Lost(Ends(connection.number, direction, src, dst, connection.syn), event))
+            self._lose(conversation.connection, direction, event)
         return super()._split(conversation, direction, event)
+
+    def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
+        for connection, direction, event in deliveries:
+            if isinstance(event, Gap):
+                conversation = self._conversations.get(connection.number)
+                if conversation is not None and conversation.tls is not None and not conversation.tls.opened:
+                    self._lose(connection, direction, event)  # of what stays closed it is lost as it was sent
+        return super()._take(deliveries)
+
+    def _lose(self, connection: Connection, direction: int, gap: Gap) -> None:
+        flow = connection.toward(direction)
+        ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
+        self.gaps.append(Lost(ends, gap))
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         splitter = FrameSplitter(StreamsOf(self, conversation), late=late)

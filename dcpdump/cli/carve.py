@@ -8,11 +8,12 @@ import click
 
 from dcpdump import __version__
 from dcpdump.batch.filter import masks
-from dcpdump.capture import expand, open_capture, timeline
+from dcpdump.capture import blocks, expand, open_capture, timeline
 from dcpdump.capture.comments import Remarks
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
+from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
 from dcpdump.cli.options import Size, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
@@ -20,6 +21,7 @@ from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
 from dcpdump.net.limits import DEFAULT
 from dcpdump.rewrite.carving import Carving
+from dcpdump.tls.secrets import Secrets
 
 
 @click.command()
@@ -29,24 +31,31 @@ from dcpdump.rewrite.carving import Carving
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
 @click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
-def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: bool, **options: Any) -> int:
+@keylog_option
+@click.option("--with-secrets", is_flag=True, help="Write the secrets of --keylog to OUT, so that it opens itself.")
+def carve(
+    captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: bool, with_secrets: bool, **options: Any
+) -> int:
     """Write the packets that carry chosen frames, and those that are needed to understand them.
 
     Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the
     requests of the frames' streams. Reading OUT with the same filter gives the same frames; their numbers, and
     those of packets and connections, are other ones, and what lies between them counts as lost. The set-up has the
-    login: redact OUT before you share it.
+    login: redact OUT before you share it. Of TLS connections OUT has the secrets that the input carried.
     """
-    chosen = selection(options)
+    chosen, keys = selection(options), key_logs(options)
+    carried = Secrets()
     paths = expand(captures)
-    inputs = [open_capture(path) for path in paths]
+    inputs = [open_capture(path, secrets=carried if can_open() else None) for path in paths]
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
     limits = replace(DEFAULT, memory=memory)
+    carried.gather()
+    keys.secrets.take_all(carried)
     with Sink(out, force=force, inputs=paths) as sink:
         wanted = masks(chosen.texts, chosen.filter, window=chosen.window)
-        carving = Carving(inputs, wanted, chosen.count, chosen.begin, limits)
+        carving = Carving(inputs, wanted, chosen.count, chosen.begin, limits, keys.secrets)
         carving.survey()
         if not carving.dissector.tally.frames:
             what, hint = nothing_found(carving.dissector)
@@ -55,7 +64,8 @@ def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: 
             found = f"{carving.dissector.tally.frames:,} frames"
             raise CaptureError(f"no frame of the input matches; nothing was written ({found} were looked at)")
         carving.settle()
-        packets = sink.write_pieces(_pieces(carving, paths))
+        lines = _secrets(carving, keys.secrets if with_secrets else carried)
+        packets = sink.write_pieces(_pieces(carving, paths, lines))
     for line in damage_lines(inputs):
         note(line)
     status = status_of(carving.dissector, inputs)
@@ -65,11 +75,25 @@ def carve(captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: 
     if not quiet:
         frames = f"{carving.frames:,} of {carving.dissector.tally.frames:,} frames"
         note(f"{out}: {frames} · {packets:,} of {carving.dissector.balance.packets:,} packets")
+        if lines:
+            note(f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself")
+        elif any(each.opened_bytes for each in carving.dissector.sealings.values()):
+            note("dcpdump: note: reading it needs the same key log")
     return status
 
 
-def _pieces(carving: Carving, paths: Sequence[str]) -> Iterator[bytes]:
-    """It gives the packets as they are written, with what their captures say of them."""
+def _secrets(carving: Carving, secrets: Secrets) -> bytes:
+    """Return the key log of the connections that are taken."""
+    lines: list[bytes] = []
+    for number, sealing in carving.dissector.sealings.items():
+        if number in carving.taken:
+            for random, owner in sealing.randoms:
+                lines += secrets.lines(random, owner)
+    return b"".join(lines)
+
+
+def _pieces(carving: Carving, paths: Sequence[str], lines: bytes) -> Iterator[bytes]:
+    """Yield the packets as they are written, with what their captures say of them; ``lines``: of a key log."""
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
     transcripts = {path: RawRecords(path) for path in paths}
     remarks = {path: Remarks() for path in paths}
@@ -79,5 +103,5 @@ def _pieces(carving: Carving, paths: Sequence[str]) -> Iterator[bytes]:
         if not choice.takes(packet):
             continue
         piece = writer.packet(packet, said.interface, said.comments)
-        yield piece if begun else writer.header() + piece
+        yield piece if begun else writer.header() + (blocks.secrets(lines) if lines else b"") + piece
         begun = True

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dcpdump.capture.key_log import KeyLogs
 from dcpdump.cli import exit as code
+from dcpdump.cli.key_logs import can_open
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
 from dcpdump.cli.stderr import note, progress
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Input of less than this is done here before Spark has started.
 SMALL_BYTES = 1_000_000_000
+_LOCAL = "TLS is opened on this machine only, not on Spark: --engine local, without --watch and --master"
 #: Options for frames as text that say nothing about tables.
 _FIXED = {"color": "never", "format": "parquet", "force": True}
 
@@ -68,6 +71,7 @@ class Job:
     watch: bool
     idle: float
     duration: float | None
+    keys: KeyLogs
 
 
 @click.command()
@@ -140,7 +144,10 @@ def pipeline(
         watch,
         idle,
         duration,
+        shown.keys,
     )
+    if job.keys.files and (watch or engine == "spark"):
+        raise click.UsageError(_LOCAL)
     return follow(job) if watch else run(job, engine)
 
 
@@ -160,14 +167,24 @@ def run(job: Job, engine: str) -> int:
     size = sum(each.size for each in found)
     if engine == "auto":
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        engine = "spark" if size >= SMALL_BYTES or job.master is not None or submitted else "local"
+        asked = job.master is not None or submitted
+        if job.keys.files and asked:
+            raise click.UsageError(_LOCAL)
+        engine = "spark" if asked or (size >= SMALL_BYTES and not job.keys.files) else "local"
         if engine == "local" and not job.quiet:
-            note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which takes longer to start")
+            why = "opens no TLS" if job.keys.files else "takes longer to start"
+            note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which {why}")
     with CaptureOutput(job.output, job.capture_id) as shelf:
         if engine == "local":
             from dcpdump.spark import local
 
-            outcome = local.run([each.path for each in found], job.choice, shelf.folder, job.tables)
+            outcome = local.run(
+                [each.path for each in found],
+                job.choice,
+                shelf.folder,
+                job.tables,
+                job.keys.secrets if can_open() else None,
+            )
         else:
             outcome = _on_spark(job, found, shelf.folder)
         if not job.quiet:

@@ -38,6 +38,7 @@ from dcpdump.rewrite.spill import Spill
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
 @click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
+@click.option("--keylog", metavar="FILE", multiple=True, hidden=True)
 def redact(
     captures: tuple[str, ...],
     out: str,
@@ -47,6 +48,7 @@ def redact(
     force: bool,
     memory: int,
     quiet: bool,
+    keylog: tuple[str, ...],
 ) -> int:
     """Write captures that may be shared: keys, values, xattrs, credentials and buckets replaced at equal length.
 
@@ -57,6 +59,8 @@ def redact(
     The result is read back before it appears: no key and no value of 8 bytes or more may be anywhere in it, and
     it must decode to the same frames.
     """
+    if keylog:
+        raise click.UsageError("redact cannot conceal inside TLS; read --redact and export --redact can")
     paths = expand(captures)
     inputs = [open_capture(path) for path in paths]
     for capture in inputs:
@@ -150,9 +154,14 @@ def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
 
 def _tell(redaction: Redaction, out: str) -> None:
     tally, net = redaction.dissector.tally, redaction.dissector.balance
-    blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes
+    sealed = tally.tls_bytes + tally.encrypted_bytes
+    blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes + sealed
     frames = counted(tally.frames, "frame")
     note(f"{out}: {frames} in {counted(net.packets, 'packet')} · {blanked:,} B of payload in no frame are blank")
+    if sealed:
+        note(
+            f"{sealed:,} B of them are TLS, which is not opened here: read --redact and export --redact conceal inside"
+        )
     for what, count in redaction.left_out.items():
         note(f"left out of pcapng: {count:,} {what}")
     note("proved: no original key or value of 8 bytes or more is in it, and it decodes to the same frames")

@@ -11,13 +11,16 @@ from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.rewrite.payload_map import NOWHERE, PayloadMap
+from dcpdump.tls.secrets import Secrets
 
 NOBODY = -1  #: the number of no connection
 
 
-def rehearse(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> Iterator[Part]:
+def rehearse(
+    packets: Iterable[Packet], before: PayloadMap, limits: Limits, secrets: Secrets | None = None
+) -> Iterator[Part]:
     """It gives the frames of packets; their connections have the numbers that they had ``before``, or NOBODY's."""
-    tracing = _Tracing(before, limits)
+    tracing = _Tracing(before, limits, secrets)
     for block in blocks(packets):
         parts = tracing.survey.feed_block(block)
         tracing.trace(block)
@@ -28,8 +31,8 @@ def rehearse(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> I
 class _Tracing:
     """It follows packets from the connections of one survey to those of another."""
 
-    def __init__(self, before: PayloadMap, limits: Limits) -> None:
-        self.survey = PacketSurvey(limits)
+    def __init__(self, before: PayloadMap, limits: Limits, secrets: Secrets | None) -> None:
+        self.survey = PacketSurvey(limits, secrets=secrets)
         self.origin: dict[int, int] = {}  #: number of a connection now → before
         self._before = before
 

@@ -40,6 +40,7 @@ def describe(parties: Parties, both: Sequence[Side | None], secrets: Secrets, to
         max((side.failures or side.joining.tried for side in sides), default=0),
         max((side.joining.reach for side in sides), default=0),
         too_late,
+        tuple(parties.randoms.items()),
     )
 
 

@@ -26,6 +26,8 @@ def open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments
     used = opener.run(data, side.number, found, ends)
     reach = list(accumulate((len(piece) for piece in pieces[at:stop]), initial=len(held)))[1:]
     if found:
+        if side.places is not None:
+            _note(side, begin, found, ends)
         size = _add(side, segments, at, reach, (found, ends), texts)
         side.number += len(found)
         side.opened += len(found)
@@ -76,6 +78,15 @@ def _add(
     size = offset - side.offset
     side.offset = offset
     return size
+
+
+def _note(side: Side, begin: int, found: list[bytes], ends: list[int]) -> None:
+    """Note where the text of records stands, of which the first begins at an offset."""
+    start, offset = begin, side.offset
+    for text, end in zip(found, ends, strict=True):
+        if text and side.places is not None:
+            side.places.add(start, begin + end, offset, offset + len(text))
+        start, offset = begin + end, offset + len(text)
 
 
 def _seen(segments: Segments, row: int) -> Seen:

@@ -2,19 +2,24 @@
 
 from dcpdump.tls import handshake as hs
 from dcpdump.tls.keyring import Key, Keyring, Terms
-from dcpdump.tls.secrets import Secrets
+from dcpdump.tls.secrets import CLIENT_RANDOM, Secrets
+
+#: Handshakes of one connection that are remembered.
+_HANDSHAKES = 64
 
 
 class Parties:
     """Both sides of one connection. ``changed``: something was learnt by which more may be opened."""
 
-    __slots__ = ("_roles", "_secrets", "changed", "early", "ring", "server_name")
+    __slots__ = ("_key", "_roles", "_secrets", "changed", "early", "randoms", "ring", "server_name")
 
     def __init__(self, secrets: Secrets) -> None:
         self.ring = Keyring(secrets)
         self.early: bool | None = None  #: whether the server reads what the client sent early
         self.server_name = ""
         self.changed = False
+        self.randoms: dict[bytes, bytes] = {}  #: of handshakes that were opened, and under which their secrets are
+        self._key: Key | None = None  # the last that opened a record
         self._roles: list[int | None] = [None, None]
         self._secrets = secrets
 
@@ -68,12 +73,17 @@ class Parties:
         """Note whether the server reads what the client sent early."""
         self.early, self.changed = taken, True
 
-    def remember(self, key: Key) -> None:
-        """Note whose master secret the sessions have that this handshake made."""
+    def opened_with(self, key: Key) -> None:
+        """Note a key that opened a record: whose secret it is made of, and which sessions have that."""
         terms = self.terms
+        if key is not self._key:
+            self._key = key
+            if len(self.randoms) < _HANDSHAKES:
+                own = self.ring.random if key.turn == terms.turn else b""
+                self.randoms[own or key.random] = key.random
         server = terms.server
-        if server is not None and key.turn == terms.turn and server.session:
-            if self._secrets.owner(server.session) is None:
+        if server is not None and key.label == CLIENT_RANDOM and key.turn == terms.turn:
+            if server.session and self._secrets.owner(server.session) is None:
                 self._secrets.remember(server.session, key.random)
             while terms.tickets:
                 self._secrets.remember(terms.tickets.pop(), key.random)

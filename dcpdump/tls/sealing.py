@@ -36,6 +36,7 @@ class Sealing:
     records: int = 0  #: that were tried in vain
     reach: int = 0  #: up to which number they were
     passed: int = 0  #: bytes that came before the secrets
+    randoms: tuple[tuple[bytes, bytes], ...] = ()  #: client randoms, and under which their secrets were found
     inside: str = ""  #: what else than DCP the text looks like
     src: str = ""  #: the ends of the connection, and the lower port
     dst: str = ""

@@ -96,6 +96,20 @@ class Secrets:
         """Note that there is a key log or block of secrets of this name."""
         self._logs.add(name)
 
+    def take_all(self, other: "Secrets") -> None:
+        """Take the secrets that another has."""
+        for random in other._of:
+            for line in other.lines(random):
+                self.take(line.strip())
+        self._logs |= other._logs
+
+    def renewed(self) -> "Secrets":
+        """Return the same secrets for another reading of the same captures."""
+        self.gather()
+        other = Secrets(self._most)
+        other._of, other._logs, other.growth = self._of, self._logs, self.growth
+        return other
+
     def add_source(self, gather: Callable[[], None]) -> None:
         """Note what takes further secrets, to be asked once there is something that they may open."""
         self._sources.append(gather)
@@ -167,9 +181,9 @@ class Secrets:
         """Return the client random of the connection whose master secret a session has."""
         return self._sessions.get(session)
 
-    def lines(self, random: bytes) -> list[bytes]:
-        """Return the secrets of a connection as lines of a key log, the oldest first."""
-        found = _entries(self._of.get(random, b""))
+    def lines(self, random: bytes, owner: bytes | None = None) -> list[bytes]:
+        """Return the secrets of a connection as lines of a key log, the oldest first; maybe those of another's."""
+        found = _entries(self._of.get(owner or random, b""))
         return [b"%b %b %b\n" % (_LABELS[n].encode(), random.hex().encode(), s.hex().encode()) for n, s in found]
 
     def _keep(self, random: bytes, number: int, secret: bytes) -> None:

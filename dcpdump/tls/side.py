@@ -4,6 +4,7 @@ It gives the text of what was opened as events, and says of the rest what kind o
 decided by the Unsealer.
 """
 
+from array import array
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -29,6 +30,22 @@ class Queued(NamedTuple):
 
     serial: int
     item: Waiting
+
+
+class Places(NamedTuple):
+    """Of each record of text where it begins and ends as it was sent, and where its text does."""
+
+    starts: "array[int]"
+    ends: "array[int]"
+    texts: "array[int]"
+    stops: "array[int]"
+
+    def add(self, start: int, end: int, text: int, stop: int) -> None:
+        """Note a record."""
+        self.starts.append(start)
+        self.ends.append(end)
+        self.texts.append(text)
+        self.stops.append(stop)
 
 
 class Side:
@@ -60,6 +77,7 @@ class Side:
         "padded",
         "passed",
         "patient",
+        "places",
         "protected",
         "queue",
         "queued",
@@ -101,6 +119,7 @@ class Side:
         self.tries = 0  #: records of which the number was searched since the last that opened
         self.passed = 0  #: records under a key that were not opened before there was one
         self.unopened = 0  #: bytes of the handshake that stay closed for want of their key
+        self.places: Places | None = None  #: where the text of each record stands, if somebody wants to know
         self.padded = False
         self.patient = True  #: what cannot be opened may wait for its secret
         self.joined_at: int | None = None
@@ -156,6 +175,11 @@ class Side:
         self.assumed = self.failures = self.tries = 0
         self.lost = self.unknown = self.turning = False
         self.opened += 1
+
+    def note_place(self, sealed: Sealed, before: int) -> None:
+        """Note where the text of a record stands that began at an offset of the text."""
+        if self.places is not None and self.offset > before:
+            self.places.add(sealed.offset, sealed.end, before, self.offset)
 
     # -- text --------------------------------------------------------------------------------------------
 
@@ -213,9 +237,10 @@ class Side:
             if not sealed.cut:
                 self.lose(length if opener.exact and not self.padded else None, sealed.seen, out)
             return
-        given = self.given
+        given, before = self.given, self.offset
         self._pieces(sealed, found[0], found[1][:length], out)
         self.tls += sealed.there - (self.given - given)
+        self.note_place(sealed, before)
 
     def _kind(self, sealed: Sealed, found: tuple[int, bytes] | None, inside: int) -> int:
         """Return the type of a record that is hurt: DATA where it is not known, unless it is of the handshake."""

@@ -4,6 +4,7 @@ It reads the hellos, keeps what cannot be opened yet as long as that is worth it
 text, of TLS around it, or stays encrypted. Which key opens a record is found out by an Opening.
 """
 
+from array import array
 from typing import Final
 
 from dcpdump.net.batch import Segments
@@ -18,7 +19,7 @@ from dcpdump.tls.opening import Opened, Opening
 from dcpdump.tls.parties import Parties
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
-from dcpdump.tls.side import DATA, Queued, Side, Waiting
+from dcpdump.tls.side import DATA, Places, Queued, Side, Waiting
 from dcpdump.tls.suites import SUITES
 
 CCS: Final = 20
@@ -48,10 +49,11 @@ class Unsealer:
         "_serial",
         "_sides",
         "_too_late",
+        "_traces",
         "late",
     )
 
-    def __init__(self, secrets: Secrets, *, late: bool = False) -> None:
+    def __init__(self, secrets: Secrets, *, late: bool = False, traces: bool = False) -> None:
         self._secrets = secrets
         self._parties = Parties(secrets)
         self._ring = self._parties.ring
@@ -61,6 +63,7 @@ class Unsealer:
         self._final = False
         self._too_late = 0  # bytes that were given up before their secrets came
         self._growth = secrets.growth
+        self._traces = traces  # whether it keeps where the text of each record stands
         self.late = late
 
     # -- what comes in -----------------------------------------------------------------------------------
@@ -133,6 +136,8 @@ class Unsealer:
         searching = late and not (isinstance(event, Bytes) and is_hello(event.data))
         side = Side(direction, self._secrets, event.offset, late=late, searching=searching)
         self._sides[direction] = side
+        if self._traces:
+            side.places = Places(array("q"), array("q"), array("q"), array("q"))
         return side
 
     def _cut(self, side: Side, told: Told) -> None:
@@ -317,6 +322,7 @@ class Unsealer:
             side.tls += side.unopened
             side.unopened = side.passed = 0
         parties = self._parties
+        parties.opened_with(key)
         if key.rank == EARLY:
             if parties.early is None and side.early is None:
                 side.early = []
@@ -325,13 +331,13 @@ class Unsealer:
                 return
         elif side.early is not None and parties.early is None:
             parties.decide_early(False)  # it ended without a word of its end: the server refused it
-        if key.label == CLIENT_RANDOM:
-            parties.remember(key)
-        elif len(sealed.body) - opener.overhead != len(text):
+        if key.label != CLIENT_RANDOM and len(sealed.body) - opener.overhead != len(text):
             side.padded = True
         if kind == DATA:
+            before = side.offset
             side.give(text, sealed.seen, out)
             side.tls += sealed.there - len(text)
+            side.note_place(sealed, before)
             return
         side.tls += sealed.there
         side.turning = kind == CCS
@@ -358,6 +364,11 @@ class Unsealer:
             self._parties.message(side.direction, kind, body, early=early) for kind, body in side.messages.feed(text)
         ]
         return any(found)
+
+    def places(self, direction: int) -> Places | None:
+        """Return where the text of the records of a direction stands, where that was kept."""
+        side = self._sides[direction]
+        return side.places if side is not None else None
 
     # -- what is known -----------------------------------------------------------------------------------
 
