@@ -1,7 +1,8 @@
 """Pseudonyms: texts that stand for others. Equal texts have equal ones, of the same length; a salt keys them.
 
-Without the salt nobody can tell which text a pseudonym stands for, nor try candidates. Texts of less than four
-bytes may share one.
+Without the salt nobody can tell which text a pseudonym stands for, nor try candidates. Different texts have different
+pseudonyms: short ones of letters, digits, ``-`` and ``_`` always, long ones but for a chance that can be neglected.
+Short texts with other bytes in them may share one.
 """
 
 from hashlib import sha256, shake_128
@@ -10,6 +11,12 @@ _SIGNS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _ALPHABET = bytes(_SIGNS[byte % 64] for byte in range(256))
 _LETTERS = bytes(_SIGNS[byte % 52] for byte in range(256))
 _DIGITS = bytes(b"123456789"[byte % 9] for byte in range(256))
+
+
+_PLACES = {sign: place for place, sign in enumerate(_SIGNS)}
+_BITS = 6  #: of a sign
+_SHORT = 10  #: bytes; among longer texts two with one hash need not be expected
+_ROUNDS = 4
 
 
 class Pseudonyms:
@@ -23,8 +30,27 @@ class Pseudonyms:
         return shake_128(self._salt + text).digest(size)
 
     def text(self, text: bytes) -> bytes:
-        """It gives a text of as many letters, digits, ``-`` and ``_``."""
+        """Return a text of as many letters, digits, ``-`` and ``_``."""
+        if len(text) <= _SHORT and not text.translate(None, _SIGNS):
+            return self._permuted(text)
         return self.noise(text, len(text)).translate(_ALPHABET)
+
+    def _permuted(self, text: bytes) -> bytes:
+        """Return the text at which a keyed permutation of all such texts of its length has this one.
+
+        It is a Feistel network: whatever the rounds compute, no two texts come to the same.
+        """
+        size = len(text)
+        half = _BITS * size // 2
+        number = 0
+        for sign in text:
+            number = number << _BITS | _PLACES[sign]
+        left, right = number >> half, number & (1 << half) - 1
+        for turn in range(_ROUNDS):
+            drawn = int.from_bytes(self.noise(b"%d %d %d" % (size, turn, right), 4), "big")
+            left, right = right, left ^ drawn & (1 << half) - 1
+        number = left << half | right
+        return bytes(_SIGNS[number >> _BITS * place & 63] for place in range(size))
 
     def letters(self, text: bytes) -> bytes:
         """It gives a text of as many letters: neither JSON nor a number."""

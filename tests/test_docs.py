@@ -1,4 +1,4 @@
-"""The README is executed: its console blocks print what they say, its Python runs, every command is in it.
+"""The README and the pages of help are executed: console blocks print what they say, and their Python runs.
 
 ``python -m tests.test_docs`` writes the console blocks anew: read the difference before you commit it.
 """
@@ -11,28 +11,36 @@ import pytest
 from dcpdump.cli.main import COMMANDS
 from tests.test_samples import transcribe
 
-README = Path(__file__).parent.parent / "README.md"
+TOP = Path(__file__).parent.parent
+README = TOP / "README.md"
+PAGES = sorted((TOP / "dcpdump" / "help").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[str]:
-    """It gives the README's code blocks of one language."""
-    return [text for found, text in BLOCK.findall(README.read_text("utf-8")) if found == language]
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Return the code blocks of one language, each with the name of its page."""
+    return [
+        (page.name, text)
+        for page in (README, *PAGES)
+        for found, text in BLOCK.findall(page.read_text("utf-8"))
+        if found == language
+    ]
 
 
 @pytest.fixture(autouse=True)
 def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(README.parent)
+    monkeypatch.chdir(TOP)
 
 
-@pytest.mark.parametrize("block", blocks("console"))
-def test_a_console_block_shows_what_the_command_prints(block: str) -> None:
-    assert transcribe(block) == block
+@pytest.mark.parametrize(("page", "block"), blocks("console"))
+def test_a_console_block_shows_what_the_command_prints(page: str, block: str) -> None:
+    assert transcribe(block) == block, page
 
 
-def test_the_library_example_runs() -> None:
-    (example,) = [block for block in blocks("python") if block.startswith("from dcpdump")]
-    exec(compile(example, "README.md", "exec"), {})
+@pytest.mark.parametrize(("page", "example"), blocks("python"))
+def test_the_examples_of_the_library_run(page: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(example, page, "exec"), {})
+    assert ("print(" in example) == bool(capsys.readouterr().out)
 
 
 def test_every_command_is_in_the_table() -> None:
@@ -41,12 +49,24 @@ def test_every_command_is_in_the_table() -> None:
     assert re.findall(r"^\| `(\w+)", table, re.MULTILINE) == list(COMMANDS)
 
 
+def test_every_page_of_help_is_in_the_readme() -> None:
+    rows = re.findall(
+        r"^\| \[`([\w-]+)`\]\(dcpdump/help/([\w-]+)\.md\) \| (.*) \|$", README.read_text("utf-8"), re.MULTILINE
+    )
+    assert rows == [(page.stem, page.stem, page.read_text("utf-8").partition("\n")[0][2:]) for page in PAGES]
+
+
 def test_the_readme_stays_short() -> None:
-    assert len(README.read_text("utf-8").splitlines()) <= 320
+    assert len(README.read_text("utf-8").splitlines()) <= 200
+
+
+def test_pages_of_help_fit_a_screen_or_two() -> None:
+    assert {page.name: n for page in PAGES if (n := len(page.read_text("utf-8").splitlines())) > 70} == {}
 
 
 if __name__ == "__main__":
-    text = README.read_text("utf-8")
-    for shown in blocks("console"):
-        text = text.replace(shown, transcribe(shown))
-    README.write_text(text, "utf-8")
+    for page in (README, *PAGES):
+        text = page.read_text("utf-8")
+        for shown in [text for language, text in BLOCK.findall(text) if language == "console"]:
+            text = text.replace(shown, transcribe(shown))
+        page.write_text(text, "utf-8")

@@ -17,6 +17,7 @@ FLOORS: list[set[str]] = [
     {"batch"},
     {"streams", "rewrite"},
     {"check"},
+    {"diagnosis"},
     {"render"},
     {"arrow"},
     {"spark"},

@@ -102,9 +102,9 @@ class KeyLogFile:
 class KeyLogs:
     """All key logs of a run, and the ``secrets`` that they hold."""
 
-    def __init__(self, paths: tuple[str, ...] = ()) -> None:
+    def __init__(self, paths: tuple[str, ...] = (), secrets: Secrets | None = None) -> None:
         self.files = [KeyLogFile(path) for path in paths]
-        self.secrets = Secrets()
+        self.secrets = Secrets() if secrets is None else secrets
         self._looked = 0.0
 
     def read(self) -> None:

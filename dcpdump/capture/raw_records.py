@@ -43,10 +43,10 @@ class Tee:
 class RawRecords(Capture):
     """One ordinary file. ``entries`` gives each packet with all bytes since the one before it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, salvage: bool = False) -> None:
         self._tee: Tee | None = None
         self.rest = b""  #: what follows the last packet, once all were given
-        super().__init__(path, salvage=False, follow=False)
+        super().__init__(path, salvage=salvage, follow=False)
 
     def entries(self) -> Iterator[tuple[Packet, bytes]]:
         """Yield the packets, and the bytes from the end of the last one's record to the end of its own."""

@@ -27,6 +27,14 @@ class ByteSource(Protocol):
     def close(self) -> None: ...
 
 
+_read = [0]  # bytes of files, by this process
+
+
+def bytes_read() -> int:
+    """Return how many bytes of files this process has read, those that were read again included."""
+    return _read[0]
+
+
 class FileSource:
     """A file, a FIFO or a device, read as its bytes come."""
 
@@ -35,7 +43,9 @@ class FileSource:
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
 
     def read(self, size: int, /) -> bytes:
-        return self._file.read(size) or b""
+        data = self._file.read(size) or b""
+        _read[0] += len(data)
+        return data
 
     def close(self) -> None:
         self._file.close()

@@ -8,34 +8,33 @@ import click
 
 from dcpdump import __version__
 from dcpdump.batch.filter import masks
-from dcpdump.capture import blocks, expand, open_capture, timeline
+from dcpdump.capture import blocks, expand, timeline
 from dcpdump.capture.comments import Remarks
+from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
-from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
-from dcpdump.cli.options import Size, selection, selection_options
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.options import selection, selection_options
+from dcpdump.cli.progress import progress
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
-from dcpdump.net.limits import DEFAULT
 from dcpdump.rewrite.carving import Carving
 from dcpdump.tls.secrets import Secrets
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The pcapng to write; - is standard output.")
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options(follow=False)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
-@keylog_option
 @click.option("--with-secrets", is_flag=True, help="Write the secrets of --keylog to OUT, so that it opens itself.")
-def carve(
-    captures: tuple[str, ...], out: str, force: bool, memory: int, quiet: bool, with_secrets: bool, **options: Any
-) -> int:
+def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_secrets: bool, **options: Any) -> int:
     """Write the packets that carry chosen frames, and those that are needed to understand them.
 
     Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the
@@ -43,19 +42,18 @@ def carve(
     those of packets and connections, are other ones, and what lies between them counts as lost. The set-up has the
     login: redact OUT before you share it. Of TLS connections OUT has the secrets that the input carried.
     """
-    chosen, keys = selection(options), key_logs(options)
-    carried = Secrets()
+    chosen, given = selection(options), input_of(options)
     paths = expand(captures)
-    inputs = [open_capture(path, secrets=carried if can_open() else None) for path in paths]
+    carried, secrets = Secrets(), given.keys.secrets
+    inputs = replace(given, keys=KeyLogs(secrets=carried)).open(paths)
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
-    limits = replace(DEFAULT, memory=memory)
     carried.gather()
-    keys.secrets.take_all(carried)
-    with Sink(out, force=force, inputs=paths) as sink:
+    secrets.take_all(carried)
+    with Sink(out, force=force, inputs=paths) as sink, progress(() if quiet else paths):
         wanted = masks(chosen.texts, chosen.filter, window=chosen.window)
-        carving = Carving(inputs, wanted, chosen.count, chosen.begin, limits, keys.secrets)
+        carving = Carving(inputs, wanted, chosen.count, chosen.begin, given.limits, secrets)
         carving.survey()
         if not carving.dissector.tally.frames:
             what, hint = nothing_found(carving.dissector)
@@ -64,8 +62,8 @@ def carve(
             found = f"{carving.dissector.tally.frames:,} frames"
             raise CaptureError(f"no frame of the input matches; nothing was written ({found} were looked at)")
         carving.settle()
-        lines = _secrets(carving, keys.secrets if with_secrets else carried)
-        packets = sink.write_pieces(_pieces(carving, paths, lines))
+        lines = _secrets(carving, secrets if with_secrets else carried)
+        packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
     for line in damage_lines(inputs):
         note(line)
     status = status_of(carving.dissector, inputs)
@@ -92,10 +90,10 @@ def _secrets(carving: Carving, secrets: Secrets) -> bytes:
     return b"".join(lines)
 
 
-def _pieces(carving: Carving, paths: Sequence[str], lines: bytes) -> Iterator[bytes]:
+def _pieces(carving: Carving, paths: Sequence[str], lines: bytes, *, salvage: bool) -> Iterator[bytes]:
     """Yield the packets as they are written, with what their captures say of them; ``lines``: of a key log."""
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
-    transcripts = {path: RawRecords(path) for path in paths}
+    transcripts = {path: RawRecords(path, salvage=salvage) for path in paths}
     remarks = {path: Remarks() for path in paths}
     begun = False
     for packet in timeline(list(transcripts.values())):

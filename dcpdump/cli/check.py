@@ -14,7 +14,9 @@ from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
-from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options, moment
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
@@ -26,7 +28,7 @@ from dcpdump.streams.document_run import Step
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option("--explain", metavar="RULE", help="Print a rule's page: DCP301 or S1.")
 @click.option("--list", "listed", is_flag=True, help="List the rules.")
@@ -41,6 +43,7 @@ _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSP
 )
 @click.option("--all", "everything", is_flag=True, help=f"All repeats, not {SHOWN} for each rule and stream.")
 @choosing_options(streams=True)
+@input_options()
 @display_options(formats=("text", "ndjson", "sarif"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def check(
@@ -60,14 +63,14 @@ def check(
     verdict. Filters choose findings; every frame is looked at, whatever they say.
     """
     rules = _chosen(select, ignore)
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     if explain is not None or listed:
         return _tell(rules if explain is None else _named(explain, "--explain"), explain is not None, shown)
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        checking = Checking(chosen, shown, rules, everything=everything, alone=len(paths) == 1)
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        checking = Checking(chosen, shown, given, rules, everything=everything, alone=len(paths) == 1)
         reading = checking.read(paths, sink)
         if reading.status != code.UNUSABLE:  # else there was nothing to look at, which the summary tells
             checking.write(sink, paths)
@@ -80,8 +83,17 @@ class Checking(LedgerConsumer):
 
     closely = TICKS
 
-    def __init__(self, chosen: Chosen, shown: Display, rules: Sequence[Rule], *, everything: bool, alone: bool) -> None:
-        super().__init__(chosen, shown)
+    def __init__(
+        self,
+        chosen: Chosen,
+        shown: Display,
+        given: InputOptions,
+        rules: Sequence[Rule],
+        *,
+        everything: bool,
+        alone: bool,
+    ) -> None:
+        super().__init__(chosen, shown, given)
         self._rules = rules
         self._alone = alone
         self._referee = RuleEngine(rules, self.ledger)
@@ -109,14 +121,19 @@ class Checking(LedgerConsumer):
             return False
         if wanted.vbuckets is not None and (finding.vbucket is None or finding.vbucket not in wanted.vbuckets):
             return False
-        since = None if wanted.since is None else moment(wanted.since, self._begins_ns)
+        since = None if wanted.since is None else wanted.since.at(self._begins_ns)
         if since is not None and (finding.ts_ns is None or finding.ts_ns < since):
             return False
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
 
+    @property
+    def findings(self) -> list[tuple[Finding, int]]:
+        """What was found, and how many more there are of each."""
+        return self._fold.findings()
+
     def write(self, sink: Sink, files: Sequence[str]) -> None:
         """Write what was found."""
-        found, referee = self._fold.findings(), self._referee
+        found, referee = self.findings, self._referee
         if self._shown.format == "sarif":
             sink.write(ndjson.dump(findings.sarif(found, self._rules, files, __version__)) + "\n")
             return

@@ -6,15 +6,18 @@ import click
 
 from dcpdump.capture import expand
 from dcpdump.cli import tls_notes
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import conns as rows
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=False)
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
@@ -22,15 +25,16 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
 
     A question mark stands where the capture does not tell.
     """
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = LedgerConsumer(chosen, shown)
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        keeper = LedgerConsumer(chosen, shown, given)
         reading = keeper.read(paths, sink)
         sealings = keeper.dissection.sealings
+        sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
         keeper.report(
             sink,
-            lambda: rows.lines(keeper.connections, {n: tls_notes.state(each) for n, each in sealings.items()}),
+            lambda: [rows.Connections(keeper.connections, sealed)],
             lambda: rows.objects(keeper.connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}),
         )
         return reading.conclude("none" if quiet else "text")

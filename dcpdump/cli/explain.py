@@ -13,6 +13,7 @@ from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.check.alone import judge
 from dcpdump.check.finding import Finding
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
@@ -27,12 +28,12 @@ from dcpdump.render.style import Palette
 _TEXTS = ("table", "grid", "line")
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("text", nargs=-1, metavar="[HEX]…")
 @click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")
 @click.option("--form", type=click.Choice(DIALECTS), metavar="FORM", help="Take the paste for this form only.")
 @selection_options(captures=False)
-@display_options(value_bytes="all, but 64 in ndjson and csv", captures=False)
+@display_options(value_bytes="all, but 64 in ndjson and csv")
 @click.option("-q", "--quiet", is_flag=True, help="Do not say in which form the bytes came.")
 def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: bool, **options: Any) -> int:
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.

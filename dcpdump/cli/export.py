@@ -1,20 +1,20 @@
 """dcpdump export: captures → the columnar tables."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand, open_capture
+from dcpdump.capture import Capture, expand
 from dcpdump.cli import exit as code
-from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.tables import TableNames, need_pyarrow
-from dcpdump.net.limits import DEFAULT, Limits
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @selection_options(captures=True)
 @display_options(("parquet", "arrow", "csv"))
@@ -26,8 +26,7 @@ from dcpdump.net.limits import DEFAULT, Limits
     show_default=True,
     help="Which to write; findings too: what check says takes longer than all the others together.",
 )
-@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options(follow=False)
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Threads and processes; default: the cores."
 )
@@ -39,8 +38,6 @@ def export(
     captures: tuple[str, ...],
     schema: bool,
     tables: tuple[str, ...],
-    salvage: bool,
-    memory: int,
     jobs: int | None,
     summary: str,
     quiet: bool,
@@ -53,6 +50,7 @@ def export(
     of frames; streams and findings look at all.
     """
     need_pyarrow()
+    given = input_of(options)
     chosen, shown = selection(options), display({**options, "color": "never"})
     if schema:
         _print_schemas()
@@ -61,8 +59,8 @@ def export(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
-    inputs = [open_capture(path, salvage=salvage, secrets=shown.secrets) for path in expand(captures)]
-    return _export(inputs, chosen, shown, replace(DEFAULT, memory=memory), tables, jobs, "none" if quiet else summary)
+    inputs = given.open(expand(captures))
+    return _export(inputs, chosen, shown, given, tables, jobs, "none" if quiet else summary)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -78,7 +76,7 @@ def _export(
     captures: Sequence[Capture],
     chosen: Selection,
     shown: Display,
-    limits: Limits,
+    given: InputOptions,
     names: Sequence[str],
     jobs: int | None,
     summary: str,
@@ -94,7 +92,7 @@ def _export(
     from dcpdump.streams.watching import Watching
 
     jobs = worth_having(jobs, captures)
-    dissection = Watching(limits, show_secrets=shown.show_secrets, secrets=shown.secrets)
+    dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
     with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
         exporting = Exporting(dissection, chosen, shown, tables, jobs)
         reading = Reading(CaptureSource(captures, patient=True), dissection, exporting)

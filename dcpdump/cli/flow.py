@@ -5,6 +5,8 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
@@ -12,9 +14,10 @@ from dcpdump.render import flow as rows
 from dcpdump.render.lines import Line, LineKind
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=False)
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
@@ -24,10 +27,10 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     kind of message a consumer never acknowledges. Where the beginning was not captured, or bytes were lost, what is
     outstanding is the least that it can be (≥), and whether the producer is blocked is inferred from its waits.
     """
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = LedgerConsumer(chosen, shown)
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        keeper = LedgerConsumer(chosen, shown, given)
         reading = keeper.read(paths, sink)
         now = keeper.ledger.last_ns
         keeper.report(

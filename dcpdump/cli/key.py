@@ -8,6 +8,8 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
@@ -27,10 +29,11 @@ _CACHE_TRANSFER = 0x66
 _DOCUMENT = [find(opcode).collection_key or opcode == _CACHE_TRANSFER for opcode in range(256)]
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("pattern")
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
@@ -39,10 +42,11 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
     For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not
     in a complete range was not sent. A server sends only the latest version of a document in a snapshot.
     """
-    matches, chosen, shown = clauses.by_key(pattern, asked="PATTERN"), choosing(options), display(options)
+    matches = clauses.by_key(pattern, asked="PATTERN")
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        tracing = Tracing(chosen, shown, matches)
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        tracing = Tracing(chosen, shown, given, matches)
         reading = tracing.read(paths, sink)
         changes = tracing.changes()
         vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
@@ -60,8 +64,8 @@ class Tracing(LedgerConsumer):
 
     runs = False
 
-    def __init__(self, chosen: Chosen, shown: Display, matches: Clause) -> None:
-        super().__init__(chosen, shown, self._meet)
+    def __init__(self, chosen: Chosen, shown: Display, given: InputOptions, matches: Clause) -> None:
+        super().__init__(chosen, shown, given, self._meet)
         self._matches = matches
         self._met: dict[int, Record] = {}  # by the number of the frame
         self._streams: dict[int, Stream] = {}

@@ -1,6 +1,7 @@
 """The option that names key logs, and what is said of them."""
 
 import os
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,6 +21,12 @@ keylog_option = click.option(
 def can_open() -> bool:
     """Return whether TLS can be opened here."""
     return find_spec("cryptography") is not None
+
+
+def load_ciphers() -> None:
+    """Load what opens records, where that cannot be done later."""
+    import_module("dcpdump.tls.search")
+    import_module("dcpdump.tls.unsealer")
 
 
 def key_logs(options: dict[str, Any]) -> KeyLogs:

@@ -12,7 +12,8 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
-from dcpdump.capture import open_capture
+from dcpdump.capture import Capture
+from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, clause_option
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
@@ -23,6 +24,7 @@ from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line
+from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
@@ -82,12 +84,7 @@ class Chosen:
     def _lasts(self, last_ns: int | None, start_ns: int | None) -> bool:
         if self.since is None:
             return True
-        return last_ns is not None and last_ns >= moment(self.since, start_ns)
-
-
-def moment(instant: Instant, start_ns: int | None) -> int:
-    """Return when an instant is, where the capture begins at ``start_ns``."""
-    return instant.ns + (start_ns or 0) * instant.relative
+        return last_ns is not None and last_ns >= self.since.at(start_ns)
 
 
 def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
@@ -95,7 +92,7 @@ def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
-        text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, or +30s from the start."
+        text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
         command = click.option("--since", metavar="TIME", help=text)(command)
         for name, _, metavar, about in reversed(_PLACES):
             command = clause_option(name, metavar, about)(command)
@@ -133,25 +130,35 @@ class LedgerConsumer(Consumer[Part]):
     #: As ``Feed`` has it.
     closely = 0
 
-    def __init__(self, chosen: Chosen, shown: Display, look: Callable[[Part], None] | None = None) -> None:
-        self.dissection = Watching(show_secrets=shown.show_secrets, secrets=shown.secrets)
+    def __init__(
+        self, chosen: Chosen, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
+    ) -> None:
+        self.dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         self.ledger = Ledger(closely=bool(self.closely))
-        self._wanted, self._shown, self._look = chosen, shown, look
+        self._wanted, self._shown, self._input, self._look = chosen, shown, given, look
+        self.captures: list[Capture] = []  #: that are read
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
 
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
-        captures = [open_capture(path, secrets=self._shown.secrets) for path in paths]
-        reading = Reading(CaptureSource(captures), self.dissection, self, sink)
+        self.captures = self._input.open(paths)
+        reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
         return reading
 
-    def report(self, sink: Sink, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
+    def report(
+        self, sink: Sink, lines: Callable[[], Iterable[Line | Fitting]], objects: Callable[[], Iterable[Json]]
+    ) -> None:
         """Write what was found; nothing where there was no frame, of which the summary tells."""
         if self.ledger.frames:
             report(sink, self._shown, lines, objects)
+
+    @property
+    def begins_ns(self) -> int | None:
+        """The time of the first packet."""
+        return self._begins_ns
 
     @property
     def streams(self) -> list[Stream]:
@@ -193,7 +200,7 @@ class LedgerConsumer(Consumer[Part]):
 
     @property
     def _until(self) -> int | None:
-        return None if self._wanted.until is None else moment(self._wanted.until, self._begins_ns)
+        return None if self._wanted.until is None else self._wanted.until.end(self._begins_ns)
 
     def _learn_all(self, steps: Sequence[Step]) -> None:
         until, learn = self._until, self._learn

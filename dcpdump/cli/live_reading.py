@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,8 @@ class InterfaceSource:
     """A source: what an interface brings."""
 
     endless = True
+    #: Files of which all bytes are there.
+    names: Sequence[str] = ()
 
     def __init__(self, intake: LiveQueue, name: str) -> None:
         self._intake = intake

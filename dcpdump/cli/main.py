@@ -4,6 +4,7 @@ COMMANDS is the one place where laziness lives: ``--help`` prints from it withou
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import click
 from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import note, trace
@@ -29,23 +31,40 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
     "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
-    "stats": ("dcpdump.cli.stats:stats", "Count frames: messages, vbuckets, sizes, latencies, rates."),
-    "spec": ("dcpdump.cli.spec:spec", "Print the layouts of messages, as the decoder has them."),
-    "streams": ("dcpdump.cli.streams:streams", "Tell what became of each DCP stream, with a verdict."),
-    "conns": ("dcpdump.cli.conns:conns", "Tell who is on each connection, and what it negotiated."),
-    "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
+    "stats": ("dcpdump.cli.stats:stats", "Count frames by message, vbucket, size and latency."),
+    "spec": ("dcpdump.cli.spec:spec", "Print the layout, the rules and the errors of a message."),
+    "streams": ("dcpdump.cli.streams:streams", "Say what became of each DCP stream, and why."),
+    "conns": ("dcpdump.cli.conns:conns", "List connections: client, features, controls, how they ended."),
+    "rollbacks": (
+        "dcpdump.cli.rollbacks:rollbacks",
+        "Explain rollbacks: the request, the failover log, the clause.",
+    ),
     "flow": ("dcpdump.cli.flow:flow", "Show flow control: who blocked whom, and when."),
-    "key": ("dcpdump.cli.key:key", "Show the history of documents, and whether it is complete."),
-    "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
-    "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
-    "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
-    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
-    "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
-    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
+    "key": ("dcpdump.cli.key:key", "Show what was sent of a document, and whether that is all."),
+    "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
+    "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
+    "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong in a capture, worst first."),
+    "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
+    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames to a smaller capture."),
+    "export": ("dcpdump.cli.export:export", "Write frames, streams and gaps as Parquet, Arrow or csv."),
+    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write the tables of archives of captures, on Spark if large."),
+    "help": ("dcpdump.cli.help:help_command", "Print a page of help, or of a command; write man pages."),
+}
+
+#: What --help lists: the commands by what somebody wants.
+QUESTIONS: dict[str, tuple[str, ...]] = {
+    "Look at frames": ("read", "sniff", "explain", "spec", "stats"),
+    "Find what is wrong": ("diagnose", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
+    "Share captures": ("carve", "redact"),
+    "Make tables": ("export", "pipeline"),
+    "Learn more": ("help",),
 }
 
 #: How many threads the library behind NumPy may have, by the name that each such library knows it by.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+_BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
 class LazyGroup(click.Group):
@@ -63,7 +82,11 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """It runs a command."""
         with _as_pipe_closed():
-            return super().invoke(ctx)
+            status = super().invoke(ctx)
+        bare = ctx.meta.get(_BARE)
+        if bare is not None and status in (code.DONE, code.DAMAGED) and sys.stdout.isatty() and sys.stderr.isatty():
+            note(f"hint: what is wrong in it, worst first: dcpdump diagnose {bare}")
+        return status
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """It names all commands, in the order of the table."""
@@ -84,6 +107,8 @@ class LazyGroup(click.Group):
         word = args[0]
         if word not in COMMANDS:
             if word == "-" or os.sep in word or Path(word).exists():
+                if word != "-" and len(args) == 1:
+                    ctx.meta[_BARE] = shlex.quote(word)
                 return "read", self.get_command(ctx, "read"), args
             near = get_close_matches(word, COMMANDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"
@@ -91,9 +116,10 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """It lists the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """List the commands by what somebody wants, without importing them."""
+        for question, names in QUESTIONS.items():
+            with formatter.section(question):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
 @contextmanager
@@ -139,13 +165,16 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
+@click.option("--no-pager", is_flag=True, help="Print long output of a terminal without a pager.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def main(debug: bool) -> None:
+@click.pass_context
+def main(ctx: click.Context, debug: bool, no_pager: bool) -> None:
     """A packet inspector for Couchbase's Database Change Protocol (DCP).
 
     Reads captures (pcap, pcapng), finds the DCP conversations in them on any port, and prints every frame
     as the specification draws it. 'dcpdump FILE' is short for 'dcpdump read FILE'.
     """
+    ctx.meta[NO_PAGER] = no_pager
 
 
 def run(arguments: list[str] | None = None) -> NoReturn:

@@ -2,19 +2,16 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
-from dcpdump.capture.key_log import KeyLogs
-from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
 from dcpdump.filter.ranges import BETWEEN
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.redact import Redactor
-from dcpdump.tls.secrets import Secrets
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -67,12 +64,6 @@ class Display:
     force: bool
     show_secrets: bool
     redactor: Redactor | None = None
-    keys: KeyLogs = field(default_factory=KeyLogs)  #: that open TLS
-
-    @property
-    def secrets(self) -> Secrets | None:
-        """What opens TLS; None where nothing could: then captures only say that they carry secrets."""
-        return self.keys.secrets if can_open() else None
 
     def shown(self, record: Record) -> Record:
         """It gives the record as it may be shown: redacted, if that was asked for."""
@@ -97,7 +88,9 @@ def selection_options(*, captures: bool) -> Callable[[Command], Command]:
         if captures:
             command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
             command = click.option(
-                "--since", metavar="TIME", help="From a time: 2026-11-20T10:00:00Z, or +30s from the start."
+                "--since",
+                metavar="TIME",
+                help="From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start.",
             )(command)
         command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
         command = click.option(
@@ -174,11 +167,10 @@ def display_options(
     formats: Sequence[str] = ("table", "grid", "line", "ndjson", "csv"),
     *,
     value_bytes: str = "64 in every format",
-    captures: bool = True,
 ) -> Callable[[Command], Command]:
     """It adds the options that say how to show frames, and where; the first of ``formats`` is the default.
 
-    ``value_bytes`` says what is shown of a value where the user does not say; ``captures``: they are of captures.
+    ``value_bytes`` says what is shown of a value where the user does not say.
     """
     how_much = f"How much of a value to show: a number, or all; by default {value_bytes}."
     rows = [
@@ -200,7 +192,7 @@ def display_options(
     ]
 
     def add(command: Command) -> Command:
-        for option in (*rows, keylog_option) if captures else rows:
+        for option in rows:
             command = option(command)
         return command
 
@@ -222,7 +214,6 @@ def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_V
         options.pop("force"),
         options.pop("show_secrets"),
         _redactor(options.pop("redact"), options.pop("redact_level"), options.pop("salt_file")),
-        key_logs(options),
     )
 
 

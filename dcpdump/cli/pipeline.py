@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dcpdump.capture.key_log import KeyLogs
 from dcpdump.cli import exit as code
-from dcpdump.cli.key_logs import can_open
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
-from dcpdump.cli.stderr import note, progress
+from dcpdump.cli.progress import progress
+from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 
@@ -71,10 +72,10 @@ class Job:
     watch: bool
     idle: float
     duration: float | None
-    keys: KeyLogs
+    given: InputOptions
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option(
     "--engine",
@@ -98,8 +99,7 @@ class Job:
     help="With --watch: a capture that did not grow for so long is closed.",
 )
 @click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
-@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options(follow=False)
 @selection_options(captures=True)
 @display_options(("parquet",))
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
@@ -111,8 +111,6 @@ def pipeline(
     tables: tuple[str, ...],
     capture_id: str | None,
     split: int,
-    salvage: bool,
-    memory: int,
     quiet: bool,
     watch: bool,
     idle: float,
@@ -131,12 +129,13 @@ def pipeline(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
+    given = input_of(options)
     job = Job(
         captures,
         shown.path,
         capture_id or _named(captures),
         tables,
-        _choice(chosen, shown, salvage, memory),
+        _choice(chosen, shown, given),
         master,
         dict(conf),
         split,
@@ -144,9 +143,9 @@ def pipeline(
         watch,
         idle,
         duration,
-        shown.keys,
+        given,
     )
-    if job.keys.files and (watch or engine == "spark"):
+    if given.keys.files and (watch or engine == "spark"):
         raise click.UsageError(_LOCAL)
     return follow(job) if watch else run(job, engine)
 
@@ -167,24 +166,20 @@ def run(job: Job, engine: str) -> int:
     size = sum(each.size for each in found)
     if engine == "auto":
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        asked = job.master is not None or submitted
-        if job.keys.files and asked:
+        asked, keys = job.master is not None or submitted, job.given.keys.files
+        if keys and asked:
             raise click.UsageError(_LOCAL)
-        engine = "spark" if asked or (size >= SMALL_BYTES and not job.keys.files) else "local"
+        engine = "spark" if asked or (size >= SMALL_BYTES and not keys) else "local"
         if engine == "local" and not job.quiet:
-            why = "opens no TLS" if job.keys.files else "takes longer to start"
+            why = "opens no TLS" if keys else "takes longer to start"
             note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which {why}")
     with CaptureOutput(job.output, job.capture_id) as shelf:
         if engine == "local":
             from dcpdump.spark import local
 
-            outcome = local.run(
-                [each.path for each in found],
-                job.choice,
-                shelf.folder,
-                job.tables,
-                job.keys.secrets if can_open() else None,
-            )
+            with progress(() if job.quiet else [each.path for each in found]):
+                paths, secrets = [each.path for each in found], job.given.secrets
+                outcome = local.run(paths, job.choice, shelf.folder, job.tables, secrets)
         else:
             outcome = _on_spark(job, found, shelf.folder)
         if not job.quiet:
@@ -213,7 +208,9 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
 
 def _progress(what: str, done: int, tasks: int) -> None:
     """Report how far a round is, on one line of the terminal."""
-    progress(f"{what}: {done:,} of {_many(tasks, 'task')}", over=done == tasks)
+    status(f"{what}: {done:,} of {_many(tasks, 'task')}")
+    if done == tasks:
+        clear_status()
 
 
 def follow(job: Job) -> int:
@@ -256,7 +253,7 @@ def follow(job: Job) -> int:
     return code.DAMAGED if hurt else code.DONE
 
 
-def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Options":
+def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":
     from dcpdump.batch.filter import masks
     from dcpdump.spark.options import Options
 
@@ -265,8 +262,8 @@ def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "O
         shown.value_bytes,
         shown.show_secrets,
         shown.redactor,
-        salvage,
-        memory,
+        given.salvage,
+        given.memory,
     )
 
 

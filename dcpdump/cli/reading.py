@@ -14,6 +14,7 @@ from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
+from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.stderr import end_line
@@ -69,6 +70,11 @@ class CaptureSource:
         #: Whether packets may come for days.
         self.endless = not (patient or all(capture.rereadable for capture in captures))
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The files that are read, of which all bytes are there."""
+        return [] if self.endless else [capture.name for capture in self._captures]
+
     def blocks(self) -> Blocks:
         """Yield the packets: of files, or of pipes as they come; None while none do."""
         captures = self._captures
@@ -106,8 +112,10 @@ class Reading(Generic[P]):
 
     def run(self, summary: str) -> int:
         """Read, write what the run came to however it ended, and return the exit code."""
+        shows = self._sink is not None and self._sink.is_terminal  # frames, as they come
         try:
-            self.read()
+            with progress(() if shows or summary == "none" else self._source.names):
+                self.read()
         except (PipeClosed, OutputError, EndedAtOnce):
             raise
         except BaseException as error:
@@ -117,7 +125,7 @@ class Reading(Generic[P]):
 
     def analyse(self) -> None:
         """Read what comes before a signal. A second signal ends the run at once."""
-        with self._source.stop as stop:
+        with self._source.stop as stop, progress(self._source.names):
             self.read()
         if stop.status == code.INTERRUPTED:
             end_line()
@@ -134,7 +142,7 @@ class Reading(Generic[P]):
 
     def _conclude(self, summary: str, *, interrupted: bool) -> None:
         if self._sink is not None:
-            self._sink.flush()
+            self._sink.settle()
         self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)
 
     def _feed(self, blocks: Blocks) -> bool:

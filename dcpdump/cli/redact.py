@@ -5,25 +5,26 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from typing import Any
 
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.options import Size
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.progress import progress
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
-from dcpdump.net.limits import DEFAULT
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.render.text_columns import counted
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
+from dcpdump.streams.wording import counted
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="IN…")
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The file to write; of several, the folder.")
 @click.option(
@@ -36,9 +37,9 @@ from dcpdump.rewrite.spill import Spill
 @click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
 @click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
+@input_options(salvage=False, follow=False, keylog=False)
 @click.option("--keylog", metavar="FILE", multiple=True, hidden=True)
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 def redact(
     captures: tuple[str, ...],
     out: str,
@@ -46,9 +47,9 @@ def redact(
     salt: str | None,
     salt_file: str | None,
     force: bool,
-    memory: int,
     quiet: bool,
     keylog: tuple[str, ...],
+    **options: Any,
 ) -> int:
     """Write captures that may be shared: keys, values, xattrs, credentials and buckets replaced at equal length.
 
@@ -61,8 +62,8 @@ def redact(
     """
     if keylog:
         raise click.UsageError("redact cannot conceal inside TLS; read --redact and export --redact can")
-    paths = expand(captures)
-    inputs = [open_capture(path) for path in paths]
+    paths, given = expand(captures), input_of(options)
+    inputs = [open_capture(path) for path in paths]  # without secrets: what is in TLS stays closed
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("redaction reads its input twice", capture.name, "save it to a file first")
@@ -71,8 +72,8 @@ def redact(
     if not os.path.isdir(folder):
         raise OutputError("there is no such folder", folder)
     with Spill(folder) as spool:
-        redaction = Redaction(inputs, words, spool, full=level == "full", limits=replace(DEFAULT, memory=memory))
-        with ExitStack() as stack:
+        redaction = Redaction(inputs, words, spool, full=level == "full", limits=given.limits)
+        with ExitStack() as stack, progress(() if quiet else paths):
             sinks = _sinks(stack, paths, out, force)
             redaction.survey()
             if redaction.dissector.tally.frames == 0:
@@ -159,9 +160,7 @@ def _tell(redaction: Redaction, out: str) -> None:
     frames = counted(tally.frames, "frame")
     note(f"{out}: {frames} in {counted(net.packets, 'packet')} · {blanked:,} B of payload in no frame are blank")
     if sealed:
-        note(
-            f"{sealed:,} B of them are TLS, which is not opened here: read --redact and export --redact conceal inside"
-        )
+        note(f"{sealed:,} B of them are TLS, inside which read --redact and export --redact can conceal")
     for what, count in redaction.left_out.items():
         note(f"left out of pcapng: {count:,} {what}")
     note("proved: no original key or value of 8 bytes or more is in it, and it decodes to the same frames")

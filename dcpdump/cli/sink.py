@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.pager import Pager, pager_command
 from dcpdump.cli.signals import EndedAtOnce
 from dcpdump.errors import OutputError
 
@@ -22,14 +23,18 @@ class PipeClosed(Exception):
 
 
 class Sink:
-    """It takes text. ``path`` None is standard output.
+    """It takes text. ``path`` None is standard output; ``paged``: through a pager, where that is a terminal.
 
     A file is written beside its final name with mode 0600 (captures hold documents) and renamed into
     place at the end; if anything fails on the way, nothing appears. An existing file is only replaced
     with ``force``, and an input never.
     """
 
-    def __init__(self, path: str | None, *, force: bool = False, inputs: Iterable[str] = ()) -> None:
+    def __init__(
+        self, path: str | None, *, force: bool = False, inputs: Iterable[str] = (), paged: bool = False
+    ) -> None:
+        self._paged = paged
+        self._pager: Pager | None = None
         self._pending: list[str] = []
         self._size = 0
         self._final: Path | None = None
@@ -87,6 +92,8 @@ class Sink:
         """It writes what ``encoded`` gave, behind what was written before."""
         if self._pending:
             self.flush()
+        if self._paged and data:
+            self._begin_pager()
         try:
             left = memoryview(data)
             while left:
@@ -99,6 +106,22 @@ class Sink:
             self.abandon()
             where = str(self._final) if self._final else "standard output"
             raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where) from error
+
+    def _begin_pager(self) -> None:
+        """Have a pager show what is written from now on, if one is wanted."""
+        self._paged = False
+        command = pager_command() if self.is_terminal else None
+        if command is not None:
+            self._pager = Pager(command)
+            self._file = self._pager.file
+
+    def settle(self) -> None:
+        """Write what is pending; where a pager shows it, wait until that has ended."""
+        self.flush()
+        if self._pager is not None:
+            pager, self._pager = self._pager, None
+            self._file = sys.stdout.buffer
+            pager.close()
 
     def write_pieces(self, pieces: Iterable[bytes]) -> int:
         """It writes bytes that come in many small pieces, and gives how many there were."""
@@ -123,6 +146,9 @@ class Sink:
         # Interrupted work is shown on standard output as far as it got; a file needs all of it.
         if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError, EndedAtOnce))):
             self.flush()
+        if self._pager is not None:
+            pager, self._pager = self._pager, None
+            pager.close()
         if self._final is None:
             return
         if self._part is None:

@@ -6,18 +6,31 @@ from types import TracebackType
 
 from dcpdump.escape import safe
 
+_status = [0]  # how long the line is that shows progress
+
 
 def note(text: str) -> None:
     """Write one line; nothing where standard error was closed. Whatever is in it begins no line of its own."""
     if sys.stderr is not None:
+        clear_status()
         sys.stderr.write(f"{safe(text)}\n")
 
 
-def progress(text: str, *, over: bool) -> None:
-    """Write a line of a terminal anew; ``over``: for the last time."""
+def status(text: str) -> None:
+    """Show progress on the terminal's last line, in place of what stood there."""
     if sys.stderr is not None:
-        sys.stderr.write(f"\r{safe(text)}" + ("\n" if over else ""))
+        shown = safe(text)
+        sys.stderr.write(f"\r{shown:<{_status[0]}}")
         sys.stderr.flush()
+        _status[0] = len(shown)
+
+
+def clear_status() -> None:
+    """Take progress off the terminal."""
+    if _status[0] and sys.stderr is not None:
+        sys.stderr.write(f"\r{' ' * _status[0]}\r")
+        sys.stderr.flush()
+        _status[0] = 0
 
 
 def end_line() -> None:

@@ -1,17 +1,20 @@
 """dcpdump streams: the stream ledger, a row for each DCP stream, with a verdict."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import streams as rows
 from dcpdump.render.text_columns import spark
-from dcpdump.streams.causes import Verdict, VerdictKind
+from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
 from dcpdump.streams.rates import Rates
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
@@ -22,11 +25,16 @@ _STUCK = frozenset(
 )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @click.option("--stuck", is_flag=True, help="Only streams that got no further: stuck, blocked, refused, abandoned.")
 @click.option("--rolled-back", is_flag=True, help="Only streams that were rolled back.")
+@click.option(
+    "--cause",
+    metavar="CODES",
+    help="Only streams whose cause, as ndjson has it, is one of these: abandoned,out-of-range.",
+)
 @click.option("--ended", is_flag=True, help="Only streams that ended.")
 @click.option(
     "--idle",
@@ -36,32 +44,57 @@ _STUCK = frozenset(
     metavar="SECONDS",
     help="A stream without messages for so long is quiet, or stuck.",
 )
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def streams(
-    captures: tuple[str, ...], stuck: bool, rolled_back: bool, ended: bool, idle: float, quiet: bool, **options: Any
+    captures: tuple[str, ...],
+    stuck: bool,
+    rolled_back: bool,
+    ended: bool,
+    cause: str | None,
+    idle: float,
+    quiet: bool,
+    **options: Any,
 ) -> int:
     """Tell what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
 
     Filters choose streams; every frame is looked at, whatever they say. --stuck, --rolled-back and --ended are
-    alternatives.
+    alternatives; with --cause, both have to hold.
     """
-    chosen, shown = choosing(options), display(options)
+    causes = None if cause is None else _causes(cause)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         rates = Rates() if shown.format == "text" and sink.is_terminal else None
-        keeper = LedgerConsumer(chosen, shown, None if rates is None else rates.feed)
+        keeper = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
         reading = keeper.read(paths, sink)
         judge = Judge(keeper.ledger, round(idle * 1e9))
         judged = [(stream, judge.verdict(stream)) for stream in keeper.streams]
-        wanted = [each for each in judged if _wanted(*each, stuck, rolled_back, ended)]
+        wanted = [
+            (stream, verdict)
+            for stream, verdict in judged
+            if (causes is None or verdict.cause.value in causes) and _wanted(stream, verdict, stuck, rolled_back, ended)
+        ]
         drawn = {} if rates is None else _drawn(keeper, rates, [stream for stream, _ in wanted])
         keeper.report(
             sink,
-            lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
+            lambda: [rows.table(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
             lambda: rows.objects(wanted),
         )
         return reading.conclude("none" if quiet else "text")
+
+
+def _causes(text: str) -> frozenset[str]:
+    """Read a list of causes."""
+    known = [each.value for each in (*Cause, *Reason)]
+    found = frozenset(word.strip() for word in text.split(",")) - {""}
+    unknown = next((word for word in sorted(found) if word not in known), None)
+    if unknown is not None or not found:
+        near = get_close_matches(unknown or "", known, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(known)}"
+        raise click.UsageError(f"unknown cause {unknown or text!r} for --cause ({hint})")
+    return found
 
 
 def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, ended: bool) -> bool:

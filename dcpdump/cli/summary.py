@@ -9,7 +9,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
 from dcpdump.cli.stderr import note
 from dcpdump.dissect import TLS, Dissector
-from dcpdump.render.text_columns import counted
+from dcpdump.streams.wording import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from dcpdump.dissect import Dissector
 from dcpdump.record import Json
-from dcpdump.render.text_columns import counted
+from dcpdump.streams.wording import counted
 from dcpdump.tls import sealing as why
 from dcpdump.tls.sealing import Sealing
 

@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from dcpdump.batch.block import Block
-from dcpdump.capture import expand, open_capture
+from dcpdump.capture import expand
 from dcpdump.capture.live_queue import LiveQueue
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.live_reading import InterfaceSource, books, telling
@@ -22,6 +24,7 @@ from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
+from dcpdump.render.text_columns import fitted
 from dcpdump.render.top import Look, Peer, StreamRow
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
@@ -36,7 +39,7 @@ _ONCE_S = 2.0
 _FORGET_NS = 60 * 1_000_000_000
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @choosing_options(streams=True)
 @interface_options
@@ -45,6 +48,7 @@ _FORGET_NS = 60 * 1_000_000_000
     "--interval", type=click.FloatRange(min=0.1), default=0.5, show_default=True, metavar="SECONDS", help="How often."
 )
 @click.option("-n", "--rows", type=click.IntRange(min=2), metavar="N", help="At most; the default: what fits.")
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def top(
@@ -66,23 +70,23 @@ def top(
     if captures and options["interface"]:
         raise click.UsageError("either an interface (-i) or captures, not both")
     port = options["port"]
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     wanted = tap(options, port)
     paths = expand(captures)
-    inputs = [open_capture(path, secrets=shown.secrets) for path in paths]
+    inputs = given.open(paths)
     ends = bool(inputs) and all(capture.rereadable for capture in inputs)
     with ExitStack() as open_now:
         live = None if inputs else wanted.open()
         seconds = wanted.duration or (_ONCE_S if once else None)
         screens = shown.format == "text" and not (once or ends or shown.path) and Sink(None).is_terminal
         screen = Screen(shown.coloured(terminal=True)) if screens else None
-        user = "" if live is None else give_up_rights(shown)
+        user = "" if live is None else give_up_rights(shown, keys=given.keys)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
         intake = None if live is None else open_now.enter_context(LiveQueue(live, room=wanted.room, seconds=seconds))
         every = None if once or ends else interval
         draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
         name = ", ".join(paths) if live is None else live.name
-        watch = LiveTables(chosen, shown, intake, name, draw, every)
+        watch = LiveTables(chosen, shown, given, intake, name, draw, every)
         source: Source = CaptureSource(inputs)
         if live is not None and intake is not None:
             source = InterfaceSource(intake, live.name)
@@ -111,7 +115,7 @@ def _on_screen(screen: Screen, most: int | None) -> Draw:
 
     def draw(look: Look) -> None:
         free = screen.height - 5
-        screen.show(tables.lines(look, min(free, most or free)))
+        screen.show(fitted(tables.lines(look, min(free, most or free)), screen.width))
 
     return draw
 
@@ -136,12 +140,13 @@ class LiveTables(LedgerConsumer):
         self,
         chosen: Chosen,
         shown: Display,
+        given: InputOptions,
         intake: LiveQueue | None,
         source: str,
         draw: Draw,
         interval: float | None,
     ) -> None:
-        super().__init__(chosen, shown)
+        super().__init__(chosen, shown, given)
         self._intake, self._source, self._draw = intake, source, draw
         self._interval = interval
         self._paces = RateMeter()

@@ -1,10 +1,12 @@
 """Connections as rows for people, and as objects: who, what was negotiated, how it went."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import wrap
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.lines import Line
-from dcpdump.render.text_columns import aligned, number
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
 from dcpdump.streams.request import SUCCESS
@@ -35,16 +37,63 @@ _RIGHT = ("streams", "frames", "bytes", "lost")
 _ON = {"true": "on", "false": "off"}
 
 
-def lines(connections: Sequence[ConnectionState], tls: Mapping[int, str] | None = None) -> list[Line]:
-    """Return a table of connections; ``tls``: what of those that are TLS became, by number."""
-    rows = []
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Connections: a row each where nothing is cut, a card each on a terminal, which is never wide enough."""
+
+    connections: Sequence[ConnectionState]
+    tls: Mapping[int, str] = field(default_factory=dict)  #: what became of those that are TLS, by number
+
+    def lines(self, width: int | None = None) -> list[Line]:
+        """Return rows, or for a terminal of a width cards. There is a column for TLS only where there is any."""
+        rows = _rows(self.connections)
+        heads: tuple[str, ...] = _HEADS
+        if self.tls:
+            heads = (*_HEADS[:2], "tls", *_HEADS[2:])
+            sealed = [self.tls.get(each.number, "") for each in self.connections]
+            rows = [(*row[:2], text, *row[2:]) for row, text in zip(rows, sealed, strict=True)]
+        if width is None:
+            return Table(heads, rows, _RIGHT).lines()
+        return [line for row in rows for line in _card(dict(zip(heads, row, strict=True)), width)]
+
+
+def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
+    """Yield what is known of a connection, below one another."""
+    title = (
+        f"connection {cells['conn']}  {cells['name']} · {cells['agent']} · bucket {cells['bucket']} · {cells['end']}"
+    )
+    sent = f"{cells['frames']} frames · {cells['bytes']} B · streams: {cells['streams'] or 'none'}"
+    sent += f" · {cells['lost']} B lost" if cells["lost"] else ""
+    about = {
+        "ends": f"{cells['client → server']}, the server is {cells['server is']}",
+        "TLS": cells.get("tls", ""),
+        "auth": cells["auth"],
+        "HELLO": cells["HELLO"].replace(",", ", "),
+        "open": cells["open"],
+        "controls": cells["controls"].replace(" ", ", "),
+        "refused": cells["refused"].replace(" ", ", "),
+        "NOOPs": cells["NOOPs"],
+        "traffic": sent,
+    }
+    yield from (Line(LineKind.TITLE, text) for text in wrap(title, width, subsequent_indent="  "))
+    for name, text in about.items():
+        if text:
+            head = f"  {name:<10}"
+            yield from (
+                Line(LineKind.PLAIN, line)
+                for line in wrap(text, max(24, width), initial_indent=head, subsequent_indent=" " * len(head))
+            )
+
+
+def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
     for each in connections:
         accepted = [control for control in each.controls.values() if control.status in (None, SUCCESS)]
         refused = [control for control in each.controls.values() if control.status not in (None, SUCCESS)]
         rows.append(
             (
                 str(each.number),
-                _ends(each),
+                ends(each),
                 each.role or "?",
                 each.name or "?",
                 agent(each.agent) or "?",
@@ -62,10 +111,7 @@ def lines(connections: Sequence[ConnectionState], tls: Mapping[int, str] | None 
                 f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "open",
             )
         )
-    if not tls:
-        return aligned(_HEADS, rows, _RIGHT)
-    sealed = [(*row[:2], tls.get(each.number, ""), *row[2:]) for each, row in zip(connections, rows, strict=True)]
-    return aligned((*_HEADS[:2], "tls", *_HEADS[2:]), sealed, _RIGHT)
+    return rows
 
 
 def objects(connections: Sequence[ConnectionState], tls: Mapping[int, Json] | None = None) -> Iterator[Json]:
@@ -119,7 +165,8 @@ def agent(text: str | None) -> str:
     return printable(name) if isinstance(name, str) else text or ""
 
 
-def _ends(each: ConnectionState) -> str:
+def ends(each: ConnectionState) -> str:
+    """Return both ends of a connection: client and server, or a question mark between them."""
     if each.client_address is None:
         return f"{each.src} ? {each.dst}"
     return f"{each.client_address} → {each.server_address}{' (inferred)' * each.roles.inferred}"

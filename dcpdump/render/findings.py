@@ -10,7 +10,7 @@ from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.escape import safe
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import counted
+from dcpdump.streams.wording import counted
 
 Folded = Iterable[tuple[Finding, int]]
 _KINDS = {

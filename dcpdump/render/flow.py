@@ -4,16 +4,17 @@ from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.streams import client
-from dcpdump.render.text_columns import aligned, counted, number, spark
+from dcpdump.render.text_columns import Fitting, Table, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import COUNTED, FIRST, LAST, Excess, Window, between
-from dcpdump.streams.wording import clock, span
+from dcpdump.streams.wording import client, clock, counted, span
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
+#: What a narrow terminal has no room for, the least first.
+_LEAST = ("acks", "over time", "acked", "sent")
 _RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")
 _BARS = 24
 #: Of intervals and kinds, people are shown the largest.
@@ -28,7 +29,7 @@ _STATES = {
 _INFERRED = " (inferred from where the producer waited before)"
 
 
-def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: bool = False) -> list[Line]:
+def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: bool = False) -> "list[Line | Fitting]":
     """Return a table of windows; below, for each, when it was blocked, and what does not add up."""
     rows, notes = [], []
     for each in connections:
@@ -53,7 +54,7 @@ def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: 
             )
         )
         notes += _notes(each, found, now_ns) if all(each.frames) else []
-    return [*aligned(_HEADS, rows, _RIGHT), *notes]
+    return [Table(_HEADS, rows, _RIGHT, _LEAST), *notes] if rows else []
 
 
 def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Iterator[Json]:

@@ -6,11 +6,10 @@ from dcpdump.escape import safe
 from dcpdump.record import Json, as_json, iso_time
 from dcpdump.render.line import spoken_name
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.streams import client
-from dcpdump.render.text_columns import aligned, number
+from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
-from dcpdump.streams.wording import seqno
+from dcpdump.streams.wording import client, seqno
 
 _HEADS = (
     "key",
@@ -29,10 +28,14 @@ _HEADS = (
     "xattrs",
     "bytes",
 )
+#: What a narrow terminal has no room for, the least first.
+_LEAST = ("file@offset", "CAS", "rev", "datatype", "xattrs", "sid", "collection", "conn")
 _RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
 
 
-def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None = None) -> list[Line]:
+def lines(
+    changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None = None
+) -> "list[Line | Fitting]":
     """Return a table of changes, and below it what the capture has of their vbuckets.
 
     ``vbucket``: where such a key belongs, if there is but one.
@@ -65,9 +68,9 @@ def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int
     belongs = f": it belongs to vb {vbucket} (of {VBUCKETS:,})" if vbucket is not None else ""
     if belongs and not coverages:
         belongs += ", of which there is no stream"
-    table = aligned(_HEADS, rows, _RIGHT) or [Line(LineKind.PLAIN, f"no message about such a key{belongs}")]
+    nothing = Line(LineKind.PLAIN, f"no message about such a key{belongs}")
     return [
-        *table,
+        Table(_HEADS, rows, _RIGHT, _LEAST) if rows else nothing,
         *(Line(LineKind.PLAIN if each.complete else LineKind.PROBLEM, _covered(each)) for each in coverages),
     ]
 

@@ -14,6 +14,7 @@ class LineKind(Enum):
     GRID = "a row of the byte grid"
     PROBLEM = "something wrong"
     HINT = "something odd"
+    GOOD = "nothing is wrong"
     PLAIN = "anything else"
 
 

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.streams import client
-from dcpdump.render.text_columns import counted
 from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import ROLLBACK, Request
 from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
-from dcpdump.streams.wording import clock, seqno, span, status, times
+from dcpdump.streams.wording import client, clock, counted, seqno, span, status, times
 
 _SOON_NS = 1_000_000_000
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dcpdump.batch.statistics import Amount, Distribution, Statistics
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import counted
 from dcpdump.spec import find
+from dcpdump.streams.wording import counted
 
 _COLUMNS = 64  #: vbuckets in a row of the map
 _HEAT = " ░▒▓█"

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import aligned, counted, number
+from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import clock, seqno
+from dcpdump.streams.wording import client, clock, counted, seqno
 
 Judged = tuple[Stream, Verdict]
 
@@ -40,11 +40,13 @@ _HEADS = (
     "rate",
     "verdict",
 )
+#: What a narrow terminal has no room for, the least first.
+_LEAST = ("rate", "bytes", "snapshots", "from..to", "asked", *(name.replace("_", " ") for name in _KINDS))
 _RIGHT = ("vb", "sid", "last seqno", "snapshots", *(name.replace("_", " ") for name in _KINDS), "bytes", "lost")
 
 
-def lines(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> list[Line]:
-    """It writes a table of streams."""
+def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> Table:
+    """Return a table of streams."""
     rows = []
     for stream, verdict in judged:
         request = stream.request
@@ -65,9 +67,8 @@ def lines(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
                 verdict.text,
             )
         )
-    table = aligned(_HEADS, rows, _RIGHT)
-    troubled = [LineKind.PROBLEM if verdict.trouble else LineKind.PLAIN for _, verdict in judged]
-    return [*table[:1], *(Line(kind, line.text) for kind, line in zip(troubled, table[1:], strict=True))]
+    kinds = [LineKind.PROBLEM if verdict.trouble else LineKind.PLAIN for _, verdict in judged]
+    return Table(_HEADS, rows, _RIGHT, _LEAST, kinds)
 
 
 def total(judged: Sequence[Judged], streams: int, connections: Sequence[ConnectionState]) -> Line:
@@ -128,11 +129,6 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     out["last_at"] = _time(stream.last_ns)
     out |= {"bytes": stream.size, "lost_bytes": stream.lost_bytes}
     return {name: value for name, value in out.items() if value is not None}
-
-
-def client(connection: ConnectionState) -> str:
-    """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
-    return connection.name or connection.client_address or f"{connection.src} ? {connection.dst}"
 
 
 def _request(request: Request) -> Json:

@@ -12,6 +12,7 @@ _STYLES = {
     LineKind.COLUMNS: "dim",
     LineKind.PROBLEM: "bold red",
     LineKind.HINT: "yellow",
+    LineKind.GOOD: "green",
 }
 
 
@@ -50,6 +51,11 @@ class Screen:
         cell_len("…")  # loads the widths of characters now: later the files may be out of reach
         self._console = Console(no_color=not colour, highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+
+    @property
+    def width(self) -> int:
+        """The characters that a line has room for."""
+        return self._console.width
 
     @property
     def height(self) -> int:

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import aligned, counted, number
+from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rate_meter import Rate
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
-from dcpdump.streams.wording import clock
+from dcpdump.streams.wording import clock, counted
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")
@@ -63,23 +63,21 @@ def lag(ledger: Ledger, stream: Stream) -> int | None:
     return None if stream.snapshot is None else max(0, stream.snapshot.end - stream.high_seqno)
 
 
-def lines(look: Look, most: int | None = None) -> list[Line]:
+def lines(look: Look, most: int | None = None) -> "list[Line | Fitting]":
     """It writes tables. ``most``: rows of them, of which those are left out that matter least."""
-    out = [Line(LineKind.TITLE, _title(look))]
+    out: list[Line | Fitting] = [Line(LineKind.TITLE, _title(look))]
     connections = sorted(look.connections, key=lambda peer: (bool(peer.connection.end_reason), -peer.pace.bytes))
     streams = sorted(look.streams, key=_rank)
     room = None if most is None else max(2, min(len(connections), most // 3))
     shown = connections[:room]
-    out += aligned(_CONNECTION_HEADS, [_connection(peer) for peer in shown], _RIGHT)
+    out.append(Table(_CONNECTION_HEADS, [_connection(peer) for peer in shown], _RIGHT, ("kB/s", "streams", "server")))
     if len(connections) > len(shown):
         out.append(Line(LineKind.PLAIN, f"… {len(connections) - len(shown):,} more connections, with less traffic"))
     if streams:
         out.append(Line(LineKind.PLAIN, ""))
     rows = streams if most is None else streams[: max(1, most - len(shown))]
-    table = aligned(_STREAM_HEADS, [_stream(row) for row in rows], _RIGHT)
-    out += table[:1]
-    for row, line in zip(rows, table[1:], strict=True):
-        out.append(Line(LineKind.PROBLEM if row.verdict.trouble else LineKind.PLAIN, line.text))
+    kinds = [LineKind.PROBLEM if row.verdict.trouble else LineKind.PLAIN for row in rows]
+    out.append(Table(_STREAM_HEADS, [_stream(row) for row in rows], _RIGHT, ("kB/s", "client"), kinds))
     if len(streams) > len(rows):
         out.append(Line(LineKind.PLAIN, f"… {len(streams) - len(rows):,} more streams, slower and without trouble"))
     return out

@@ -151,8 +151,9 @@ class Judge:
                 why = f"{to}, {times(len(equal))} in {span(lasted)}: a loop{again}"
                 return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, trouble=True)
             retried = f", retried {times(len(stream.requests) - 1)}" if len(stream.requests) > 1 else ""
-            then = Cause.ASKED_AGAIN if again else lost.reason if lost is not None else Cause.NOT_ASKED_AGAIN
-            why = f"{to}{retried}{again or _unknown_again(lost) or '; not asked for again'}"
+            then, so = self._not_again(request)
+            then = Cause.ASKED_AGAIN if again else then if lost is None else lost.reason
+            why = f"{to}{retried}{again or _unknown_again(lost) or so}"
             return Verdict(VerdictKind.ROLLED_BACK, then, why, trouble=not again)
         after = again or _unknown_again(lost) or self._silence(request)
         why = f"{status(request.status)}: {explained(request, stream)}{after}"
@@ -172,6 +173,13 @@ class Judge:
             why = f"asked for at {clock(request.ts_ns)}, no answer in {span(left)}"
             return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, trouble=True)
         return Verdict(VerdictKind.ASKED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
+
+    def _not_again(self, request: Request) -> tuple[Cause | Reason, str]:
+        """Return that nothing followed a rollback, and whether there was time for it."""
+        left = self._since(request.answered_ns)
+        if left is None or left >= BLOCKED_NS:
+            return Cause.NOT_ASKED_AGAIN, "; not asked for again"
+        return Cause.NOT_REOPENED_YET, f"; not asked for again before the capture ends, {span(left)} later"
 
     def _silence(self, request: Request) -> str:
         left = self._since(request.answered_ns)

@@ -1,9 +1,14 @@
 """How times, durations and seqnos are written in verdicts and explanations."""
 
+from typing import TYPE_CHECKING
+
 from dcpdump.escape import safe
 from dcpdump.record import iso_time
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS
 from dcpdump.streams.request import NEVER
+
+if TYPE_CHECKING:
+    from dcpdump.streams.state import ConnectionState
 
 _MS, _SECOND = 1_000_000, 1_000_000_000
 
@@ -57,4 +62,14 @@ def whole_number(text: str) -> int | None:
 
 def times(count: int) -> str:
     """It writes how often something happened."""
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def counted(count: int, noun: str) -> str:
+    """Write how many there are of something: 1 frame, 1,200 frames."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def client(connection: "ConnectionState") -> str:
+    """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
+    return connection.name or connection.client_address or f"{connection.src} ? {connection.dst}"

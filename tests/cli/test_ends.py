@@ -18,7 +18,7 @@ import pytest
 
 from tests.bench.captures import capture
 from tests.support.console import run
-from tests.support.live import PATIENCE, fed, wait_for, wait_until_idle, waiting_in
+from tests.support.live import PATIENCE, fed, shown_on, wait_for, wait_until_idle, waiting_in
 
 REPLICA = Path("samples/replica.pcap")
 DCPDUMP = [sys.executable, "-m", "dcpdump"]
@@ -115,15 +115,6 @@ def test_a_file_that_grows_too_large_is_told_in_every_format(form: str, tmp_path
         f"dcpdump: error: cannot write: file too large ({out})\n",
     )
     assert os.listdir(tmp_path) == []
-
-
-def shown_on(terminal: int) -> str:
-    """It gives what is written to a terminal until nobody has it open, and closes it."""
-    shown = b""
-    with open(terminal, "rb", buffering=0) as file, suppress(OSError):  # which is the end of a terminal
-        while piece := file.read(4096):
-            shown += piece
-    return shown.decode()
 
 
 INTERRUPTED, TERMINATED = (signal.SIGINT, 130), (signal.SIGTERM, 143)

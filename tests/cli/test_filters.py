@@ -1,9 +1,11 @@
 """Filters: each option chooses exactly the frames that it promises, by their numbers in the samples."""
 
 import json
+import re
 
 import pytest
 
+from dcpdump.filter import FilterError, parse_instant
 from tests.support.console import run
 
 CLIENT = "samples/client-rollback.pcap"
@@ -110,7 +112,8 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
         ("--opcode mutation,", "dcpdump: error: --opcode: an empty value in 'mutation,'\n"),
         (
             "--since yesterday",
-            "dcpdump: error: --since: 'yesterday' is no time\nhint: --since 2026-11-20T10:00:00Z, or --since +30s\n",
+            "dcpdump: error: --since: 'yesterday' is not a time\nhint: --since 2026-11-20T10:00:00Z, "
+            "--since 10:00:00.250 as tables print it, or --since +30s\n",
         ),
         (
             "--key '/[/'",
@@ -137,3 +140,38 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
 )
 def test_a_filter_that_makes_no_sense_is_a_usage_error_that_helps(arguments: str, error: str) -> None:
     assert run(f"dcpdump read {REPLICA} {arguments}") == (2, "", error)
+
+
+@pytest.mark.parametrize(
+    ("start", "text", "at"),
+    [
+        ("2026-11-20T12:02:11.0075Z", "12:02:16.996", "2026-11-20T12:02:16.996Z"),
+        ("2026-11-20T12:02:11.0075Z", "12:02:11.007", "2026-11-20T12:02:11.007Z"),  # printed, the start is cut
+        ("2026-11-20T12:02:11Z", "12:00", "2026-11-20T12:00:00Z"),
+        ("2026-11-20T23:50:00Z", "00:10", "2026-11-21T00:10:00Z"),
+        ("2026-11-21T00:10:00Z", "23:50:30", "2026-11-20T23:50:30Z"),
+    ],
+)
+def test_a_time_of_day_is_on_the_day_nearest_to_the_start(start: str, text: str, at: str) -> None:
+    start_ns = parse_instant("--since", start).ns
+    assert parse_instant("--since", text).at(start_ns) == parse_instant("--since", at).ns
+
+
+@pytest.mark.parametrize("text", ["24:00", "12:60", "12:02:60", "12", "12:2:1"])
+def test_what_is_not_a_time_of_day_is_refused(text: str) -> None:
+    with pytest.raises(FilterError):
+        parse_instant("--since", text)
+
+
+def test_times_as_tables_print_them_can_be_given_back() -> None:
+    shown = run("dcpdump streams samples/stopped.pcap -q").out
+    printed = re.findall(r"\d\d:\d\d:\d\d\.\d\d\d", shown)
+    assert len(printed) == 4
+    for time in printed:
+        first, last = (
+            run(f"dcpdump read samples/stopped.pcap -q -f line {option} {time}").out
+            for option in ("--since", "--until")
+        )
+        assert f"T{time}" in first.splitlines()[0]
+        assert f"T{time}" in last.splitlines()[-1]
+        assert int(last.splitlines()[-1].split()[0][1:]) - int(first.splitlines()[0].split()[0][1:]) < 3

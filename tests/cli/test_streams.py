@@ -92,6 +92,9 @@ def test_a_stream_that_ended_has_its_status() -> None:
         ("--stuck", [417]),
         ("--ended", [417]),
         ("--rolled-back", []),
+        ("--cause abandoned", [417]),
+        ("--cause idle,flowing", [12, 13]),
+        ("--cause idle --stuck", []),
         ("--vbucket 0-20", [12, 13]),
         ("--vbucket '!12'", [417, 13]),
         ("--connection 0", [417, 12, 13]),
@@ -106,6 +109,12 @@ def test_a_stream_that_ended_has_its_status() -> None:
 )
 def test_filters_choose_streams(options: str, vbuckets: list[int]) -> None:
     assert [row["vbucket"] for row in objects(f"dcpdump streams samples/stopped.pcap {options}")] == vbuckets
+
+
+def test_an_unknown_cause_is_refused_with_the_nearest_one() -> None:
+    printed = run("dcpdump streams samples/stopped.pcap --cause abandonned")
+    assert printed.code == 2
+    assert "unknown cause 'abandonned' for --cause (did you mean abandoned?)" in printed.err
 
 
 def test_until_judges_as_if_the_capture_ended_there() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.render import flow
+from dcpdump.render.text_columns import fitted
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
@@ -70,7 +71,7 @@ def stands(kept: Ledger) -> Standing:
 
 
 def lines(kept: Ledger) -> list[str]:
-    return [line.text for line in flow.lines(list(kept.connections.values()), kept.last_ns)]
+    return [line.text for line in fitted(flow.lines(list(kept.connections.values()), kept.last_ns), None)]
 
 
 def whole(text: str) -> Ledger:

@@ -44,7 +44,11 @@ PUSHED = "".join(f"RX mutation{{seqno:{seqno}, value=xxxxxxxxxxxxxxxxxxxxxx}}\n"
             "CONTROL connection_buffer_size=300\n" + STREAM + TWO.splitlines()[0] + "\n" + PUSHED + MINUTE,
             "blocked by flow control (372 of 300 bytes not acknowledged since 12:00:00.019)",
         ),
-        "rolled back": (ASKED + BACK, "rolled back (to 0; not asked for again)"),
+        "rolled back": (ASKED + BACK + MINUTE, "rolled back (to 0; not asked for again)"),
+        "rolled back at the end": (
+            ASKED + BACK,
+            "rolled back (to 0; not asked for again before the capture ends, 0 ms later)",
+        ),
         "rolled back and granted": (
             ASKED + BACK + STREAM + TWO,
             "open and flowing (rolled back to 0 before)",

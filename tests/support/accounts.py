@@ -170,7 +170,8 @@ def judged(stream: Brought, lines: Iterable[Talked], now_ns: int) -> tuple[str, 
         later = _again(stream, lines, stream.last_ns)
         status = stream.asked[-1].status
         kind = "rolled back" if status == 0x23 else "refused"
-        cause = "not-my-vbucket" if kind == "refused" else "not-asked-again" if later is None else "asked-again"
+        never = "not-asked-again" if now_ns - stream.last_ns >= SECOND_NS else "not-reopened-yet"
+        cause = "not-my-vbucket" if kind == "refused" else never if later is None else "asked-again"
         return kind, cause, None
     if stream.granted_ns is None and line.ended_ns is None:
         return ("stuck" if now_ns - stream.last_ns >= LONG_NS else "asked for"), "not-answered", None

@@ -11,7 +11,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +153,12 @@ def wait_until_idle(pid: int) -> None:
     while (spent := " ".join(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])) != before:
         before = spent
         time.sleep(0.3)
+
+
+def shown_on(terminal: int) -> str:
+    """Return what is written to a terminal until it is closed by its writers, and close it."""
+    shown = b""
+    with open(terminal, "rb", buffering=0) as file, suppress(OSError):  # which is the end of a terminal
+        while piece := file.read(4096):
+            shown += piece
+    return shown.decode()

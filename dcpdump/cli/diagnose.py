@@ -1,0 +1,109 @@
+"""dcpdump diagnose: one screen: what a capture holds, what is wrong, worst first, and what shows more."""
+
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from dcpdump.capture import expand
+from dcpdump.check.rules import RULES
+from dcpdump.cli import exit as code
+from dcpdump.cli.check import Checking
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.ledger_reading import choosing, choosing_options
+from dcpdump.cli.listing import report
+from dcpdump.cli.options import display, display_options
+from dcpdump.cli.sink import Sink
+from dcpdump.diagnosis.command_line import command_line
+from dcpdump.diagnosis.diagnosis import Diagnosis
+from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
+from dcpdump.diagnosis.evidence import Evidence
+from dcpdump.diagnosis.trouble import Command, Severity
+from dcpdump.render import diagnosis as rows
+from dcpdump.streams.verdict import IDLE_NS, Judge
+
+#: Options that choose, and are chosen by again in the commands that show more.
+_CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "redact_level")
+#: Longer lines are hard to read.
+_WIDEST = 120
+_SEVERITIES = [severity.value for severity in Severity]
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@choosing_options(streams=True)
+@click.option(
+    "--fail-on",
+    type=click.Choice([*_SEVERITIES, "never"]),
+    default="wrong",
+    show_default=True,
+    help="Exit with 1 for troubles as bad as this.",
+)
+@click.option("--all", "everything", is_flag=True, help="All troubles and connections, not the worst alone.")
+@input_options()
+@display_options(formats=("text", "ndjson"))
+@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
+def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: bool, **options: Any) -> int:
+    """Say on one screen what a capture holds, and what is wrong in it, worst first.
+
+    Rollback loops; streams that ended, are stuck or were refused; broken rules; blocked by flow control; closed
+    connections; lost bytes. Each with the command that shows more; and what was not judged, and why. Filters choose
+    streams and connections; every frame is looked at, whatever they say.
+    """
+    carried = _carried(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
+    paths = expand(captures)
+
+    def line(command: Command) -> str:
+        return command_line(command, captures, carried)
+
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        keeper = Checking(chosen, shown, given, RULES, everything=False, alone=len(paths) == 1)
+        reading = keeper.read(paths, sink)
+        found = diagnosed(evidence_of(keeper))
+        if keeper.ledger.frames:
+            width = min(_WIDEST, shutil.get_terminal_size().columns) if sink.is_terminal else None
+            report(
+                sink,
+                shown,
+                lambda: rows.lines(found, _names(paths), line, width=width, everything=everything),
+                lambda: rows.objects(found, paths, line),
+            )
+        status = reading.conclude("none" if quiet else "text")
+    return code.FINDINGS if status in (code.DONE, code.DAMAGED) and _fails(found, fail_on) else status
+
+
+def evidence_of(keeper: Checking, idle_ns: int = IDLE_NS) -> Evidence:
+    """Return what a reading that is over has to say."""
+    judge = Judge(keeper.ledger, idle_ns)
+    return Evidence(
+        keeper.ledger,
+        [(stream, judge.verdict(stream)) for stream in keeper.streams],
+        keeper.connections,
+        keeper.findings,
+        len(RULES),
+        keeper.dissection.tally,
+        keeper.dissection.balance,
+        [capture.health for capture in keeper.captures],
+        keeper.begins_ns,
+    )
+
+
+def _carried(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options that are given again to the commands that show more."""
+    found = {f"--{name.replace('_', '-')}": options[name] for name in _CARRIED if options.get(name)}
+    return found | ({"--redact": ""} if options.get("redact") else {})
+
+
+def _names(paths: list[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} captures)"
+
+
+def _fails(found: Diagnosis, fail_on: str) -> bool:
+    """Return whether there is a trouble as bad as that."""
+    if fail_on == "never":
+        return False
+    bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
+    return any(trouble.code.severity.value in bad for trouble in found.troubles)

@@ -1,0 +1,71 @@
+"""dcpdump help: pages that answer one question each, and all of it as man pages."""
+
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.man import man_of_command, man_of_page
+from dcpdump.cli.sink import Sink
+from dcpdump.errors import OutputError
+
+
+def pages() -> dict[str, str]:
+    """Return the Markdown of all pages, by name."""
+    folder = files("dcpdump").joinpath("help")
+    found = sorted((each.name, each) for each in folder.iterdir() if each.name.endswith(".md"))
+    return {name.removesuffix(".md"): each.read_text("utf-8") for name, each in found}
+
+
+def question(page: str) -> str:
+    """Return the heading of a page, which is the question that it answers."""
+    return page.partition("\n")[0].removeprefix("# ")
+
+
+@click.command("help", cls=GroupedCommand)
+@click.argument("name", required=False)
+@click.option("--man", "folder", type=click.Path(path_type=Path), help="Write all of it as man pages to a folder.")
+@click.pass_context
+def help_command(ctx: click.Context, name: str | None, folder: Path | None) -> None:
+    """Print a page of help; without NAME, list the pages.
+
+    NAME is a page ('dcpdump help filters') or a command ('dcpdump help read').
+    """
+    found, group = pages(), ctx.find_root().command
+    assert isinstance(group, click.Group)
+    if folder is not None:
+        _write_man(found, group, ctx.find_root(), folder)
+        return
+    if name is None:
+        width = max(map(len, found))
+        text = "".join(f"{each:<{width}}  {question(page)}\n" for each, page in found.items())
+        text += "\n'dcpdump help NAME' prints one; NAME may also be a command.\n"
+    elif name in found:
+        text = found[name]
+    elif name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        with click.Context(command, info_name=name, parent=ctx.find_root()) as inner:
+            text = command.get_help(inner) + "\n"
+    else:
+        raise click.BadParameter(f"there is no page {name!r}; pages are {', '.join(found)}")
+    with Sink(None, paged=True) as sink:
+        sink.write(text)
+
+
+def _write_man(found: dict[str, str], group: click.Group, root: click.Context, folder: Path) -> None:
+    """Write a man page for the program, each command and each page of help."""
+    texts = {"dcpdump.1": man_of_command(group, root)}
+    for name in group.list_commands(root):
+        command = group.get_command(root, name)
+        assert command is not None
+        with click.Context(command, info_name=name, parent=root) as inner:
+            texts[f"dcpdump-{name}.1"] = man_of_command(command, inner)
+    texts |= {f"dcpdump-{name}.7": man_of_page(name, page) for name, page in found.items()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, "utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write man pages to {folder}: {error.strerror}") from error

@@ -1,0 +1,68 @@
+"""Input: how commands read captures, the same options for all of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import click
+
+from dcpdump.capture import Capture, open_capture
+from dcpdump.capture.key_log import KeyLogs
+from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
+from dcpdump.cli.options import Size
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.tls.secrets import Secrets
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SALVAGE = "After garbage in a capture, continue at the next plausible record."
+_FOLLOW = "Wait for more at the end of a capture that is still being written."
+_MEMORY = "Most memory to put segments in order."
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """How captures are read."""
+
+    salvage: bool = False
+    follow: bool = False
+    memory: int = DEFAULT.memory
+    keys: KeyLogs = field(default_factory=KeyLogs)  #: that open TLS
+
+    @property
+    def secrets(self) -> Secrets | None:
+        """What opens TLS; None where nothing could: then captures only say that they carry secrets."""
+        return self.keys.secrets if can_open() else None
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds of reassembly."""
+        return replace(DEFAULT, memory=self.memory)
+
+    def open(self, paths: Sequence[str]) -> list[Capture]:
+        """Open captures. Raises errors.CaptureError."""
+        return [open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets) for path in paths]
+
+
+def input_options(*, salvage: bool = True, follow: bool = True, keylog: bool = True) -> Callable[[Command], Command]:
+    """Add the options that say how captures are read.
+
+    ``salvage``: also where they are damaged; ``follow``: also while they grow; ``keylog``: also inside TLS.
+    """
+
+    def add(command: Command) -> Command:
+        size = Size()
+        command = click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY)(command)
+        if keylog:
+            command = keylog_option(command)
+        if follow:
+            command = click.option("-F", "--follow", is_flag=True, help=_FOLLOW)(command)
+        return click.option("--salvage", is_flag=True, help=_SALVAGE)(command) if salvage else command
+
+    return add
+
+
+def input_of(options: dict[str, Any]) -> InputOptions:
+    """Take the options that say how captures are read out of ``options``."""
+    keys = key_logs(options) if "keylog" in options else KeyLogs()
+    return InputOptions(options.pop("salvage", False), options.pop("follow", False), options.pop("memory"), keys)

@@ -1,0 +1,198 @@
+"""Troubles of connections: flow control that blocks, NOOPs without an answer, bytes that are missing."""
+
+from collections.abc import Iterator
+
+from dcpdump.diagnosis import words
+from dcpdump.diagnosis.evidence import Evidence
+from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
+from dcpdump.streams.flow_state import FlowState, standing, why_blocked
+from dcpdump.streams.leak import leak
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
+from dcpdump.streams.wording import clock, counted, span
+
+#: A connection that was blocked for less of its time was not slowed down by it.
+_PERMILLE = 5
+#: Of connections with one trouble, so many are named.
+_NAMED = 3
+_REASONS = {
+    "lost-by-capture": "the receiver acknowledged them: the capture lost them, not the network",
+    "not-acked": "nothing shows that they arrived",
+    "snaplen": "the capture kept only the beginnings of packets",
+    "evicted": "too much waited for them",
+    "end": "the capture ends before they came",
+}
+
+
+def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield what flow control did, and what of it does not add up."""
+    several = len(evidence.dcp) > 1
+    for each in evidence.connections:
+        if not all(each.frames):
+            continue
+        found = _blocked(evidence, each, several)
+        if found is None:
+            found = _exceeded(evidence, each, several)
+        residue = _residue(each)
+        if found is not None:
+            yield found
+        elif residue:
+            yield Trouble(
+                TroubleCode.MISCOUNTED,
+                f"{words.who(each, several)} {residue}",
+                _flow(each),
+                cause="leak",
+                connections=(each.number,),
+            )
+
+
+def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
+    now, window = evidence.now_ns, each.window
+    if each.ended_ns is not None and now is not None:
+        now = min(now, each.ended_ns)
+    found = standing(each, now)
+    still = found.state is FlowState.BLOCKED
+    since = found.since_ns if still else None
+    lasted = 0 if since is None or now is None else now - since
+    total = max(window.blocked_ns(now), lasted)
+    begun = each.first_ns
+    time = 0 if begun is None or now is None else max(1, now - begun)
+    if not ((still and lasted >= BLOCKED_NS) or (total >= BLOCKED_NS and total * 1000 >= _PERMILLE * time)):
+        return None
+    share = f" ({100 * total / time:.2g} %)" if time else ""
+    name = words.who(each, several)
+    streams = tuple(stream for stream, verdict in evidence.judged if stream.connection is each and verdict.trouble)
+    held = tuple(stream for stream in streams if not stream.ended)
+    if still:
+        text = f"{name} is blocked by flow control since {clock(since)}, {span(lasted)} up to the end"
+        detail = why_blocked(window, found)
+    else:
+        text = f"{name} was blocked by flow control for {span(total)}{share}"
+        longest = max(window.blocked, key=lambda times: (times.end_ns or 0) - (times.start_ns or 0))
+        lasting = span((longest.end_ns or 0) - (longest.start_ns or 0))
+        detail = f"{counted(len(window.blocked), 'time')}, the longest from {clock(longest.start_ns)}, {lasting}"
+    detail = "; ".join(filter(None, (detail, _residue(each))))
+    first = since if not window.blocked else window.blocked[0].start_ns
+    return Trouble(
+        TroubleCode.BLOCKED,
+        text,
+        _flow(each),
+        detail,
+        "window-full",
+        max(1, len(held)),
+        (each.number,),
+        held,
+        ts_ns=first,
+    )
+
+
+def _exceeded(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
+    window = each.window
+    messages = window.beyond if window.is_exceeded else 0
+    messages += sum(excess.messages for excess in window.excesses)
+    if not messages:
+        return None
+    first = window.excesses[0].start_ns if window.excesses else window.full_since
+    return Trouble(
+        TroubleCode.EXCEEDED,
+        f"the producer of {words.who(each, several)} sent {counted(messages, 'message')} into a full window",
+        _flow(each),
+        f"since {clock(first)}; the buffer is {window.size:,} B: the producer ignores flow control, or "
+        "acknowledgements were not captured",
+        "window-exceeded",
+        1,
+        (each.number,),
+        ts_ns=first,
+    )
+
+
+def _flow(each: ConnectionState) -> Command:
+    return Command("flow", ("--connection", str(each.number)))
+
+
+def _residue(each: ConnectionState) -> str:
+    """Say what is acknowledged too much or too little; nothing where that adds up."""
+    found = leak(each.window)
+    if found is None:
+        return ""
+    how = f"{found.bytes:,} B less" if found.bytes > 0 else f"{-found.bytes:,} B more"
+    return f"acknowledged {how} than was sent: {found.text or 'no kind of message explains it'}"
+
+
+def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble]:
+    """Yield NOOPs without an answer. ``known``: connections of which a worse trouble says so."""
+    several = len(evidence.dcp) > 1
+    for each in evidence.connections:
+        noops, now = each.noops, evidence.now_ns
+        until = each.ended_ns if each.ended_ns is not None else now
+        if each.number in known or noops.open_ns is None or until is None or not all(each.frames):
+            continue
+        waited = until - noops.open_ns
+        if waited < IDLE_NS or each.lost_after(noops.open_ns):
+            continue
+        yield Trouble(
+            TroubleCode.NOOP,
+            f"a NOOP to {words.who(each, several)} is not answered since {clock(noops.open_ns)}, for {span(waited)}",
+            Command("read", ("--connection", str(each.number), "--opcode", "noop", "-f", "line")),
+            f"{noops.answered:,} of {noops.sent:,} were answered",
+            "noop-not-answered",
+            1,
+            (each.number,),
+            frames=() if noops.open_frame is None else (noops.open_frame,),
+            ts_ns=noops.open_ns,
+        )
+
+
+def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield what is missing of connections, and of the captures themselves."""
+    several = len(evidence.dcp) > 1
+    torn = [each for each in evidence.connections if each.lossy]
+    if torn:
+        yield _lost(evidence, torn, several)
+    if evidence.damage or evidence.drops:
+        faults = [f"{each.file}: {each.damage[0]}" for each in evidence.health if each.damage]
+        said = [counted(evidence.damage, "fault")] if evidence.damage else []
+        said += [f"{counted(evidence.drops, 'packet')} dropped while capturing"] if evidence.drops else []
+        yield Trouble(
+            TroubleCode.DAMAGED,
+            f"the capture itself is damaged: {', '.join(said)}",
+            Command("stats"),
+            faults[0] if faults else "",
+            "capture-damaged",
+            max(1, evidence.damage),
+        )
+    if evidence.counters.conflicts:
+        yield Trouble(
+            TroubleCode.DAMAGED,
+            f"{counted(evidence.counters.conflicts, 'overlap')} of TCP that disagree",
+            Command("stats"),
+            "one of two versions was taken; files of different networks look like this when they are read together",
+            "overlaps",
+            evidence.counters.conflicts,
+        )
+
+
+def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Trouble:
+    total = sum(sum(each.lost_bytes) for each in torn)
+    places = sum(sum(each.losses) for each in torn)
+    worst = sorted(torn, key=lambda each: -sum(each.lost_bytes))
+    named = ", ".join(words.who(each, several) for each in worst[:_NAMED])
+    if len(worst) > _NAMED:
+        named += f" and {len(worst) - _NAMED:,} more"
+    reasons = [reason for reason, count in evidence.counters.hole_bytes.items() if count]
+    why = "; or ".join(_REASONS[reason] for reason in reasons if reason in _REASONS)
+    skipped = evidence.tally.skipped_bytes
+    also = f"{counted(skipped, 'byte')} of them were captured, and are no frames" if skipped else ""
+    detail = "; ".join(filter(None, (why, also, "verdicts reach only as far as what was captured")))
+    return Trouble(
+        TroubleCode.LOST,
+        f"{counted(total, 'byte')} of {named} {'is' if total == 1 else 'are'} not in the capture "
+        f"({counted(places, 'gap')})",
+        Command("conns", ("--connection", ",".join(str(each.number) for each in worst[:40]))),
+        detail,
+        "bytes-lost",
+        places,
+        tuple(each.number for each in worst),
+        frames=tuple(each.lost_frame for each in worst if each.lost_frame)[:_NAMED],
+        ts_ns=min((ns for each in torn for ns in each.lost_ns if ns is not None), default=None),
+    )

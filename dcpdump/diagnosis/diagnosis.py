@@ -1,0 +1,84 @@
+"""Diagnosis: the troubles of an input, ranked; what was not judged; and what was looked at in a sentence."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dcpdump.diagnosis.connection_troubles import flow_troubles, loss_troubles, noop_troubles
+from dcpdump.diagnosis.evidence import Evidence
+from dcpdump.diagnosis.finding_troubles import finding_troubles
+from dcpdump.diagnosis.not_judged import unjudged
+from dcpdump.diagnosis.stream_troubles import stream_troubles
+from dcpdump.diagnosis.trouble import Severity, Trouble, Unjudged
+from dcpdump.streams.causes import VerdictKind
+from dcpdump.streams.wording import counted
+
+#: The rule that says of a NOOP that it was not answered.
+_NOOP_RULE = "DCP511"
+
+
+class Outcome(Enum):
+    """What a diagnosis comes to. The values are codes."""
+
+    WRONG = "wrong"
+    SUSPICIOUS = "suspicious"
+    HEALTHY = "healthy"
+    UNKNOWN = "unknown"  #: nothing can be told
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong, worst first, and what was not judged."""
+
+    evidence: Evidence
+    troubles: tuple[Trouble, ...]
+    unjudged: tuple[Unjudged, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return what it comes to."""
+        severities = {trouble.code.severity for trouble in self.troubles}
+        if Severity.WRONG in severities:
+            return Outcome.WRONG
+        if severities:
+            return Outcome.SUSPICIOUS
+        return Outcome.HEALTHY if self._tells else Outcome.UNKNOWN
+
+    @property
+    def _tells(self) -> bool:
+        """Return whether there is anything of which it can be said that nothing is wrong with it."""
+        judged = self.evidence.judged
+        known = any(verdict.kind is not VerdictKind.UNKNOWN for _, verdict in judged)
+        return known or (not judged and any(each.is_open for each in self.evidence.dcp))
+
+    @property
+    def conclusion(self) -> str:
+        """Return what was looked at, and what came of it, as a sentence."""
+        evidence, count = self.evidence, len(self.troubles)
+        match self.outcome:
+            case Outcome.UNKNOWN if not evidence.dcp:
+                return f"nothing can be told: no DCP was spoken in {counted(evidence.ledger.frames, 'frame')}"
+            case Outcome.UNKNOWN:
+                return "nothing can be told: what the capture holds does not suffice"
+            case Outcome.HEALTHY:
+                far = ", as far as was captured" if self.unjudged else ""
+                return f"nothing is wrong{far}: {self.looked_at}"
+            case _:
+                return f"{counted(count, 'trouble')}: {self.looked_at}"
+
+    @property
+    def looked_at(self) -> str:
+        """Return what was judged, in words."""
+        evidence = self.evidence
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence.kinds().most_common())
+        streams = counted(len(evidence.judged), "stream") + (f" ({kinds})" if kinds else "")
+        return f"{streams} on {counted(len(evidence.dcp), 'connection')}, {counted(evidence.rules, 'rule')} asked"
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    """Return what is wrong in an input that was read to its end."""
+    troubles = [*stream_troubles(evidence), *flow_troubles(evidence)]
+    named = frozenset((trouble.code, number) for trouble in troubles for number in trouble.connections)
+    findings = list(finding_troubles(evidence, named))
+    silent = frozenset(number for trouble in findings if trouble.cause == _NOOP_RULE for number in trouble.connections)
+    troubles += [*findings, *noop_troubles(evidence, silent), *loss_troubles(evidence)]
+    return Diagnosis(evidence, tuple(sorted(troubles, key=lambda trouble: trouble.rank)), tuple(unjudged(evidence)))

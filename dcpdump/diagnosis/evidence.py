@@ -1,0 +1,61 @@
+"""Evidence: all that a diagnosis is made from, of one input that was read to its end."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dcpdump.capture.damage import Health
+from dcpdump.check.finding import Finding
+from dcpdump.net.counters import Counters
+from dcpdump.streams.causes import Verdict
+from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+from dcpdump.tally import Tally
+
+Judged = tuple[Stream, Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was learnt of an input, and which of it is wanted."""
+
+    ledger: Ledger  #: closed
+    judged: Sequence[Judged]  #: the streams that are wanted, with their verdicts
+    connections: Sequence[ConnectionState]  #: that are wanted
+    findings: Sequence[tuple[Finding, int]]  #: that are wanted, and how many more there are of each
+    rules: int  #: that were asked
+    tally: Tally
+    counters: Counters
+    health: Sequence[Health]  #: of each capture
+    begins_ns: int | None  #: the time of the first packet
+
+    @property
+    def now_ns(self) -> int | None:
+        """The time of the last packet."""
+        return self.ledger.last_ns
+
+    @property
+    def dcp(self) -> list[ConnectionState]:
+        """The connections that speak DCP."""
+        return [each for each in self.connections if speaks_dcp(each)]
+
+    @property
+    def damage(self) -> int:
+        """How many faults the captures have."""
+        return sum(each.damage_count for each in self.health)
+
+    @property
+    def drops(self) -> int:
+        """How many packets were dropped while capturing."""
+        return sum(each.drops for each in self.health)
+
+    def kinds(self, number: int | None = None) -> "Counter[str]":
+        """Count verdicts by their kinds: of all streams, or of those of a connection."""
+        chosen = (verdict for stream, verdict in self.judged if number in (None, stream.connection.number))
+        return Counter(verdict.kind.value for verdict in chosen)
+
+
+def speaks_dcp(connection: ConnectionState) -> bool:
+    """Return whether DCP was spoken on a connection, as far as it was captured."""
+    return connection.opened_by is not None or bool(connection.streams) or connection.feeder is not None

@@ -1,0 +1,117 @@
+"""What was not judged, and why: what the capture does not tell of connections, streams and rules."""
+
+from collections.abc import Iterator
+
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import Severity
+from dcpdump.diagnosis import words
+from dcpdump.diagnosis.evidence import Evidence, Judged
+from dcpdump.diagnosis.trouble import Command, Unjudged, UnjudgedCode
+from dcpdump.dissect import TLS
+from dcpdump.streams.causes import Cause, Reason, VerdictKind
+from dcpdump.streams.flow_state import FlowState, standing, why_unknown
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.wording import counted, times
+
+_NAMED = 3
+
+
+def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
+    """Yield what was not judged, and why."""
+    yield from _connections(evidence)
+    yield from _streams(evidence)
+    yield from _rules(evidence)
+    yield from _encrypted(evidence)
+
+
+def _connections(evidence: Evidence) -> Iterator[Unjudged]:
+    dcp = evidence.dcp
+    half = [each for each in dcp if not all(each.frames)]
+    late = [each for each in dcp if each.starts_late and all(each.frames)]
+    flow = [each for each in dcp if all(each.frames) and _flow_unknown(evidence, each)]
+    if half:
+        yield _of(
+            UnjudgedCode.ONE_DIRECTION,
+            half,
+            "only one direction was captured: requests, answers, NOOPs and acknowledgements cannot be compared",
+            evidence,
+        )
+    if late:
+        yield _of(
+            UnjudgedCode.STARTS_LATE,
+            late,
+            "the capture starts after the connection: what was negotiated and asked for before is not known",
+            evidence,
+        )
+    if flow:
+        yield _of(UnjudgedCode.FLOW, flow, f"flow control: {why_unknown(flow[0])}", evidence, "flow")
+
+
+def _flow_unknown(evidence: Evidence, each: ConnectionState) -> bool:
+    """Return whether the producer may be blocked, and that cannot be told."""
+    return bool(each.window.wire) and standing(each, evidence.now_ns).state is FlowState.UNKNOWN
+
+
+def _of(
+    code: UnjudgedCode, found: list[ConnectionState], text: str, evidence: Evidence, command: str = "conns"
+) -> Unjudged:
+    several = len(evidence.dcp) > 1
+    named = ", ".join(words.who(each, several) for each in found[:_NAMED])
+    if len(found) > _NAMED:
+        named += f" and {len(found) - _NAMED:,} more"
+    numbers = tuple(each.number for each in found)
+    where = ("--connection", ",".join(map(str, numbers))) if len(numbers) < len(evidence.connections) else ()
+    return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, where))
+
+
+def _streams(evidence: Evidence) -> Iterator[Unjudged]:
+    found: dict[Cause | Reason, list[Judged]] = {}
+    for stream, verdict in evidence.judged:
+        if verdict.kind is VerdictKind.UNKNOWN:
+            found.setdefault(verdict.cause, []).append((stream, verdict))
+    for cause, judged in found.items():
+        streams = [stream for stream, _ in judged]
+        first, verdict = judged[0]
+        named = words.subject(streams, len(evidence.dcp) > 1)
+        example = "" if len(streams) == 1 else f"{words.place(first)}: "
+        numbers = tuple(sorted({stream.connection.number for stream in streams}))
+        yield Unjudged(
+            UnjudgedCode.STREAMS,
+            f"{named}: what became of {'it' if len(streams) == 1 else 'them'} is not known ({example}{verdict.why})",
+            len(streams),
+            numbers,
+            Command("streams", ("--cause", cause.value)),
+        )
+
+
+def _rules(evidence: Evidence) -> Iterator[Unjudged]:
+    unknown: list[tuple[Finding, int]] = [each for each in evidence.findings if each[0].severity is Severity.UNKNOWN]
+    if unknown:
+        count = sum(1 + more for _, more in unknown)
+        rules = sorted({finding.rule.code for finding, _ in unknown})
+        first = unknown[0][0]
+        yield Unjudged(
+            UnjudgedCode.RULES,
+            f"{_rule_names(rules)}, {times(count)}: {first.reason}",
+            count,
+            tuple(sorted({finding.connection for finding, _ in unknown})),
+            Command("check", ("--select", ",".join(rules))),
+        )
+
+
+def _rule_names(rules: list[str]) -> str:
+    """Name rules, the first few."""
+    named = ", ".join(rules[:_NAMED])
+    more = f" and {len(rules) - _NAMED} more" if len(rules) > _NAMED else ""
+    return f"rule{'s' * (len(rules) > 1)} {named}{more}"
+
+
+def _encrypted(evidence: Evidence) -> Iterator[Unjudged]:
+    for (name, port), count in evidence.tally.foreign.items():
+        if name == TLS and count:
+            yield Unjudged(
+                UnjudgedCode.ENCRYPTED,
+                f"{counted(count, 'connection')} on port {port} {'is' if count == 1 else 'are'} TLS: "
+                "nothing in there was read",
+                count,
+            )

@@ -1,0 +1,111 @@
+"""Trouble: something that is wrong, or not judged, as data. What decides reads its codes, sentences are for people."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from dcpdump.streams.stream import Stream
+
+
+class Severity(Enum):
+    """How bad a trouble is; the order is that of ``--fail-on``. The values are codes."""
+
+    WRONG = "wrong"
+    SUSPICIOUS = "suspicious"
+
+
+class TroubleCode(Enum):
+    """What is wrong, worst first: the order of the members is their rank. The values are codes."""
+
+    LOOP = "rollback-loop"
+    ENDED = "ended"
+    STUCK = "stuck"
+    REFUSED = "refused"
+    ROLLED_BACK = "rolled-back"
+    VIOLATION = "violation"
+    BLOCKED = "blocked"
+    EXCEEDED = "window-exceeded"
+    CLOSED = "connection-closed"
+    NOOP = "noop-not-answered"
+    LOST = "bytes-lost"
+    DAMAGED = "capture-damaged"
+    UNCLEAR = "end-unclear"  #: a stream is over, and it is not known whether its consumer asked for it again
+    MISCOUNTED = "acknowledged-wrongly"
+    RULE = "suspicious"
+
+    @property
+    def label(self) -> str:
+        """Return it in a word or two, for people."""
+        return _LABELS.get(self, self.value)
+
+    @property
+    def severity(self) -> Severity:
+        """Return how bad it is."""
+        return Severity.SUSPICIOUS if self in _SUSPICIOUS else Severity.WRONG
+
+
+_LABELS = {
+    TroubleCode.LOOP: "rolled back",
+    TroubleCode.ROLLED_BACK: "rolled back",
+    TroubleCode.EXCEEDED: "overrun",
+    TroubleCode.CLOSED: "closed",
+    TroubleCode.NOOP: "no answer",
+    TroubleCode.LOST: "lost",
+    TroubleCode.DAMAGED: "damaged",
+    TroubleCode.UNCLEAR: "stopped",
+    TroubleCode.MISCOUNTED: "miscounted",
+}
+_SUSPICIOUS = frozenset(
+    {TroubleCode.LOST, TroubleCode.DAMAGED, TroubleCode.UNCLEAR, TroubleCode.MISCOUNTED, TroubleCode.RULE}
+)
+_RANKS = {code: rank for rank, code in enumerate(TroubleCode)}
+
+
+class Command(NamedTuple):
+    """What to run, to be shown more: a command of this program and its options."""
+
+    name: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One thing that is wrong: all of one cause, as one sentence."""
+
+    code: TroubleCode
+    text: str  #: the sentence
+    command: Command
+    detail: str = ""  #: what else there is to say, in a second one
+    cause: str = ""  #: the code of the verdict's cause, or of the rule
+    count: int = 1  #: of streams, findings or connections
+    connections: tuple[int, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    frames: tuple[int, ...] = ()  #: that prove it, the first few
+    ts_ns: int | None = None  #: when it was seen first
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Return what troubles are ordered by: what they are, how many there are, when they began."""
+        return _RANKS[self.code], -self.count, self.ts_ns or 0
+
+
+class UnjudgedCode(Enum):
+    """Why something was not judged. The values are codes."""
+
+    ONE_DIRECTION = "one-direction"
+    STARTS_LATE = "starts-late"
+    STREAMS = "streams-unknown"
+    FLOW = "flow-control-unknown"
+    RULES = "rules-unknown"
+    ENCRYPTED = "encrypted"
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """Something that the capture does not tell."""
+
+    code: UnjudgedCode
+    text: str
+    count: int = 1
+    connections: tuple[int, ...] = ()
+    command: Command | None = None

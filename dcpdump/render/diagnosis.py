@@ -1,0 +1,217 @@
+"""A diagnosis as one screen for people, and as objects: what the capture holds, what is wrong, what was not judged."""
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+
+from dcpdump.diagnosis.diagnosis import Diagnosis, Outcome
+from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
+from dcpdump.diagnosis.trouble import Command, Severity, Trouble, Unjudged
+from dcpdump.record import Json, iso_time
+from dcpdump.render.conns import agent, ends
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.wording import counted, span
+
+#: Makes a command line of a command.
+CommandLine = Callable[[Command], str]
+
+#: What people are shown, where they did not ask for everything.
+TROUBLES, _CONNECTIONS, _UNJUDGED = 8, 5, 4
+_LABEL = 13  #: columns of a trouble's label
+_KINDS = {Severity.WRONG: LineKind.PROBLEM, Severity.SUSPICIOUS: LineKind.HINT}
+_OUTCOMES = {Outcome.HEALTHY: LineKind.GOOD, Outcome.UNKNOWN: LineKind.HINT}
+
+
+def lines(
+    found: Diagnosis, names: str, line: CommandLine, *, width: int | None = None, everything: bool = False
+) -> list[Line]:
+    """Return a diagnosis as lines. ``names``: of the captures; ``width``: of a terminal, where text is broken."""
+    out = [*_holds(found.evidence, names, width), *_who(found, width, everything), Line(LineKind.PLAIN, "")]
+    if found.outcome in _OUTCOMES:
+        out += _wrapped(_OUTCOMES[found.outcome], found.conclusion, width)
+    shown = found.troubles if everything else found.troubles[:TROUBLES]
+    for trouble in shown:
+        out += _trouble(trouble, line, width)
+    if len(shown) < len(found.troubles):
+        rest = found.troubles[len(shown) :]
+        labels = ", ".join(dict.fromkeys(trouble.code.label for trouble in rest))
+        out.append(Line(LineKind.PLAIN, f"… {counted(len(rest), 'more trouble')} ({labels}): --all"))
+    return [*out, *_not_judged(found.unjudged, line, width, everything)]
+
+
+def _wrapped(kind: LineKind, text: str, width: int | None, first: str = "", rest: str = "") -> list[Line]:
+    """Break text at the width of a terminal; elsewhere it stays one line."""
+    if width is None:
+        return [Line(kind, first + text)]
+    pieces = textwrap.wrap(
+        text,
+        max(20, width),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [Line(kind, piece) for piece in pieces]
+
+
+def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:
+    """Yield what the captures hold: when, how much, what is missing."""
+    yield from _wrapped(LineKind.TITLE, names, width)
+    ledger, counters = evidence.ledger, evidence.counters
+    lost = sum(sum(each.lost_bytes) for each in ledger.connections.values())
+    losses = sum(sum(each.losses) for each in ledger.connections.values())
+    words = [
+        between(evidence.begins_ns, evidence.now_ns),
+        counted(ledger.frames, "frame"),
+        f"{counters.payload_bytes:,} B",
+        counted(len(ledger.connections), "connection"),
+        counted(len(ledger.streams), "stream"),
+        f"{lost:,} B missing in {counted(losses, 'gap')}" if losses else "nothing missing",
+    ]
+    yield from _wrapped(LineKind.PLAIN, " · ".join(words), width)
+
+
+def between(first_ns: int | None, last_ns: int | None) -> str:
+    """Return a time as people write it: with the date once where it is one day, and how long it lasts."""
+    if first_ns is None or last_ns is None:
+        return "at an unknown time"
+    first, last = iso_time(first_ns)[:23], iso_time(last_ns)[:23]
+    until = last[11:] if first[:10] == last[:10] else last.replace("T", " ")
+    return f"{first.replace('T', ' ')} to {until} UTC ({span(last_ns - first_ns)})"
+
+
+def _who(found: Diagnosis, width: int | None, everything: bool) -> Iterator[Line]:
+    """Yield who is on the connections: those in trouble first, then those with the most bytes."""
+    evidence = found.evidence
+    ranked = [number for trouble in found.troubles for number in trouble.connections]
+    troubled = {number: rank for rank, number in reversed(list(enumerate(ranked)))}
+    order = sorted(
+        evidence.connections,
+        key=lambda each: (not speaks_dcp(each), troubled.get(each.number, len(ranked)), -sum(each.bytes)),
+    )
+    shown = order if everything else order[:_CONNECTIONS]
+    for each in sorted(shown, key=lambda each: each.number):
+        yield from _wrapped(LineKind.FIELD, _identity(evidence, each), width, f"c{each.number}  ", "    ")
+    if len(shown) < len(order):
+        yield Line(LineKind.FIELD, f"… {counted(len(order) - len(shown), 'more connection')}: --all")
+
+
+def _identity(evidence: Evidence, each: ConnectionState) -> str:
+    """Say who is on a connection, and what became of its streams."""
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence.kinds(each.number).most_common())
+    words = [each.name, agent(each.agent), f"bucket {each.bucket}" if each.bucket else "", ends(each)]
+    if speaks_dcp(each):
+        words.append(f"{counted(len(each.streams), 'stream')}{': ' * bool(kinds)}{kinds}")
+    else:
+        words.append(f"no DCP, {counted(sum(each.frames), 'other frame')}")
+    return " · ".join(word for word in words if word)
+
+
+def _trouble(trouble: Trouble, line: CommandLine, width: int | None) -> Iterator[Line]:
+    indent = " " * _LABEL
+    kind = _KINDS[trouble.code.severity]
+    yield from _wrapped(kind, trouble.text, width, f"{trouble.code.label:<{_LABEL}}", indent)
+    if trouble.detail:
+        yield from _wrapped(LineKind.PLAIN, trouble.detail, width, indent, indent)
+    yield Line(LineKind.PLACE, f"{indent}{line(trouble.command)}")
+
+
+def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, width: int | None, everything: bool) -> Iterator[Line]:
+    indent = " " * _LABEL
+    shown = unjudged if everything else unjudged[:_UNJUDGED]
+    for each in shown:
+        yield from _wrapped(LineKind.FIELD, each.text, width, f"{'not judged':<{_LABEL}}", indent)
+        if each.command is not None:
+            yield Line(LineKind.PLACE, f"{indent}{line(each.command)}")
+    if len(shown) < len(unjudged):
+        yield Line(LineKind.FIELD, f"… {len(unjudged) - len(shown)} more that was not judged: --all")
+
+
+def objects(found: Diagnosis, captures: Sequence[str], line: CommandLine) -> Iterator[Json]:
+    """Yield a diagnosis as objects: the capture, its connections, troubles by their rank, what was not judged."""
+    evidence = found.evidence
+    yield _drop_none(
+        {
+            "type": "capture",
+            "captures": list(captures),
+            "first": None if evidence.begins_ns is None else iso_time(evidence.begins_ns),
+            "last": None if evidence.now_ns is None else iso_time(evidence.now_ns),
+            "packets": evidence.counters.packets,
+            "frames": evidence.ledger.frames,
+            "payload_bytes": evidence.counters.payload_bytes,
+            "lost_bytes": sum(sum(each.lost_bytes) for each in evidence.ledger.connections.values()),
+            "connections": len(evidence.connections),
+            "streams": len(evidence.judged),
+            "states": dict(evidence.kinds().most_common()),
+            "outcome": found.outcome.value,
+            "text": found.conclusion,
+            "troubles": len(found.troubles),
+        }
+    )
+    for each in evidence.connections:
+        yield _connection(evidence, each)
+    for rank, trouble in enumerate(found.troubles, 1):
+        yield _trouble_object(rank, trouble, line)
+    for missing in found.unjudged:
+        yield _drop_none(
+            {
+                "type": "unjudged",
+                "code": missing.code.value,
+                "text": missing.text,
+                "count": missing.count,
+                "connections": list(missing.connections),
+                "command": None if missing.command is None else line(missing.command),
+            }
+        )
+
+
+def _connection(evidence: Evidence, each: ConnectionState) -> Json:
+    return _drop_none(
+        {
+            "type": "connection",
+            "connection": each.number,
+            "src": each.src,
+            "dst": each.dst,
+            "client": each.client_address,
+            "server": each.server_address,
+            "roles": each.roles.word,
+            "name": each.name,
+            "agent": each.agent,
+            "bucket": each.bucket,
+            "dcp": speaks_dcp(each),
+            "streams": len(each.streams),
+            "states": dict(evidence.kinds(each.number).most_common()),
+            "frames": sum(each.frames),
+            "bytes": sum(each.bytes),
+            "lost_bytes": sum(each.lost_bytes),
+        }
+    )
+
+
+def _trouble_object(rank: int, trouble: Trouble, line: CommandLine) -> Json:
+    streams = [
+        {"connection": each.connection.number, "vbucket": each.vbucket}
+        | ({"stream_id": each.stream_id} if each.stream_id else {})
+        for each in trouble.streams
+    ]
+    return _drop_none(
+        {
+            "type": "trouble",
+            "rank": rank,
+            "code": trouble.code.value,
+            "cause": trouble.cause or None,
+            "severity": trouble.code.severity.value,
+            "text": trouble.text,
+            "detail": trouble.detail or None,
+            "count": trouble.count,
+            "connections": list(trouble.connections),
+            "streams": streams or None,
+            "frames": list(trouble.frames) or None,
+            "time": None if trouble.ts_ns is None else iso_time(trouble.ts_ns),
+            "command": line(trouble.command),
+        }
+    )
+
+
+def _drop_none(out: Json) -> Json:
+    return {name: value for name, value in out.items() if value is not None}

@@ -1,0 +1,261 @@
+"""``diagnose``: one screen, worst first, with commands that show exactly what a trouble is about."""
+
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dcpdump.render.diagnosis import TROUBLES
+from dcpdump.streams.wording import counted
+from tests.support.console import run
+from tests.support.conversation import opening
+from tests.support.diagnoses import objects, written
+from tests.support.live import PATIENCE, shown_on
+
+SAMPLES = Path(__file__).parent.parent.parent / "samples"
+
+
+@pytest.fixture(autouse=True)
+def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SAMPLES.parent)
+
+
+def troubles(name: str, options: str = "") -> list[tuple[str, str]]:
+    """Return code and sentence of each trouble of a sample."""
+    rows = objects(f"dcpdump diagnose samples/{name}.pcap {options}")
+    return [(row["code"], row["text"]) for row in rows if row["type"] == "trouble"]
+
+
+@pytest.mark.parametrize("name", ["client-rollback", "durable", "history", "takeover"])
+def test_a_healthy_capture_has_one_line_that_says_what_was_looked_at(name: str) -> None:
+    printed = run(f"dcpdump diagnose samples/{name}.pcap -q")
+    assert printed.code == 0
+    assert printed.out.splitlines()[-1].startswith("nothing is wrong: 1 stream (1 ")
+    assert troubles(name) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "found"),
+    [
+        ("stopped", 1, [("ended", "vb 417 of kafka-7f ended (StateChanged) and was not asked for again")]),
+        ("rollback-loop", 1, [("rollback-loop", "vb 762 of kafka-7f was rolled back to 0, 12 times in 55 s: a loop")]),
+        (
+            "refused",
+            1,
+            [
+                ("refused", "vb 723 of kafka-7f was refused with Erange and not granted since"),
+                ("refused", "vb 5 of kafka-7f was refused with KeyEexists and not granted since"),
+                ("violation", "Stream request whose range is out of order (DCP221)"),
+            ],
+        ),
+        (
+            "no-end",
+            1,
+            [
+                (
+                    "stuck",
+                    "vb 5 of cbbackupmgr is stuck at the end: the end seqno is reached and no STREAM_END came",
+                )
+            ],
+        ),
+        (
+            "slow-consumer",
+            1,
+            [("blocked", "kafka-7f is blocked by flow control since 12:02:16.997, 40.1 s up to the end")],
+        ),
+        (
+            "silent",
+            1,
+            [
+                ("violation", "NOOP without an answer (DCP511)"),
+                (
+                    "connection-closed",
+                    "the connection of kafka-7f was closed by the server at 12:10:11.210 with vb 2 open",
+                ),
+            ],
+        ),
+        ("order", 1, [("violation", "Seqno does not rise (DCP402)")]),
+        ("replica", 0, [("end-unclear", "vb 528 of replication:n_0->n_1:travel stopped just before the capture ends")]),
+        (
+            "damage",
+            1,
+            [
+                ("violation", "Lengths that contradict each other (DCP102)"),
+                ("bytes-lost", "196 bytes of indexer:3f2 are not in the capture (1 gap)"),
+            ],
+        ),
+    ],
+)
+def test_the_troubles_of_each_sample(name: str, code: int, found: list[tuple[str, str]]) -> None:
+    assert troubles(name) == found
+    assert run(f"dcpdump diagnose samples/{name}.pcap -q").code == code
+
+
+def test_every_command_that_is_named_shows_exactly_its_streams_and_findings() -> None:
+    shown = 0
+    for path in sorted(SAMPLES.glob("*.pcap")):
+        for trouble in objects(f"dcpdump diagnose samples/{path.name}"):
+            if trouble["type"] != "trouble":
+                continue
+            rows = objects(trouble["command"])
+            command = shlex.split(trouble["command"])[1]
+            if command == "streams":
+                found = [{"connection": row["connection"], "vbucket": row["vbucket"]} for row in rows]
+                assert found == trouble["streams"]
+            elif command == "check":
+                assert sum(1 + row.get("more", 0) for row in rows) == trouble["count"]
+                assert {row["code"] for row in rows} == {trouble["cause"]}
+            elif command == "rollbacks":
+                assert {row["vbucket"] for row in rows} == {each["vbucket"] for each in trouble["streams"]}
+            else:
+                assert [row["connection"] for row in rows] == trouble["connections"]
+            shown += 1
+    assert shown > 10
+
+
+def test_a_command_is_printed_whole_below_its_trouble() -> None:
+    assert run("dcpdump diagnose samples/stopped.pcap -q").out.splitlines()[-1].strip() == (
+        "dcpdump streams samples/stopped.pcap --connection 0 --stuck --cause abandoned"
+    )
+
+
+def test_what_was_chosen_is_chosen_again_by_the_commands() -> None:
+    (row,) = [
+        row
+        for row in objects("dcpdump diagnose samples/stopped.pcap --vbucket 400-500 --until 2025-11-20T12:04:11Z")
+        if row["type"] == "trouble"
+    ]
+    assert row["command"] == (
+        "dcpdump streams samples/stopped.pcap --connection 0 --stuck --cause abandoned "
+        "--vbucket 400-500 --until 2025-11-20T12:04:11Z"
+    )
+
+
+def test_a_file_name_is_quoted_for_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = (SAMPLES / "stopped.pcap").read_bytes()
+    for name in ("a b.pcap", "it's.pcap", "esc\x1b[31m.pcap", "-f.pcap"):
+        Path(name).write_bytes(data)
+        rows = objects(f"dcpdump diagnose {shlex.quote('./' + name)}")
+        command = next(row["command"] for row in rows if row["type"] == "trouble")
+        assert command.isprintable()
+        echoed = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True).stdout
+        assert echoed.decode().split("\0")[2] == f"./{name}"
+
+
+def test_fail_on_says_what_ends_with_1() -> None:
+    codes = [
+        run(f"dcpdump diagnose samples/{name}.pcap -q --fail-on {what}").code
+        for name in ("stopped", "replica", "takeover")
+        for what in ("wrong", "suspicious", "never")
+    ]
+    assert codes == [1, 1, 0, 0, 1, 0, 0, 0, 0]
+
+
+def test_lost_bytes_alone_end_with_4() -> None:
+    assert run("dcpdump diagnose samples/damage.pcap -q --fail-on never").code == 4
+
+
+def test_the_objects_say_what_the_capture_holds_first() -> None:
+    assert objects("dcpdump diagnose samples/stopped.pcap")[:2] == [
+        {
+            "type": "capture",
+            "captures": ["samples/stopped.pcap"],
+            "first": "2025-11-20T12:02:11.000000Z",
+            "last": "2025-11-20T12:05:11.017500Z",
+            "packets": 71,
+            "frames": 44,
+            "payload_bytes": 1925,
+            "lost_bytes": 0,
+            "connections": 1,
+            "streams": 3,
+            "states": {"ended": 1, "quiet": 1, "open and flowing": 1},
+            "outcome": "wrong",
+            "text": "1 trouble: 3 streams (1 ended, 1 quiet, 1 open and flowing) on 1 connection, 100 rules asked",
+            "troubles": 1,
+        },
+        {
+            "type": "connection",
+            "connection": 0,
+            "src": "10.0.0.9:50312",
+            "dst": "10.0.0.1:11210",
+            "client": "10.0.0.9:50312",
+            "server": "10.0.0.1:11210",
+            "roles": "seen",
+            "name": "kafka-7f",
+            "agent": '{"a":"kafka-connector","i":"7f"}',
+            "bucket": "shop",
+            "dcp": True,
+            "streams": 3,
+            "states": {"ended": 1, "quiet": 1, "open and flowing": 1},
+            "frames": 44,
+            "bytes": 1925,
+            "lost_bytes": 0,
+        },
+    ]
+
+
+def test_redaction_reaches_the_sentences_and_the_commands() -> None:
+    printed = run("dcpdump diagnose samples/stopped.pcap -q --redact --redact-level full").out
+    assert "kafka" not in printed
+    assert "10.0.0.9" not in printed
+    assert printed.splitlines()[-1].endswith(" --redact-level full --redact")
+
+
+def test_without_dcp_it_says_what_was_found_instead(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes((SAMPLES / "stopped.pcap").read_bytes()[:24])
+    printed = run(f"dcpdump diagnose {empty}")
+    assert (printed.code, printed.out) == (3, "")
+    assert "no DCP in the input" in printed.err
+
+
+def test_more_than_fits_a_screen_is_counted_and_shown_with_all(tmp_path: Path) -> None:
+    statuses = "keyeexists einval notmyvbucket erange eaccess enomem notsupported etmpfail unknowncollection".split()
+    asked = "".join(
+        f"TX stream-request{{vb={at}}}\nRX stream-request-response{{{status}}}\n" for at, status in enumerate(statuses)
+    )
+    path = written(opening() + asked + "WAIT 60\nRX noop{}\nTX noop-response{success}\n", tmp_path / "many.pcap")
+    count = sum(row["type"] == "trouble" for row in objects(f"dcpdump diagnose {path}"))
+    assert count >= len(statuses) > TROUBLES
+    assert f"… {counted(count - TROUBLES, 'more trouble')} (" in run(f"dcpdump diagnose {path} -q").out
+    everything = run(f"dcpdump diagnose {path} -q --all").out
+    assert "more trouble" not in everything
+    assert sum("  dcpdump " in line for line in everything.splitlines()) >= count
+
+
+def on_a_terminal(words: list[str], columns: int = 80) -> str:
+    """Return what a command shows on a terminal of so many columns, without colours."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": str(columns)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "dcpdump", *words], stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        shown = shown_on(ours)
+        process.wait(PATIENCE)
+    return shown.replace("\r\n", "\n")
+
+
+HINT = "hint: what is wrong in it, worst first: dcpdump diagnose "
+
+
+def test_a_capture_without_a_command_is_read_and_diagnose_is_named() -> None:
+    shown = on_a_terminal(["samples/takeover.pcap"])
+    assert shown.splitlines()[-1] == f"{HINT}samples/takeover.pcap"
+    assert HINT not in on_a_terminal(["read", "samples/takeover.pcap"])
+    assert HINT not in run("dcpdump samples/takeover.pcap").err
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_on_a_terminal_no_line_but_a_command_is_wider_than_that(columns: int) -> None:
+    shown = on_a_terminal(["diagnose", "-q", "samples/damage.pcap", "samples/refused.pcap"], columns)
+    sentences = [line for line in shown.splitlines() if not line.strip().startswith("dcpdump ")]
+    assert max(map(len, sentences)) <= columns
+    assert " ".join(shown.split()) == " ".join(
+        run("dcpdump diagnose -q samples/damage.pcap samples/refused.pcap").out.split()
+    )

@@ -1,0 +1,106 @@
+"""dcpdump help: pages of one question each, the help of commands, and all of it as man pages."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from dcpdump.cli.grouped import EXAMPLES, GROUPS
+from dcpdump.cli.help import pages, question
+from dcpdump.cli.main import COMMANDS, QUESTIONS, main
+from tests.support.console import run
+
+
+def test_it_lists_the_pages_with_their_questions() -> None:
+    status, out, _ = run("dcpdump help")
+    assert status == 0
+    for name, page in pages().items():
+        assert any(line.split(maxsplit=1) == [name, question(page)] for line in out.splitlines())
+        assert question(page).endswith("?")
+
+
+@pytest.mark.parametrize("name", pages())
+def test_it_prints_a_page(name: str) -> None:
+    assert run(f"dcpdump help {name}") == (0, pages()[name], "")
+
+
+def test_it_prints_the_help_of_a_command() -> None:
+    assert run("dcpdump help carve").out == run("dcpdump carve --help").out
+
+
+def test_a_page_that_does_not_exist_is_a_usage_error_that_names_those_that_do() -> None:
+    status, out, err = run("dcpdump help nonsense")
+    assert (status, out) == (2, "")
+    assert "there is no page 'nonsense'" in err
+    assert "filters" in err
+
+
+def test_it_writes_a_man_page_for_each_command_and_each_page(tmp_path: Path) -> None:
+    assert run(f"dcpdump help --man {tmp_path}/man")[0] == 0
+    expected = {"dcpdump.1", *(f"dcpdump-{name}.1" for name in COMMANDS), *(f"dcpdump-{name}.7" for name in pages())}
+    assert {path.name for path in (tmp_path / "man").iterdir()} == expected
+    page = (tmp_path / "man" / "dcpdump-read.1").read_text("utf-8")
+    assert ".SH SYNOPSIS" in page
+    assert ".B \\-\\-vbucket RANGES" in page
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed: nobody reads the man pages here")
+def test_groff_finds_nothing_wrong_with_the_man_pages(tmp_path: Path) -> None:
+    assert run(f"dcpdump help --man {tmp_path}")[0] == 0
+    for path in sorted(tmp_path.iterdir()):
+        done = subprocess.run(
+            ["groff", "-man", "-Tutf8", "-ww", "-K", "utf8", str(path)], capture_output=True, check=True
+        )
+        assert (path.name, done.stderr) == (path.name, b"")
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    status, _, err = run(f"dcpdump help --man {tmp_path}/file")
+    assert status == 5
+    assert "cannot write man pages" in err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_three_examples_that_it_understands(name: str) -> None:
+    assert len(EXAMPLES[name]) == 3
+    for example in EXAMPLES[name]:
+        words = shlex.split(next(part for part in example.split("|") if "dcpdump" in part).replace("sudo ", ""))
+        assert words[:2] == ["dcpdump", name]
+        group = main.make_context("dcpdump", [name])
+        command = main.get_command(group, name)
+        assert command is not None
+        command.make_context(name, words[2:], parent=group)
+
+
+def test_every_command_stands_under_one_question() -> None:
+    assert sorted(name for names in QUESTIONS.values() for name in names) == sorted(COMMANDS)
+
+
+def test_every_option_of_a_group_exists_and_every_option_has_a_group() -> None:
+    grouped = [option for options in GROUPS.values() for option in options.split()]
+    found: dict[str, bool] = {}
+    root = main.make_context("dcpdump", ["read"])
+    for name in COMMANDS:
+        command = main.get_command(root, name)
+        assert command is not None
+        for param in command.params:
+            if isinstance(param, click.Option):
+                found |= {option: any(each in grouped for each in param.opts) for option in param.opts}
+    assert set(grouped) <= set(found)
+    alone = {
+        "--explain",
+        "--list",
+        "--schema",
+        "--man",
+        "--engine",
+        "--master",
+        "--conf",
+        "--capture-id",
+        "--split",
+        "--watch",
+    }
+    assert {option for option, has_group in found.items() if not has_group} <= alone

@@ -1,0 +1,153 @@
+"""What a diagnosis makes of conversations: which troubles, grouped how, in which order, and what is not judged."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.conversation import opening
+from tests.support.diagnoses import rows
+
+DAY = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
+LIVE = "RX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
+NEXT = "RX snapshot-marker{start=3, end=4, flags=0x1}\nRX mutation{seqno:3}\nRX mutation{seqno:4}\n"
+ENDED = "RX stream-end{status=2}\n"
+HALF = "RX snapshot-marker{start=0, end=9, flags=0x5}\nRX mutation{seqno:1}\n"
+
+
+def streams(vbuckets: range, then: str) -> str:
+    return "".join(f"STREAM vb={vbucket}\n{then}" for vbucket in vbuckets)
+
+
+def connections(count: int, each: str) -> str:
+    return "".join(
+        f"CONNECT 10.0.0.{9 + at}:50001 10.0.0.1:11210\n" + opening(name=f"app-{at}") + each for at in range(count)
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "talk.pcap"
+
+
+def texts(text: str, path: Path) -> list[tuple[str, str]]:
+    return [(row["code"], row["text"]) for row in rows(text, path, "trouble")]
+
+
+def test_streams_of_one_connection_and_cause_are_one_trouble(path: Path) -> None:
+    text = opening() + streams(range(3, 8), LIVE + ENDED) + "STREAM vb=20\n" + LIVE + ENDED + DAY
+    (row,) = rows(text, path, "trouble")
+    assert (row["text"], row["count"], [each["vbucket"] for each in row["streams"]]) == (
+        "6 streams of app ended (StateChanged) and were not asked for again: vb 3-7, 20",
+        6,
+        [3, 4, 5, 6, 7, 20],
+    )
+
+
+def test_what_is_worse_comes_first(path: Path) -> None:
+    loop = "TX stream-request{vb=9, start-seqno=4, vbucket-uuid=1, snap-start-seqno=4, snap-end-seqno=4}\n"
+    loop += "RX stream-request-response{rollback, rollback-seqno=0}\n"
+    text = (
+        opening()
+        + "STREAM vb=5\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:2}\nRX mutation{seqno:2}\n"
+        + streams(range(1, 2), HALF)
+        + streams(range(2, 3), LIVE + ENDED)
+        + (loop + "WAIT 2\n") * 5
+        + DAY
+    )
+    codes = dict.fromkeys(code for code, _ in texts(text, path))
+    assert list(codes) == [
+        "rollback-loop",
+        "ended",
+        "stuck",
+        "violation",
+    ]
+
+
+def test_of_equal_troubles_the_larger_comes_first(path: Path) -> None:
+    text = connections(2, "") + "ON 0\nSTREAM vb=1\n" + LIVE + ENDED
+    text += "ON 1\n" + streams(range(2, 5), LIVE + ENDED) + DAY
+    assert texts(text, path) == [
+        ("ended", "3 streams of app-1 (c1) ended (StateChanged) and were not asked for again: vb 2-4"),
+        ("ended", "vb 1 of app-0 (c0) ended (StateChanged) and was not asked for again"),
+    ]
+
+
+def test_the_same_trouble_of_many_connections_is_one(path: Path) -> None:
+    text = "".join(
+        f"CONNECT 10.0.0.{9 + at}:50001 10.0.0.1:11210\n{opening(name=f'app-{at}')}STREAM vb={at}\n{LIVE}{ENDED}"
+        for at in range(5)
+    )
+    (row,) = rows(text + DAY, path, "trouble")
+    assert row["text"] == "5 streams of 5 connections ended (StateChanged) and were not asked for again: vb 0-4"
+    assert row["command"] == f"dcpdump streams {path} --stuck --cause abandoned"
+
+
+def test_a_stream_that_was_asked_for_again_is_no_trouble(path: Path) -> None:
+    assert texts(opening() + "STREAM vb=5\n" + LIVE + ENDED + "WAIT 1\nSTREAM vb=5, start-seqno=2\n" + DAY, path) == []
+
+
+def test_a_rollback_says_which_clause_explains_it(path: Path) -> None:
+    text = opening() + (
+        "TX stream-request{vb=5, start-seqno=4, vbucket-uuid=1, snap-start-seqno=4, snap-end-seqno=4}\n"
+        "RX stream-request-response{rollback, rollback-seqno=0}\n" + DAY
+    )
+    (row,) = rows(text, path, "trouble")
+    assert (row["code"], row["text"], row["detail"]) == (
+        "rolled-back",
+        "vb 5 of app was rolled back and not asked for again",
+        "the failover log was not captured; the uuid is not in it, or start 4 is below the purge seqno, or the "
+        "histories diverge after seqno 0",
+    )
+
+
+def test_a_noop_without_an_answer_is_said_once(path: Path) -> None:
+    found = texts(opening() + "STREAM vb=5\n" + LIVE + "RX noop{}\nWAIT 20\nRX mutation{seqno:3}\n", path)
+    assert [code for code, _ in found].count("noop-not-answered") + [text for _, text in found].count(
+        "NOOP without an answer (DCP511)"
+    ) == 1
+
+
+def test_being_blocked_for_a_moment_is_no_trouble(path: Path) -> None:
+    window = opening(controls="connection_buffer_size=300") + "STREAM vb=5\n"
+    full = "RX snapshot-marker{start=0, end=9, flags=0x5}\n" + "".join(
+        f"RX mutation{{seqno:{seqno}, value={'x' * 60}}}\n" for seqno in range(1, 4)
+    )
+    moment = window + full + "TX buffer-acknowledgement{buffer-bytes=300}\n" + DAY
+    assert [code for code, _ in texts(moment, path) if code == "blocked"] == []
+    lasting = window + full + DAY
+    (row,) = (row for row in rows(lasting, path, "trouble") if row["code"] == "blocked")
+    assert row["streams"] == [{"connection": 0, "vbucket": 5}]
+
+
+def test_the_lost_bytes_of_connections_are_one_trouble_with_its_cause(path: Path) -> None:
+    text = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=3, flags=0x5}\n-RX mutation{seqno:1}\n"
+    text += "RX mutation{seqno:2}\nRX mutation{seqno:3}\n" + DAY
+    (row,) = rows(text, path, "trouble")
+    assert (row["code"], row["severity"], row["count"]) == ("bytes-lost", "suspicious", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (opening() + "STREAM vb=5\n" + LIVE, []),
+        (opening() + "STREAM vb=5\n" + LIVE + "----\n" + NEXT + DAY, ["starts-late"]),
+    ],
+)
+def test_a_late_join_is_not_judged_and_raises_no_trouble(text: str, codes: list[str], path: Path) -> None:
+    assert texts(text, path) == []
+    assert [row["code"] for row in rows(text, path, "unjudged") if row["code"] == "starts-late"] == codes
+
+
+def test_one_direction_is_not_judged(path: Path) -> None:
+    lines = (opening() + "STREAM vb=5\n" + LIVE).strip().splitlines()
+    found = rows(
+        "\n".join(("-" if line.startswith(("TX", "STREAM", "CONTROL")) else "") + line for line in lines),
+        path,
+        "unjudged",
+    )
+    assert [row["code"] for row in found][:1] == ["one-direction"]
+
+
+def test_key_value_traffic_alone_is_not_called_healthy(path: Path) -> None:
+    (row,) = rows("TX hello{features=6, key=app}\nRX hello-response{success, features=6}\n", path, "capture")
+    assert (row["outcome"], row["text"]) == ("unknown", "nothing can be told: no DCP was spoken in 2 frames")

@@ -1,0 +1,26 @@
+"""Captures of conversations as files, and what ``diagnose`` makes of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.ledgers import captured
+
+
+def written(text: str, path: Path) -> Path:
+    """Write the capture of a conversation, of which lines may be lost, and return its path."""
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in captured(text)]))
+    return path
+
+
+def objects(command: str) -> list[Any]:
+    """Return what a command prints as objects."""
+    return [json.loads(line) for line in run(f"{command} -q -f ndjson").out.splitlines()]
+
+
+def rows(text: str, path: Path, kind: str, options: str = "") -> list[Any]:
+    """Return the rows of one type that ``diagnose`` has on a conversation."""
+    written(text, path)
+    return [row for row in objects(f"dcpdump diagnose {path} {options}") if row["type"] == kind]
