@@ -76,10 +76,11 @@ class Dissector:
 
     def feed(self, packet: Packet) -> list[Record]:
         """It takes the next packet."""
+        records = self.look_again() if self._unsealing.any else []
         deliveries = self._connections.feed(packet)
         if not deliveries:
-            return []
-        records = list(self._take(deliveries))
+            return records
+        records += self._take(deliveries)
         self._unweighed += len(packet.data) + _RECORD * len(records)
         if self._unweighed > self._limit // 16:
             records += self._weigh()
@@ -91,6 +92,7 @@ class Dissector:
 
     def drain(self) -> Iterator[Record]:
         """It closes, and gives the records one by one: of 65,536 open frames a list would not be small."""
+        yield from self.look_again()
         yield from self._take(self._connections.close())
         for conversation in list(self._conversations.values()):
             yield from self._leave(conversation)

@@ -73,7 +73,6 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def close_blocks(self) -> list[P]:
         """End the input."""
-        self.look_again()
         self.close()
         return self.taken()
 

@@ -47,13 +47,13 @@ class KeyLogFile:
         return f"{mode:04o}" if self.regular and mode & 0o044 else ""
 
     @property
-    def lines(self) -> int:
-        """How many lines that are not empty there were."""
-        return self._log.lines if self._log else 0
+    def refused(self) -> int:
+        """How many lines are not understood."""
+        return self._log.refused if self._log else 0
 
     @property
     def taken(self) -> int:
-        """How many of them hold a secret."""
+        """How many lines hold a secret."""
         return self._log.taken if self._log else 0
 
     def read(self, secrets: Secrets) -> None:

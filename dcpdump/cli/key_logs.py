@@ -50,7 +50,7 @@ def key_logs(options: dict[str, Any]) -> KeyLogs:
         logs.read()
     for each in () if quiet else logs.files:
         if captures and not each.taken:
-            odd = each.lines - each.taken
+            odd = each.refused
             what = f" ({odd:,} line{'' if odd == 1 else 's'} not understood)" if odd else ""
             note(f"dcpdump: note: {each.path} holds no TLS secret{what}")
         elif each.open_to_others:

@@ -206,15 +206,15 @@ class Secrets:
 class KeyLog:
     """One key log as it grows: ``feed`` it what was added. Lines that are not ended yet wait."""
 
-    __slots__ = ("_begun", "_passing", "_rest", "_secrets", "lines", "taken")
+    __slots__ = ("_begun", "_passing", "_rest", "_secrets", "refused", "taken")
 
     def __init__(self, secrets: Secrets, name: str = "") -> None:
         self._secrets = secrets
         self._rest = b""
         self._begun = False
         self._passing = False  # the rest of a line that is too long
-        self.lines = 0  #: that are not empty
-        self.taken = 0  #: of them, that hold a secret
+        self.refused = 0  #: lines that are not understood
+        self.taken = 0  #: lines that hold a secret
         secrets.begin_log(name)
 
     def feed(self, text: bytes) -> None:
@@ -248,8 +248,9 @@ class KeyLog:
             self._passing = False
             return
         if line.strip(b" \t\0"):
-            self.lines += 1
+            before = self._secrets.refused
             self.taken += self._secrets.take(line.strip(b" \t\0"))
+            self.refused += self._secrets.refused - before
 
 
 def _unpadded(digits: bytes, lengths: tuple[int, ...]) -> bytes:
