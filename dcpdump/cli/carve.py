@@ -1,4 +1,4 @@
-"""dcpdump carve: captures → the packets of chosen frames, as one pcapng."""
+"""Provide ``dcpdump carve``: write the packets of chosen frames as one pcapng."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ import click
 from dcpdump import __version__
 from dcpdump.batch.filter import masks
 from dcpdump.capture import blocks, expand, timeline
-from dcpdump.capture.comments import Remarks
+from dcpdump.capture.comments import CommentReader
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
@@ -37,10 +37,10 @@ from dcpdump.tls.secrets import Secrets
 def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_secrets: bool, **options: Any) -> int:
     """Write the packets that carry chosen frames, and those that are needed to understand them.
 
-    Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the
-    requests of the frames' streams. Reading OUT with the same filter gives the same frames; their numbers, and
-    those of packets and connections, are other ones, and what lies between them counts as lost. The set-up has the
-    login: redact OUT before you share it. Of TLS connections OUT has the secrets that the input carried.
+    Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the requests of
+    the frames' streams. Reading OUT with the same filter shows the same frames; their numbers, and those of packets and
+    connections, are other ones, and what lies between them counts as lost. The set-up has the login: redact OUT before
+    you share it. Of TLS connections OUT has the secrets that the input carried.
     """
     chosen, given = selection(options), input_of(options)
     paths = expand(captures)
@@ -60,7 +60,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
             raise CaptureError(what, "", hint)
         if not carving.frames:
             found = f"{carving.dissector.tally.frames:,} frames"
-            raise CaptureError(f"no frame of the input matches; nothing was written ({found} were looked at)")
+            raise CaptureError(f"no frame of the input matches; nothing was written ({found} were read)")
         carving.settle()
         lines = _secrets(carving, secrets if with_secrets else carried)
         packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
@@ -91,15 +91,18 @@ def _secrets(carving: Carving, secrets: Secrets) -> bytes:
 
 
 def _pieces(carving: Carving, paths: Sequence[str], lines: bytes, *, salvage: bool) -> Iterator[bytes]:
-    """Yield the packets as they are written, with what their captures say of them; ``lines``: of a key log."""
+    """Yield the chosen packets as they are written, with the interfaces and comments of their captures.
+
+    ``lines`` are of a key log, and are written too.
+    """
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
-    transcripts = {path: RawRecords(path, salvage=salvage) for path in paths}
-    remarks = {path: Remarks() for path in paths}
+    raw_records = {path: RawRecords(path, salvage=salvage) for path in paths}
+    comments = {path: CommentReader() for path in paths}
     begun = False
-    for packet in timeline(list(transcripts.values())):
-        said = remarks[packet.file].of(packet, transcripts[packet.file].taken())
+    for packet in timeline(list(raw_records.values())):
+        comment = comments[packet.file].of(packet, raw_records[packet.file].taken())
         if not choice.takes(packet):
             continue
-        piece = writer.packet(packet, said.interface, said.comments)
+        piece = writer.packet(packet, comment.interface, comment.comments)
         yield piece if begun else writer.header() + (blocks.secrets(lines) if lines else b"") + piece
         begun = True

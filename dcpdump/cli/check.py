@@ -1,4 +1,4 @@
-"""dcpdump check: where conversations break the protocol's rules, and where nobody can tell."""
+"""Provide ``dcpdump check``: report where connections break the protocol's rules, and where that is unknown."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ import click
 
 from dcpdump import __version__
 from dcpdump.capture import expand
-from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
@@ -60,7 +60,7 @@ def check(
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
-    verdict. Filters choose findings; every frame is looked at, whatever they say.
+    verdict. Filters choose findings; every frame is judged, whatever they say.
     """
     rules = _chosen(select, ignore)
     chosen, shown, given = choosing(options), display(options), input_of(options)
@@ -72,7 +72,7 @@ def check(
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         checking = Checking(chosen, shown, given, rules, everything=everything, alone=len(paths) == 1)
         reading = checking.read(paths, sink)
-        if reading.status != code.UNUSABLE:  # else there was nothing to look at, which the summary tells
+        if reading.status != code.UNUSABLE:  # else there was nothing to judge, which the summary reports
             checking.write(sink, paths)
         status = reading.conclude("none" if quiet else "text")
     return code.FINDINGS if status in (code.DONE, code.DAMAGED) and checking.fails(fail_on) else status
@@ -81,7 +81,7 @@ def check(
 class Checking(LedgerConsumer):
     """A referee of all frames, and what it finds of the connections to show. ``alone``: there is one capture."""
 
-    closely = TICKS
+    closely = True
 
     def __init__(
         self,
@@ -96,9 +96,11 @@ class Checking(LedgerConsumer):
         super().__init__(chosen, shown, given)
         self._rules = rules
         self._alone = alone
-        self._referee = RuleEngine(rules, self.ledger)
+        limit = None if everything else SHOWN
+        # What is only counted has no time of its own.
+        self._referee = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
         self._lose = self._referee.lose
-        self._fold = Fold(None if everything else SHOWN)
+        self._fold = Fold(limit)
 
     def _learn(self, step: Step) -> None:
         self._keep(self._referee.feed_step(step))
@@ -128,7 +130,7 @@ class Checking(LedgerConsumer):
 
     @property
     def findings(self) -> list[tuple[Finding, int]]:
-        """What was found, and how many more there are of each."""
+        """Return what was found, and how many more there are of each."""
         return self._fold.findings()
 
     def write(self, sink: Sink, files: Sequence[str]) -> None:
@@ -141,7 +143,7 @@ class Checking(LedgerConsumer):
         report(sink, self._shown, lambda: [*findings.lines(found), total], lambda: findings.objects(found))
 
     def fails(self, fail_on: str) -> bool:
-        """It says whether there is a finding as bad as that."""
+        """Return whether there is a finding as bad as that."""
         if fail_on == "never":
             return False
         bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
@@ -149,7 +151,7 @@ class Checking(LedgerConsumer):
 
 
 def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
-    """It prints rules: as a list, or each with its page."""
+    """Print rules: as a list, or each with its page."""
     with Sink(shown.path, force=shown.force) as sink:
         palette = Palette(shown.coloured(sink.is_terminal))
         if shown.format != "text":
@@ -168,7 +170,7 @@ def _chosen(select: str | None, ignore: str | None) -> tuple[Rule, ...]:
 
 
 def _named(text: str, option: str) -> tuple[Rule, ...]:
-    """It reads a list of rules: codes and ids, and beginnings of either."""
+    """Return the rules that a list names: by codes, ids, or beginnings of either."""
     found: dict[Rule, None] = {}
     for word in filter(None, (word.strip().upper() for word in text.split(","))):
         if word in BY_NAME:

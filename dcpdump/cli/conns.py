@@ -1,4 +1,4 @@
-"""dcpdump conns: client and server of each connection, and what they agreed on."""
+"""Provide ``dcpdump conns``: list client and server of each connection, and what they negotiated."""
 
 from typing import Any
 
@@ -23,18 +23,18 @@ from dcpdump.render import conns as rows
 def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """List connections: client and server, features, flags, controls, keep-alive, how they ended.
 
-    A question mark stands where the capture does not tell.
+    A question mark stands where the capture does not say.
     """
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        keeper = LedgerConsumer(chosen, shown, given)
-        reading = keeper.read(paths, sink)
-        sealings = keeper.dissection.sealings
+        consumer = LedgerConsumer(chosen, shown, given)
+        reading = consumer.read(paths, sink)
+        connections, sealings = consumer.connections, consumer.dissection.sealings
         sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
-        keeper.report(
+        consumer.report(
             sink,
-            lambda: [rows.Connections(keeper.connections, sealed)],
-            lambda: rows.objects(keeper.connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}),
+            lambda: [rows.Connections(connections, sealed)],
+            lambda: rows.objects(connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}),
         )
         return reading.conclude("none" if quiet else "text")

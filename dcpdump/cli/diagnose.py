@@ -60,10 +60,10 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
         return command_line(command, captures, carried)
 
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        keeper = Checking(chosen, shown, given, RULES, everything=False, alone=len(paths) == 1)
-        reading = keeper.read(paths, sink)
-        found = diagnosed(evidence_of(keeper))
-        if keeper.ledger.frames:
+        consumer = Checking(chosen, shown, given, RULES, everything=False, alone=len(paths) == 1)
+        reading = consumer.read(paths, sink)
+        found = diagnosed(evidence_of(consumer))
+        if consumer.ledger.frames:
             width = min(_WIDEST, shutil.get_terminal_size().columns) if sink.is_terminal else None
             report(
                 sink,
@@ -75,19 +75,19 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     return code.FINDINGS if status in (code.DONE, code.DAMAGED) and _fails(found, fail_on) else status
 
 
-def evidence_of(keeper: Checking, idle_ns: int = IDLE_NS) -> Evidence:
+def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
     """Return what a reading that is over has to say."""
-    judge = Judge(keeper.ledger, idle_ns)
+    judge = Judge(consumer.ledger, idle_ns)
     return Evidence(
-        keeper.ledger,
-        [(stream, judge.verdict(stream)) for stream in keeper.streams],
-        keeper.connections,
-        keeper.findings,
+        consumer.ledger,
+        [(stream, judge.verdict(stream)) for stream in consumer.streams],
+        consumer.connections,
+        consumer.findings,
         len(RULES),
-        keeper.dissection.tally,
-        keeper.dissection.balance,
-        [capture.health for capture in keeper.captures],
-        keeper.begins_ns,
+        consumer.dissection.tally,
+        consumer.dissection.balance,
+        [capture.health for capture in consumer.captures],
+        consumer.begins_ns,
     )
 
 

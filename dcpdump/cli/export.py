@@ -1,4 +1,4 @@
-"""dcpdump export: captures → the columnar tables."""
+"""Provide ``dcpdump export``: write captures as columnar tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,9 +45,9 @@ def export(
 ) -> int:
     """Write the frames of captures as columns: tables for DuckDB, pandas, Polars, Spark.
 
-    DIR gets frames, gaps (bytes that were never captured), streams (what became of each) and files (what was
-    read), each with the same columns for every capture. It appears whole or not at all. Filters choose the rows
-    of frames; streams and findings look at all.
+    DIR gets frames, gaps (bytes that were never captured), streams (what became of each) and files (what was read),
+    each with the same columns for every capture. It appears whole or not at all. Filters choose the rows of frames;
+    streams and findings read all.
     """
     need_pyarrow()
     given = input_of(options)
@@ -83,7 +83,7 @@ def _export(
 ) -> int:
     """Read everything (or as much as was asked for), write the tables, and return the exit code.
 
-    Where there is no frame there are no tables, nor are those of an earlier export that these were to replace.
+    Where there is no frame no tables are written, and those of an earlier export that they would replace are removed.
     """
     from dcpdump.arrow.folder import Tables
     from dcpdump.cli.exporting import Exporting

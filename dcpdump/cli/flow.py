@@ -1,4 +1,4 @@
-"""dcpdump flow: flow control, and when it stopped a producer."""
+"""Provide ``dcpdump flow``: show flow control, and when it blocked a producer."""
 
 from typing import Any
 
@@ -30,20 +30,20 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        keeper = LedgerConsumer(chosen, shown, given)
-        reading = keeper.read(paths, sink)
-        now = keeper.ledger.last_ns
-        keeper.report(
+        consumer = LedgerConsumer(chosen, shown, given)
+        reading = consumer.read(paths, sink)
+        now = consumer.ledger.last_ns
+        consumer.report(
             sink,
-            lambda: rows.lines(keeper.connections, now, drawn=sink.is_terminal) or [_nothing(keeper)],
-            lambda: rows.objects(keeper.connections, now),
+            lambda: rows.lines(consumer.connections, now, drawn=sink.is_terminal) or [_nothing(consumer)],
+            lambda: rows.objects(consumer.connections, now),
         )
         return reading.conclude("none" if quiet else "text")
 
 
-def _nothing(keeper: LedgerConsumer) -> Line:
+def _nothing(consumer: LedgerConsumer) -> Line:
     """Return why there is no flow control to show."""
-    if not keeper.connections:
+    if not consumer.connections:
         return Line(LineKind.PLAIN, "no connection matches")
-    dcp = any(each.open_frame is not None or each.streams for each in keeper.connections)
+    dcp = any(each.open_frame is not None or each.streams for each in consumer.connections)
     return Line(LineKind.PLAIN, "no message of a stream, so no flow control" if dcp else "no DCP connections")

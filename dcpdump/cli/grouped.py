@@ -1,4 +1,4 @@
-"""Help of commands: options in groups, and examples at the end."""
+"""Format the help of commands: options in groups, and examples at the end."""
 
 from collections.abc import Iterable
 

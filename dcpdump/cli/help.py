@@ -1,4 +1,4 @@
-"""dcpdump help: pages that answer one question each, and all of it as man pages."""
+"""Provide ``dcpdump help``: pages that answer one question each, and all of it as man pages."""
 
 from importlib.resources import files
 from pathlib import Path

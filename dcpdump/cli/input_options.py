@@ -1,4 +1,4 @@
-"""Input: how commands read captures, the same options for all of them."""
+"""Define how commands read captures: the same options for all of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ class InputOptions:
 
     @property
     def limits(self) -> Limits:
-        """The bounds of reassembly."""
+        """Return the limits of reassembly."""
         return replace(DEFAULT, memory=self.memory)
 
     def open(self, paths: Sequence[str]) -> list[Capture]:

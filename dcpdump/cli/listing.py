@@ -1,4 +1,4 @@
-"""Report: what a command found, as lines for people or as objects for programs."""
+"""Write what a command found, as lines for people or as objects for programs."""
 
 import shutil
 from collections.abc import Callable, Iterable

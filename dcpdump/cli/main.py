@@ -1,6 +1,6 @@
-"""The command line's front door: commands by name, loaded only when called, and what ends them.
+"""Run the command line: commands by name, imported only when called, and the exit codes that end them.
 
-COMMANDS is the one place where laziness lives: ``--help`` prints from it without importing a command.
+COMMANDS is the one place that names commands without importing them: ``--help`` prints from it.
 """
 
 import os
@@ -60,7 +60,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "Learn more": ("help",),
 }
 
-#: How many threads the library behind NumPy may have, by the name that each such library knows it by.
+#: Environment variables for the number of threads of the libraries behind NumPy.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -73,14 +73,14 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the words; help and the version are printed on the way."""
+        """Parse the arguments; help and the version are printed here."""
         if "--version" in args:
-            args = sorted(args, key="-v".__ne__)  # how much to say has to be known before it is said
+            args = sorted(args, key="-v".__ne__)  # -v must be known before the version is printed
         with _as_pipe_closed():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """It runs a command."""
+        """Run a command."""
         with _as_pipe_closed():
             status = super().invoke(ctx)
         bare = ctx.meta.get(_BARE)
@@ -89,11 +89,11 @@ class LazyGroup(click.Group):
         return status
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """It names all commands, in the order of the table."""
+        """Return the names of all commands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """It imports a command."""
+        """Import a command."""
         if cmd_name not in COMMANDS:
             return None
         module, _, function = COMMANDS[cmd_name][0].partition(":")
@@ -103,7 +103,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """It takes the first word for a command; a file, or what must be meant for one, stands for ``read`` of it."""
+        """Take the first argument as a command; a file, or what must be meant as one, means ``read`` of it."""
         word = args[0]
         if word not in COMMANDS:
             if word == "-" or os.sep in word or Path(word).exists():
@@ -116,7 +116,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by what somebody wants, without importing them."""
+        """List the commands by what they are used for, without importing them."""
         for question, names in QUESTIONS.items():
             with formatter.section(question):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
@@ -124,7 +124,7 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def _as_pipe_closed() -> Iterator[None]:
-    """It gives a broken pipe the name that click does not know: it would end with an exit code of its own."""
+    """Raise a broken pipe as PipeClosed, which click does not know: it would end with an exit code of its own."""
     try:
         yield
     except BrokenPipeError as error:
@@ -178,7 +178,7 @@ def main(ctx: click.Context, debug: bool, no_pager: bool) -> None:
 
 
 def run(arguments: list[str] | None = None) -> NoReturn:
-    """It runs the command line and ends the process with one of the documented exit codes."""
+    """Run the command line, and end the process with one of the documented exit codes."""
     words = sys.argv[1:] if arguments is None else arguments
     streams = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, TextIOWrapper)]
     for stream in streams:
@@ -188,10 +188,10 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     _keep_numpy_to_one_thread()
     try:
         status = outcome(words)
-    except BrokenPipeError:  # of standard error, while an error was told
+    except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
     except EndedAtOnce as ended:
-        os._exit(ended.status)  # to free what a large input has left takes seconds
+        os._exit(ended.status)  # freeing the objects of a large input takes seconds
     end_at_signals()
     for stream in streams:
         status = _finished(stream, status)
@@ -208,7 +208,7 @@ def _keep_numpy_to_one_thread() -> None:
 
 
 def _finished(stream: TextIOWrapper, status: int) -> int:
-    """It writes what a stream still holds, and gives the exit code. What nobody takes or waits for goes nowhere.
+    """Flush a stream, and return the exit code. What has no reader any more is discarded.
 
     Otherwise the interpreter's own flush at exit would complain, or wait.
     """
@@ -225,7 +225,7 @@ def _finished(stream: TextIOWrapper, status: int) -> int:
 
 
 def outcome(words: list[str]) -> int:
-    """It runs the command line and gives the exit code; errors are told on standard error."""
+    """Run the command line, and return the exit code; errors are reported on standard error."""
     debug = "--debug" in words
     try:
         status = main.main(args=words, prog_name="dcpdump", standalone_mode=False)
@@ -277,7 +277,7 @@ def _usage_hint(error: click.UsageError) -> str:
 
 
 def _complain(what: str, hints: Iterable[str], status: int) -> int:
-    """It prints an error: what went wrong, and on a line each what to try. Where that cannot be written, it is lost."""
+    """Print an error: what went wrong, and a line for each hint. Where that cannot be written, it is lost."""
     try:
         note(f"dcpdump: error: {what}")
         for line in filter(None, hints):

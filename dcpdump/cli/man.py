@@ -1,4 +1,4 @@
-"""Man pages: commands of click and pages of Markdown as roff. Knows only the Markdown that the pages of help use."""
+"""Write man pages: commands of click and pages of Markdown as roff. Knows only the Markdown of the pages of help."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""dcpdump pipeline: archives of captures → the tables, on Spark or, where they are small, on this machine."""
+"""Provide ``dcpdump pipeline``: write archives of captures as tables, on Spark or, where small, on this machine."""
 
 import os
 import re
@@ -32,25 +32,25 @@ _FIXED = {"color": "never", "format": "parquet", "force": True}
 
 
 class Setting(click.ParamType):  # type: ignore[type-arg]
-    """A setting of Spark's: name=value."""
+    """A setting of Spark: name=value."""
 
     name = "NAME=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """It reads the text."""
+        """Return the name and the value."""
         key, mark, text = str(value).partition("=")
         if not mark or not key:
-            raise click.BadParameter(f"{value!r} is no setting, such as spark.executor.memory=4g", ctx, param)
+            raise click.BadParameter(f"{value!r} is not a setting, such as spark.executor.memory=4g", ctx, param)
         return key, text
 
 
 class CaptureId(click.ParamType):  # type: ignore[type-arg]
-    """A name that can be that of a folder, on any file system."""
+    """A name that can be that of a folder on any file system."""
 
     name = "ID"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """It reads the text."""
+        """Return the name, if it can be that of a folder."""
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", str(value)):
             raise click.BadParameter(f"{value!r} holds more than letters, digits, '.', '_' and '-'", ctx, param)
         return str(value)
@@ -58,7 +58,7 @@ class CaptureId(click.ParamType):  # type: ignore[type-arg]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be done, wherever it is done."""
+    """What to write, from what, and how."""
 
     inputs: tuple[str, ...]
     output: str
@@ -158,7 +158,7 @@ for _option in pipeline.params:
 
 
 def run(job: Job, engine: str) -> int:
-    """It does the job with an engine, lets the tables appear, and gives the exit code."""
+    """Run the job with an engine, publish the tables, and return the exit code."""
     from dcpdump.spark.input import inputs
     from dcpdump.spark.output import CaptureOutput
 
@@ -173,21 +173,21 @@ def run(job: Job, engine: str) -> int:
         if engine == "local" and not job.quiet:
             why = "opens no TLS" if keys else "takes longer to start"
             note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which {why}")
-    with CaptureOutput(job.output, job.capture_id) as shelf:
+    with CaptureOutput(job.output, job.capture_id) as output:
         if engine == "local":
             from dcpdump.spark import local
 
             with progress(() if job.quiet else [each.path for each in found]):
                 paths, secrets = [each.path for each in found], job.given.secrets
-                outcome = local.run(paths, job.choice, shelf.folder, job.tables, secrets)
+                outcome = local.run(paths, job.choice, output.folder, job.tables, secrets)
         else:
-            outcome = _on_spark(job, found, shelf.folder)
+            outcome = _on_spark(job, found, output.folder)
         if not job.quiet:
             _complain(outcome)
         if not outcome.frames:
-            shelf.withdraw()  # old rows may not pass for new
+            output.withdraw()  # old rows must not be taken for new ones
             raise CaptureError(_nothing(outcome), hint="dcpdump read FILE tells more about one of them")
-        shelf.publish(outcome.written, job.tables)
+        output.publish(outcome.written, job.tables)
     if not job.quiet:
         note(_summary(job, outcome))
     return code.DONE if outcome.whole else code.DAMAGED
@@ -199,11 +199,11 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
     with session(job.master, job.conf) as spark:
         from dcpdump.spark.job import run as run_on_spark
 
-        tell = _progress if sys.stderr.isatty() and not job.quiet else None
+        report = _progress if sys.stderr.isatty() and not job.quiet else None
         if not job.quiet:
             size = _size(sum(each.size for each in found))
             note(f"{size} in {_many(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
-        return run_on_spark(spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=tell)
+        return run_on_spark(spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=report)
 
 
 def _progress(what: str, done: int, tasks: int) -> None:
@@ -214,14 +214,14 @@ def _progress(what: str, done: int, tasks: int) -> None:
 
 
 def follow(job: Job) -> int:
-    """It decodes captures as they are closed, until it is interrupted."""
+    """Decode captures as they are closed, until interrupted, and return the exit code."""
     from dcpdump.spark.launch import session
 
     hurt = False
     with session(job.master, job.conf) as spark:
         from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch
 
-        def tell(done: BatchOutcome) -> None:
+        def report(done: BatchOutcome) -> None:
             nonlocal hurt
             hurt |= not done.outcome.whole
             if not job.quiet:
@@ -241,7 +241,7 @@ def follow(job: Job) -> int:
             tables,
             idle=job.idle,
             split_bytes=job.split_bytes,
-            told=tell,
+            report=report,
         )
         watch.run(job.duration)
         if not job.quiet:
@@ -268,7 +268,7 @@ def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options"
 
 
 def _named(captures: Sequence[str]) -> str:
-    """It makes a name of what stands on the command line: the same words in the same place give the same."""
+    """Return a name for the input: the same arguments in the same folder give the same name."""
     words = [word if "://" in word else os.path.abspath(word) for word in captures]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(words[0].rstrip("/"))).strip("-") or "captures"
     return f"{stem[:48]}-{sha256(chr(0).join(words).encode()).hexdigest()[:8]}"

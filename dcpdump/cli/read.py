@@ -1,4 +1,4 @@
-"""dcpdump read: captures → frames, chosen and shown."""
+"""Provide ``dcpdump read``: print chosen frames of captures."""
 
 from typing import Any
 
@@ -36,8 +36,8 @@ def read(
 ) -> int:
     """Print the DCP frames of captures: pcap and pcapng, plain or compressed.
 
-    CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP
-    connection goes on from one file into the next. DCP is found by its content, on any port.
+    CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP connection
+    continues from one file into the next. DCP is found by its content, on any port.
     """
     chosen, shown, given = selection(options), display(options), input_of(options)
     paths = expand(captures)
@@ -54,7 +54,7 @@ def read(
 def _reading(
     source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, given: InputOptions, **options: Any
 ) -> Reading[Any]:
-    """Return the reading that suits what is chosen; each way loads only what it needs."""
+    """Return the reading that suits what is chosen; each kind imports only what it needs."""
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
         from dcpdump.batch.picker import Picker

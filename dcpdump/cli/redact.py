@@ -1,4 +1,4 @@
-"""dcpdump redact: captures → captures that may be given to others."""
+"""Provide ``dcpdump redact``: write captures that may be shared."""
 
 import os
 import shutil
@@ -71,8 +71,8 @@ def redact(
     folder = os.path.dirname(os.path.abspath(out))
     if not os.path.isdir(folder):
         raise OutputError("there is no such folder", folder)
-    with Spill(folder) as spool:
-        redaction = Redaction(inputs, words, spool, full=level == "full", limits=given.limits)
+    with Spill(folder) as spill:
+        redaction = Redaction(inputs, words, spill, full=level == "full", limits=given.limits)
         with ExitStack() as stack, progress(() if quiet else paths):
             sinks = _sinks(stack, paths, out, force)
             redaction.survey()
@@ -86,7 +86,7 @@ def redact(
     for line in damage_lines(inputs):
         note(line)
     if not quiet:
-        _tell(redaction, out)
+        _report(redaction, out)
     return status_of(redaction.dissector, inputs)
 
 
@@ -99,7 +99,7 @@ def _salt(text: str | None, file: str | None) -> bytes:
 
 
 def _sinks(stack: ExitStack, paths: Sequence[str], out: str, force: bool) -> list[Sink]:
-    """It opens the file that is to appear; of several inputs, the files of a folder that is."""
+    """Open the output file; for several inputs, the files of the output folder."""
     if out.endswith((".gz", ".zst", ".xz", ".bz2", ".lz4")):
         raise click.UsageError(f"{out}: the result is not compressed; give it another name, and compress it afterwards")
     if len(paths) == 1 and not os.path.isdir(out):
@@ -118,13 +118,13 @@ def _sinks(stack: ExitStack, paths: Sequence[str], out: str, force: bool) -> lis
 
 
 def _plain(name: str) -> str:
-    """It gives a name without what says that it is compressed."""
+    """Return a name without the suffix of a compression."""
     stem, suffix = os.path.splitext(name)
     return stem if suffix in (".gz", ".zst", ".xz", ".bz2", ".lz4") else name
 
 
 class _Folder:
-    """A folder that appears under its name if all went well, and else not at all."""
+    """A folder that appears under its name if all went well, and otherwise not at all."""
 
     def __init__(self, part: str, out: str) -> None:
         self._part, self._out = part, out
@@ -144,7 +144,7 @@ class _Folder:
 
 
 def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
-    """It lets nothing appear that is not proved."""
+    """Raise OutputError unless the result is proved."""
     if flaw is None:
         return
     hint = "nothing was written"
@@ -153,7 +153,7 @@ def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
     raise OutputError(f"the result is not fit to be shared: {flaw.text}", out, hint)
 
 
-def _tell(redaction: Redaction, out: str) -> None:
+def _report(redaction: Redaction, out: str) -> None:
     tally, net = redaction.dissector.tally, redaction.dissector.balance
     sealed = tally.tls_bytes + tally.encrypted_bytes
     blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes + sealed

@@ -1,4 +1,4 @@
-"""dcpdump rollbacks: each rollback, and the clause of the protocol that explains it."""
+"""Provide ``dcpdump rollbacks``: list rollbacks, each with the clause of the protocol that explains it."""
 
 from typing import Any
 
@@ -28,10 +28,10 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        keeper = LedgerConsumer(chosen, shown, given)
-        reading = keeper.read(paths, sink)
-        streams = keeper.streams
+        consumer = LedgerConsumer(chosen, shown, given)
+        reading = consumer.read(paths, sink)
+        streams = consumer.streams
         wanted = set(streams)
-        found = [each for each in found_in(keeper.ledger) if each.stream in wanted]
-        keeper.report(sink, lambda: rows.lines(found, streams, keeper.ledger.last_ns), lambda: rows.objects(found))
+        found = [each for each in found_in(consumer.ledger) if each.stream in wanted]
+        consumer.report(sink, lambda: rows.lines(found, streams, consumer.ledger.last_ns), lambda: rows.objects(found))
         return reading.conclude("none" if quiet else "text")

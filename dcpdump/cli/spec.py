@@ -1,4 +1,4 @@
-"""dcpdump spec: the layouts themselves, from the table that the decoder uses."""
+"""Provide ``dcpdump spec``: print the layouts of messages, from the table that the decoder uses."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""dcpdump stats: counts, bytes, sizes, latencies and rates of the frames of captures."""
+"""Provide ``dcpdump stats``: count the frames of captures by bytes, sizes, latencies and rates."""
 
 from typing import Any
 

@@ -67,19 +67,19 @@ def streams(
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         rates = Rates() if shown.format == "text" and sink.is_terminal else None
-        keeper = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
-        reading = keeper.read(paths, sink)
-        judge = Judge(keeper.ledger, round(idle * 1e9))
-        judged = [(stream, judge.verdict(stream)) for stream in keeper.streams]
+        consumer = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
+        reading = consumer.read(paths, sink)
+        judge = Judge(consumer.ledger, round(idle * 1e9))
+        judged = [(stream, judge.verdict(stream)) for stream in consumer.streams]
         wanted = [
             (stream, verdict)
             for stream, verdict in judged
             if (causes is None or verdict.cause.value in causes) and _wanted(stream, verdict, stuck, rolled_back, ended)
         ]
-        drawn = {} if rates is None else _drawn(keeper, rates, [stream for stream, _ in wanted])
-        keeper.report(
+        drawn = {} if rates is None else _drawn(consumer, rates, [stream for stream, _ in wanted])
+        consumer.report(
             sink,
-            lambda: [rows.table(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
+            lambda: [rows.table(wanted, drawn), rows.total(judged, len(judged), consumer.connections)],
             lambda: rows.objects(wanted),
         )
         return reading.conclude("none" if quiet else "text")
@@ -105,9 +105,9 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
-def _drawn(keeper: LedgerConsumer, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
+def _drawn(consumer: LedgerConsumer, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
     """Return a line of bars for each stream: its rates over the time of the capture."""
-    first, last = keeper.ledger.first_ns, keeper.ledger.last_ns
+    first, last = consumer.ledger.first_ns, consumer.ledger.last_ns
     if first is None or last is None:
         return {}
     out: dict[Stream, str] = {}

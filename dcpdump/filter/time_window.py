@@ -1,4 +1,4 @@
-"""Points in time and the window between two: ``--since``, ``--until``."""
+"""Parse points in time, and hold the window between two: ``--since``, ``--until``."""
 
 import re
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Instant:
 
 
 def parse_instant(option: str, text: str) -> Instant:
-    """Read ``2026-11-20T10:00:00Z``, ``+30s`` (ms, s, m, h; from the capture's start) or ``10:00:00.250``.
+    """Parse ``2026-11-20T10:00:00Z``, ``+30s`` (ms, s, m, h; from the capture's start) or ``10:00:00.250``.
 
     A time of day, as tables print it, is UTC and on the day nearest to the capture's start. Raises FilterError.
     """
@@ -65,11 +65,11 @@ def parse_instant(option: str, text: str) -> Instant:
 
 
 class TimeWindow:
-    """``--since`` and ``--until``: the packet that completed the frame; relative to the first packet's time."""
+    """A clause for ``--since`` and ``--until``: the time of the packet that completed the frame."""
 
     def __init__(self, since: Instant | None, until: Instant | None) -> None:
         self._since, self._until = since, until
-        self.start_ns: int | None = None  #: to be told, when the first packet is read
+        self.start_ns: int | None = None  #: to be set when the first packet is read
 
     def __call__(self, record: Record) -> bool:
         ts = record.frame.raw.where.ts_ns

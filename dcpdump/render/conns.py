@@ -1,4 +1,4 @@
-"""Connections as rows for people, and as objects: who, what was negotiated, how it went."""
+"""Write connections as rows for people, and as objects: names, negotiated settings, traffic, ends."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -134,7 +134,7 @@ def objects(connections: Sequence[ConnectionState], tls: Mapping[int, Json] | No
             "features_asked": _features(each.asked_features),
             "features": _features(each.features),
             "open_flags": each.open_flags,
-            "open_flags_names": None if each.open_flags is None else list(OPEN_FLAGS.speak(each.open_flags)),
+            "open_flags_names": None if each.open_flags is None else list(OPEN_FLAGS.describe(each.open_flags)),
             "open_status": each.open_status,
             "controls": [_control_object(control) for control in each.controls.values()],
             "streams": len(each.streams),
@@ -181,14 +181,14 @@ def _authentication(each: ConnectionState) -> str:
 def _features(features: frozenset[int] | None) -> list[str] | None:
     if features is None:
         return None
-    return ["".join(FEATURE.speak(value)) or f"0x{value:04x}" for value in sorted(features)]
+    return ["".join(FEATURE.describe(value)) or f"0x{value:04x}" for value in sorted(features)]
 
 
 def _flags(each: ConnectionState) -> str:
     if each.open_flags is None:
         return "?"
     refused = "" if each.open_status in (None, SUCCESS) else f" ({status(each.open_status)})"
-    return ("+".join(OPEN_FLAGS.speak(each.open_flags)) or "consumer") + refused
+    return ("+".join(OPEN_FLAGS.describe(each.open_flags)) or "consumer") + refused
 
 
 def _control(control: Control) -> str:

@@ -1,4 +1,4 @@
-"""Flow control as text for people, and as objects: a window for each connection, and when it was full."""
+"""Write flow control as text for people, and as objects: a window for each connection, and when it was full."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "p
 _LEAST = ("acks", "over time", "acked", "sent")
 _RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")
 _BARS = 24
-#: Of intervals and kinds, people are shown the largest.
+#: How many intervals and kinds are shown to people: the largest.
 _SHOWN = 20
 _STATES = {
     FlowState.OFF: "no flow control",
@@ -99,7 +99,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
 
 
 def _least(window: Window, count: int) -> str:
-    """Write a number of bytes, or the least that it can be."""
+    """Return a number of bytes as text, or the least that it can be."""
     return number(count) if window.complete else f"\N{GREATER-THAN OR EQUAL TO} {count:,}"
 
 
@@ -151,7 +151,7 @@ def _times(window: Window, found: Standing, now_ns: int | None) -> Iterator[str]
 
 
 def _sums(window: Window) -> Iterator[str]:
-    """Yield what does not add up."""
+    """Yield sentences on sums that do not agree."""
     found = leak(window)
     if found is not None:
         how = f"{found.bytes:,} B less" if found.bytes > 0 else f"{-found.bytes:,} B more"
@@ -182,7 +182,7 @@ def _interval(start: int | None, end: int | None, outstanding: int) -> Json:
 
 
 def _levels(window: Window) -> list[int]:
-    """Return what was outstanding at each mark; of a relative account, above the lowest."""
+    """Return the outstanding bytes at each mark; where only differences are known, above the lowest."""
     low = 0 if window.complete else min((mark.outstanding for mark in window.marks), default=0)
     return [mark.outstanding - low for mark in window.marks]
 

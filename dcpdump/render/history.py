@@ -1,10 +1,10 @@
-"""Histories of documents as text for people, and as objects; and how far they are complete."""
+"""Write histories of documents as text for people, and as objects; and how far they are complete."""
 
 from collections.abc import Iterator, Sequence
 
 from dcpdump.escape import safe
 from dcpdump.record import Json, as_json, iso_time
-from dcpdump.render.line import spoken_name
+from dcpdump.render.line import dialogue_name
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.spec.names import DATATYPE
@@ -38,7 +38,7 @@ def lines(
 ) -> "list[Line | Fitting]":
     """Return a table of changes, and below it what the capture has of their vbuckets.
 
-    ``vbucket``: where such a key belongs, if there is but one.
+    ``vbucket``: the one that the key hashes to, if it is only one key.
     """
     rows = []
     for each in changes:
@@ -53,14 +53,14 @@ def lines(
                 str(record.vbucket),
                 number(each.seqno),
                 number(each.rev_seqno),
-                spoken_name(record.frame.message.name),
+                dialogue_name(record.frame.message.name),
                 f"0x{each.cas:016x}",
                 "" if raw.where.ts_ns is None else iso_time(raw.where.ts_ns),
                 str(record.connection),
                 str(record.frame.stream_id or ""),
                 str(record.number),
                 f"{safe(raw.where.file)}@0x{raw.offset:x}",
-                "|".join(DATATYPE.speak(each.datatype)),
+                "|".join(DATATYPE.describe(each.datatype)),
                 ",".join(safe(name) for name, _ in xattrs or ()),
                 number(raw.length),
             )

@@ -1,4 +1,4 @@
-"""Tables for people: as wide as their cells in a pipe, where nothing is cut; on a terminal as wide as that."""
+"""Lay out tables for people: as wide as their cells in a pipe, where nothing is cut; at most as wide as a terminal."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from dcpdump.render.lines import Line, LineKind
 
 BARS = "▁▂▃▄▅▆▇█"
 _GAP = "  "
-#: What the last column gets at least before another goes for it.
+#: The least width of the last column, before another column is left out for it.
 _ROOM = 32
 
 
 class Fitting(Protocol):
-    """What is drawn by the width that there is."""
+    """A part of an output that is laid out by the width of the terminal."""
 
     def lines(self, width: int | None = None) -> list[Line]:
         """Return it as lines; ``width``: of the terminal, None where nothing is to be cut."""
@@ -113,5 +113,5 @@ def spark(counts: Sequence[int]) -> str:
 
 
 def number(value: int | None) -> str:
-    """Return a number as text; nothing where there is none."""
+    """Return a number as text; empty for None."""
     return "" if value is None else f"{value:,}"

@@ -13,7 +13,7 @@ REPLICA = "samples/replica.pcap"
 
 
 def frames(arguments: str) -> list[int]:
-    """It gives the numbers of the frames that a ``read`` shows."""
+    """Return the numbers of the frames that a ``read`` shows."""
     printed = run(f"dcpdump read {arguments} -f ndjson -q")
     assert printed.code == 0, printed.err
     return [json.loads(line)["frame"] for line in printed.out.splitlines()]
@@ -104,7 +104,7 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
         ),
         (
             "--vbucket seven",
-            "dcpdump: error: --vbucket: 'seven' is no number or range\n"
+            "dcpdump: error: --vbucket: 'seven' is not a number or range\n"
             "hint: --vbucket 7, --vbucket 0-63,512 or --vbucket 100-\n",
         ),
         ("--vbucket 70000", "dcpdump: error: --vbucket: 70000 is more than the largest, 65535\n"),
@@ -117,19 +117,20 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
         ),
         (
             "--key '/[/'",
-            "dcpdump: error: --key: '/[/' is no regular expression: unterminated character set at position 0\n",
+            "dcpdump: error: --key: '/[/' is not a regular expression: unterminated character set at position 0\n",
         ),
         (
             "--kind reply",
-            "dcpdump: error: --kind: 'reply' is no kind\nhint: --kind request, or --kind response\n",
+            "dcpdump: error: --kind: 'reply' is not a kind\nhint: --kind request, or --kind response\n",
         ),
         (
             "--host 10.0.0.9:50312",
-            "dcpdump: error: --host: '10.0.0.9:50312' is no IP address\nhint: --host 10.0.0.9 --port 50312\n",
+            "dcpdump: error: --host: '10.0.0.9:50312' is not an IP address\nhint: --host 10.0.0.9 --port 50312\n",
         ),
         (
             "--host nosuch.example",
-            "dcpdump: error: --host: 'nosuch.example' is no IP address\nhint: --host 10.0.0.2, or --host 10.0.0.0/24\n",
+            "dcpdump: error: --host: 'nosuch.example' is not an IP address\n"
+            "hint: --host 10.0.0.2, or --host 10.0.0.0/24\n",
         ),
         (
             "-c 0",

@@ -52,7 +52,7 @@ def test_memory_bounds_what_waits(command: str) -> None:
     assert run(f"dcpdump {command} {REPLICA} --memory 1M").code == run(f"dcpdump {command} {REPLICA}").code
     refused = run(f"dcpdump {command} {REPLICA} --memory much")
     assert refused.code == 2
-    assert "'much' is no size" in refused.err
+    assert "'much' is not a size" in refused.err
 
 
 def test_a_capture_that_grows_is_followed(tmp_path: Path) -> None:
