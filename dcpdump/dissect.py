@@ -76,7 +76,7 @@ class Dissector:
 
     def feed(self, packet: Packet) -> list[Record]:
         """Dissect the next packet, and return the records that it completes."""
-        records = self.look_again() if self._unsealing.any else []
+        records = self.open_waiting() if self._unsealing.any else []
         deliveries = self._connections.feed(packet)
         if not deliveries:
             return records
@@ -92,7 +92,7 @@ class Dissector:
 
     def drain(self) -> Iterator[Record]:
         """End the input, and yield the records one by one: of 65,536 open frames a list would not be small."""
-        yield from self.look_again()
+        yield from self.open_waiting()
         yield from self._take(self._connections.close())
         for conversation in list(self._conversations.values()):
             yield from self._leave(conversation)
@@ -111,11 +111,11 @@ class Dissector:
         """What opens TLS."""
         return self._unsealing.secrets
 
-    def look_again(self) -> list[Record]:
+    def open_waiting(self) -> list[Record]:
         """Return the records that new secrets make known of what waited for them."""
         records: list[Record] = []
-        for conversation, told in self._unsealing.look_again(list(self._conversations.values())):
-            for direction, event in told:
+        for conversation, events in self._unsealing.open_waiting(list(self._conversations.values())):
+            for direction, event in events:
                 records += self._follow(conversation, direction, event)
         return records
 
@@ -126,11 +126,11 @@ class Dissector:
                 if not isinstance(event, (Bytes, Gap)):
                     continue
                 conversation = self._conversations[connection.number] = Conversation(connection, Session())
-            told = self._unsealing.take(conversation, direction, event)
-            if told is None:
+            events = self._unsealing.take(conversation, direction, event)
+            if events is None:
                 yield from self._follow(conversation, direction, event)
             else:
-                for way, inner in told:
+                for way, inner in events:
                     yield from self._follow(conversation, way, inner)
 
     def _follow(self, conversation: Conversation, direction: int, event: Event) -> list[Record]:

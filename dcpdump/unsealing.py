@@ -1,4 +1,4 @@
-"""Unsealing: which connections of a dissection are TLS, and the books of what they hold.
+"""Recognise the connections that are TLS, and count what they hold.
 
 TLS is recognised by its bytes. Of a direction that was joined late the first byte may stand anywhere: there an
 Unsealer reads beside the splitter, until that has found a frame, or this has found records.
@@ -22,7 +22,7 @@ _HELLO: Final = b"\x16\x03"
 #: Connections of which it is kept what became of them.
 _KEPT: Final = 65_536
 
-Told = list[tuple[int, Event]]
+Events = list[tuple[int, Event]]
 
 
 class Unsealing:
@@ -37,7 +37,7 @@ class Unsealing:
         self._tally = tally
         self._growth = secrets.growth
 
-    def take(self, conversation: Conversation, direction: int, event: Event) -> Told | None:
+    def take(self, conversation: Conversation, direction: int, event: Event) -> Events | None:
         """Return the events of the text inside; None where the event is to be taken as it is."""
         tls = conversation.tls
         if tls is None:
@@ -46,37 +46,37 @@ class Unsealing:
             tls = self._recognise(conversation, direction, event)
             if tls is None:
                 return None
-        told = tls.feed(direction, event)
+        events = tls.feed(direction, event)
         if conversation.tls is None:
             if not (tls.opened or tls.certain):
                 return None
             self._adopt(conversation, tls)
         self.count(conversation)
-        return told
+        return events
 
-    def look_again(self, conversations: list[Conversation]) -> list[tuple[Conversation, Told]]:
+    def open_waiting(self, conversations: list[Conversation]) -> list[tuple[Conversation, Events]]:
         """Return what new secrets make known of connections that waited for them."""
-        if self.any and self.secrets.look is not None:
-            self.secrets.look()
+        if self.any and self.secrets.poll is not None:
+            self.secrets.poll()
         if not self.any or self._growth == self.secrets.growth:
             return []
         self._growth = self.secrets.growth
         out = []
         for conversation in conversations:
             if conversation.tls is not None:
-                told = conversation.tls.look_again()
+                events = conversation.tls.open_waiting()
                 self.count(conversation)
-                if told:
-                    out.append((conversation, told))
+                if events:
+                    out.append((conversation, events))
         return out
 
-    def give_up(self, conversation: Conversation) -> Told:
+    def give_up(self, conversation: Conversation) -> Events:
         """Have a connection give its memory back."""
-        told = conversation.tls.give_up() if conversation.tls is not None else []
+        events = conversation.tls.give_up() if conversation.tls is not None else []
         self.count(conversation)
-        return told
+        return events
 
-    def close(self, conversation: Conversation) -> Told:
+    def close(self, conversation: Conversation) -> Events:
         """End a connection: return what waited, and keep what became of it."""
         suspect = conversation.suspect
         if suspect is not None and conversation.tls is None and not any(conversation.framed) and suspect.likely:
@@ -84,7 +84,7 @@ class Unsealing:
         conversation.suspect = None
         if conversation.tls is None:
             return []
-        told = conversation.tls.close()
+        events = conversation.tls.close()
         self.count(conversation)
         for direction in (0, 1):
             places = conversation.tls.places(direction)
@@ -92,10 +92,10 @@ class Unsealing:
                 self.places[2 * conversation.connection.number + direction] = places
         if len(self.sealings) < _KEPT:
             self.sealings[conversation.connection.number] = _named(conversation, conversation.tls)
-        return told
+        return events
 
     def count(self, conversation: Conversation) -> None:
-        """Bring the books of a connection up to date."""
+        """Count what became of a connection's bytes."""
         if conversation.tls is not None:
             _, tls, encrypted = conversation.tls.account
             before = conversation.counted

@@ -46,7 +46,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def feed_block(self, block: Block) -> list[P]:
         """Take the next packets, and return the frames that they complete."""
-        self.look_again()
+        self.open_waiting()
         batch, at = block.batch, 0
         while at < len(batch):
             segments = Segments()
@@ -68,7 +68,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def idle(self) -> list[P]:
         """Return what new secrets make known while nothing comes."""
-        self.look_again()
+        self.open_waiting()
         return self.taken()
 
     def close_blocks(self) -> list[P]:
@@ -120,12 +120,12 @@ class BlockDissector(Dissector, ABC, Generic[P]):
             stop += 1
         while at < stop:
             texts = Segments()
-            at, told = tls.run(segments, at, stop, texts)
+            at, events = tls.run(segments, at, stop, texts)
             row, count = 0, len(texts)
             while (row := self._cutting.take(texts, row, opened=True)) < count:
                 self._follow(conversation, place & 1, texts.event(row).event)
                 row += 1
-            for direction, event in told:
+            for direction, event in events:
                 self._follow(conversation, direction, event)
         self._unsealing.count(conversation)
         return at

@@ -1,4 +1,4 @@
-"""Key logs: files and pipes of secrets, as they are now and as they grow."""
+"""Read key logs: files and pipes of secrets, as they are and as they grow."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ from dcpdump.tls.secrets import KeyLog, Secrets
 
 #: What one read asks for.
 _CHUNK: Final = 1 << 20
-#: How often it is looked whether there is more.
+#: How long is waited between two readings of a growing file.
 _APART_S: Final = 0.05
 
 
@@ -70,7 +70,7 @@ class KeyLogFile:
         else:
             self._log.close_line()
 
-    def look(self, secrets: Secrets) -> None:
+    def poll(self, secrets: Secrets) -> None:
         """Read what was added; a file that was truncated or replaced is read anew."""
         self._log = self._log or KeyLog(secrets, self.path)
         try:
@@ -105,7 +105,7 @@ class KeyLogs:
     def __init__(self, paths: tuple[str, ...] = (), secrets: Secrets | None = None) -> None:
         self.files = [KeyLogFile(path) for path in paths]
         self.secrets = Secrets() if secrets is None else secrets
-        self._looked = 0.0
+        self._polled = 0.0
 
     def read(self) -> None:
         """Read all to their ends."""
@@ -116,18 +116,18 @@ class KeyLogs:
         """Read what is there, and have the secrets know that there may be more."""
         if self.files:
             self.secrets.growing = True
-            self.secrets.look = self.look
-            self._look()
+            self.secrets.poll = self.poll
+            self._poll()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read what was added, now and then."""
-        if time.monotonic() - self._looked >= _APART_S:
-            self._look()
+        if time.monotonic() - self._polled >= _APART_S:
+            self._poll()
 
-    def _look(self) -> None:
-        self._looked = time.monotonic()
+    def _poll(self) -> None:
+        self._polled = time.monotonic()
         for each in self.files:
-            each.look(self.secrets)
+            each.poll(self.secrets)
 
 
 def _reason(error: Exception) -> str:

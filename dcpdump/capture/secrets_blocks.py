@@ -1,4 +1,4 @@
-"""Secrets inside a pcapng: what a decryption secrets block holds, and all of them at once, wherever they stand."""
+"""Read the secrets inside a pcapng, block by block, or all of them at once, wherever they stand."""
 
 from struct import unpack_from
 from typing import Final

@@ -1,4 +1,4 @@
-"""The option that names key logs, and what is said of them."""
+"""Provide the option that names key logs, and what is said of them."""
 
 import os
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What is said of TLS connections: why something stays closed, and what to try."""
+"""Say why TLS connections stay closed, and what to try."""
 
 import os
 from collections.abc import Iterator
@@ -50,15 +50,15 @@ def state(sealing: Sealing) -> str:
 
 def lines(dissector: Dissector) -> Iterator[str]:
     """Yield a line for each connection of which something stays closed or that was joined late, and a count."""
-    told = silent = 0
+    events = silent = 0
     none = [each for each in dissector.sealings.values() if each.why == why.NO_SECRETS]
     for number, each in dissector.sealings.items():
         text = _line(each)
         if not text or each.why == why.NO_SECRETS:
             continue
-        if told < _LINES:
+        if events < _LINES:
             yield f"dcpdump: note: connection {number} ({each.src} → {each.dst}): {text}"
-        told, silent = told + 1, silent + (told >= _LINES)
+        events, silent = events + 1, silent + (events >= _LINES)
     if silent:
         yield f"dcpdump: note: and {counted(silent, 'connection')} like these"
     if none and dissector.tally.frames:

@@ -1,6 +1,6 @@
-"""Exported PDUs: what Wireshark writes of streams that it put together, or decrypted (link type 252).
+"""Read exported PDUs: what Wireshark writes of streams that it put together, or decrypted (link type 252).
 
-A record is tags that say between whom, then the payload. What one end says goes on from record to record, so the
+A record is tags that say between whom, then the payload. What one end says continues from record to record, so the
 segments made of them follow one another; that the first is the beginning of the connection, nothing says.
 """
 

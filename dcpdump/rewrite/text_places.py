@@ -1,4 +1,4 @@
-"""Where the text of a direction stands that is inside TLS: between offsets as they were sent, and those of the text."""
+"""Map offsets of a TLS direction, as they were sent, to those of the text inside."""
 
 from typing import TYPE_CHECKING
 

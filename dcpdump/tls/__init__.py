@@ -1,1 +1,1 @@
-"""tls: the events of a TLS connection in, the events of the text inside out. Knows TCP's events, and nothing of DCP."""
+"""Open TLS: the events of a connection in, the events of the text inside out. Knows TCP's events, and no DCP."""

@@ -1,4 +1,4 @@
-"""Account: what became of a TLS connection, and why it stays closed where it does."""
+"""Report what became of a TLS connection, and why it stays closed where it does."""
 
 from collections.abc import Sequence
 

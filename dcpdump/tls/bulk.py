@@ -1,4 +1,4 @@
-"""Bulk: the plain records of a direction, opened many at once: what nearly all of a long connection is."""
+"""Open the plain records of a direction many at once: nearly all of a long connection is such."""
 
 from bisect import bisect_right
 from itertools import accumulate

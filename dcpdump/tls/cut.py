@@ -1,7 +1,7 @@
-"""SealedCutter: cuts the bytes of one direction into TLS records, which are called Sealed here. Knows no keys.
+"""Cut the bytes of one direction into TLS records, which are called Sealed here. Knows no keys.
 
-A hole inside the body of a record whose header is there hurts that record alone. Where a header was lost it looks for
-one with another one at its end; whether that is one, a key proves.
+A hole inside the body of a record whose header is there hurts that record alone. Where a header was lost, one is
+searched that has another at its end; whether it is one, a key proves.
 """
 
 import re
@@ -69,7 +69,7 @@ class SealedCutter:
         self._at = 0  # of the held bytes, what was given already
         self._holes: list[tuple[int, int]] = []  # in the data
         self._marks: list[tuple[int, Seen]] = []  # which packet brought the bytes up to an offset
-        self._tried = 0  # where the search goes on, in the data
+        self._tried = 0  # where the search continues, in the data
         self._final = False
         self.searching = searching
         self.skipped = 0
@@ -111,7 +111,7 @@ class SealedCutter:
         return held
 
     def give_back(self, offset: int, rest: bytes, seen: Seen, passed: int) -> None:
-        """Go on at an offset with what others left, after they cut so many records."""
+        """Continue at an offset with what others left, after they cut so many records."""
         self.offset, self._data, self._at = offset, bytearray(rest), 0
         self._marks = [(offset + len(rest), seen)] if rest else []
         self.chained += passed
@@ -119,7 +119,7 @@ class SealedCutter:
     def gap(self, length: int | None, seen: Seen) -> Sealed | None:
         """Take a loss; return the record that it ends, where that has lost its end. To be asked when ``next`` is None.
 
-        Behind a loss of unknown length the offsets go on as if there was none.
+        Behind a loss of unknown length the offsets continue as if there was none.
         """
         self._tidy()
         have = len(self._data)
@@ -274,7 +274,7 @@ class SealedCutter:
         return (self.offset, bytes(self._data), list(self._holes), marks, self._tried, self.searching, self.chained)
 
     def restore(self, state: tuple[object, ...]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         offset, data, holes, marks, tried, searching, chained = state
         assert isinstance(offset, int)
         assert isinstance(data, bytes)

@@ -1,4 +1,4 @@
-"""Handshake: what the messages of a handshake say, as far as records and names need it. Never raises."""
+"""Read the messages of a handshake, as far as records and names need them. Never raises."""
 
 from dataclasses import dataclass, field
 from typing import Final

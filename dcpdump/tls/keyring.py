@@ -1,4 +1,4 @@
-"""Keyring: which keys may open what the two sides of a connection say, by what its hellos tell and the secrets have."""
+"""Choose the keys that may open what the two sides of a connection say, by its hellos and the secrets."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Keys: how TLS derives keys from secrets. Hashes only; knows no cipher."""
+"""Derive keys from secrets, as TLS does. Hashes only; knows no cipher."""
 
 import hmac
 

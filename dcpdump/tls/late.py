@@ -1,4 +1,4 @@
-"""Joining: the search for the secret and the record number of a direction that is joined after its handshake.
+"""Search the secret and the record number of a direction that is joined after its handshake.
 
 Of TLS 1.3 the secret alone is needed, and the number of the record. The effort is in proportion: small windows for
 all secrets first, larger ones at later records, and a bound for the direction and for the run.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EFFORT: Final = 1 << 28
 _SLOW_EFFORT: Final = 1 << 26
 _SLOW: Final = 100
-#: How far each attempt looks, with AES-GCM and with others.
+#: How many numbers each attempt tries, with AES-GCM and with others.
 _WINDOWS: Final = (1 << 16, 1 << 20, 1 << 26)
 _SLOW_WINDOWS: Final = (1 << 12, 1 << 16, 1 << 20)
 #: Numbers that are tried of keys after a KeyUpdate, and how many of those.
@@ -86,7 +86,7 @@ class Joining:
         return EFFORT - self._left + _SLOW_EFFORT - self._slow_left
 
     def try_record(self, sealed: Sealed, partner: Key | None) -> "Joined | None":
-        """Look for what opens a record; ``partner`` is the key of the other direction, where that is found."""
+        """Search what opens a record; ``partner`` is the key of the other direction, where that is found."""
         if sealed.holes or len(sealed.body) <= _ALERT or sealed.kind != 23:
             return None
         if self._growth != self._secrets.growth:
@@ -157,11 +157,11 @@ class Joining:
         return True
 
     def state(self) -> tuple[int, ...]:
-        """Return all that decides how it goes on, for ``restore``."""
+        """Return all that decides how it continues, for ``restore``."""
         numbers = self._records, self._attempts, self._left, self._slow_left, self.shortest, self.reach, self.tried
         return *numbers, self._nonce, self.version
 
     def restore(self, state: tuple[int, ...]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._records, self._attempts, self._left, self._slow_left = state[:4]
         self.shortest, self.reach, self.tried, self._nonce, self.version = state[4:]

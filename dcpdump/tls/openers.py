@@ -1,4 +1,4 @@
-"""Openers: what opens the records of one direction as long as one key holds. The door to ciphers.
+"""Open the records of one direction as long as one key holds. The door to ciphers.
 
 Importing it imports ``cryptography``, which takes a while: to be done once there is something to open.
 """
@@ -126,7 +126,7 @@ class Opener13:
 
     @property
     def block_key(self) -> bytes:
-        """The key of the cipher, for whoever looks for a record's number."""
+        """The key of the cipher, for the search of a record's number."""
         return self._key
 
 

@@ -1,4 +1,4 @@
-"""Opening: which key and which number open a record, decided by proof.
+"""Decide by proof which key and which number open a record.
 
 A record that does not open under the key at hand is tried under those that may follow, so that the ends of handshakes,
 updates of keys and new handshakes need no message to be understood, and may be lost.
@@ -20,7 +20,7 @@ _FAILURES: Final = 4
 _FLIGHT: Final = 64
 #: Records in a row that do not open before their numbers are searched.
 _DAMAGED: Final = 4
-#: Numbers that are searched behind a loss of which nobody knows the length.
+#: Numbers that are searched behind a loss of unknown length.
 _UNKNOWN: Final = 1 << 20
 #: What trying a number costs, where many cannot be tried at once.
 _SLOW: Final = 100

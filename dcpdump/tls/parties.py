@@ -1,4 +1,4 @@
-"""Parties: who of a connection is the client, and what the two agreed, by the messages of their handshakes."""
+"""Note who of a connection is the client, and what the two agreed, by the messages of their handshakes."""
 
 from dcpdump.tls import handshake as hs
 from dcpdump.tls.keyring import Key, Keyring, Terms

@@ -122,7 +122,7 @@ class SealedReader:
         return False
 
     def _join(self, side: Side, sealed: Sealed, partner: Key | None, out: list[Event]) -> bool:
-        """Look for the secret of a direction of which the handshake was not captured."""
+        """Search the secret of a direction of which the handshake was not captured."""
         if side.opener is not None and side.key is not None:
             opened = self._opening.open(side, 0, sealed, out)
         else:

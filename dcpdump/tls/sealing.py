@@ -1,4 +1,4 @@
-"""Sealing: what is known of a TLS connection, and why it stays closed where it does. Values only."""
+"""Describe a TLS connection, and why it stays closed where it does. Values only."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -37,7 +37,7 @@ class Sealing:
     reach: int = 0  #: up to which number they were
     passed: int = 0  #: bytes that came before the secrets
     randoms: tuple[tuple[bytes, bytes], ...] = ()  #: client randoms, and under which their secrets were found
-    inside: str = ""  #: what else than DCP the text looks like
+    inside: str = ""  #: which other protocol the text is
     src: str = ""  #: the ends of the connection, and the lower port
     dst: str = ""
     port: int = 0

@@ -1,4 +1,4 @@
-"""Search: the number of a record, found by trying. Of AES-GCM, many numbers at once.
+"""Search the number of a record by trying; of AES-GCM, many numbers at once.
 
 The inner text of a TLS 1.3 record ends with its type, and that of a record with data is 23: one block of the key
 stream says of nearly all numbers that they are wrong, and 65,536 blocks are made in one call.

@@ -1,4 +1,4 @@
-"""Secrets: what key logs say, by the client random of the connection. Knows the format of RFC 9850, and no cipher.
+"""Keep what key logs hold, by the client random of the connection. Knows the format of RFC 9850, and no cipher.
 
 Key logs of programs hold lines of other uses, and lines that are damaged; those are counted and passed by. Nothing
 here ever shows a secret: neither by ``repr`` nor in the text of an error.
@@ -62,7 +62,7 @@ class Secrets:
         "budget",
         "growing",
         "growth",
-        "look",
+        "poll",
         "refused",
         "useless",
     )
@@ -75,7 +75,7 @@ class Secrets:
         self._logs: set[str] = set()
         self._sources: list[Callable[[], None]] = []
         self.growing = False
-        self.look: Callable[[], None] | None = None  #: looks whether there are more
+        self.poll: Callable[[], None] | None = None  #: takes what was added
         self.growth = 0  #: how many secrets were taken so far
         self.refused = 0  #: lines that are not understood
         self.useless = 0  #: lines that are right, and open no records

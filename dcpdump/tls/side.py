@@ -1,4 +1,4 @@
-"""Side: one direction of a TLS connection: its records, its key, its place in the text, and what became of its bytes.
+"""Follow one direction of a TLS connection: its records, its key, its place in the text, what became of its bytes.
 
 It gives the text of what was opened as events, and says of the rest what kind of loss it is. Which key holds is
 decided by the Unsealer.
@@ -104,7 +104,7 @@ class Side:
         self.number = 0  #: of the next record under the key
         self.assumed = 0  #: records since the last one that was proven
         self.end: int | None = None if searching else offset  #: where the next record begins, None: anywhere
-        self.unknown = False  #: since then so many bytes were lost as nobody knows
+        self.unknown = False  #: since then an unknown number of bytes was lost
         self.lost = False  #: the number of the next record is not known
         self.reason = END  #: of the last gap
         self.offset = 0  #: of the text
@@ -119,7 +119,7 @@ class Side:
         self.tries = 0  #: records of which the number was searched since the last that opened
         self.passed = 0  #: records under a key that were not opened before there was one
         self.unopened = 0  #: bytes of the handshake that stay closed for want of their key
-        self.places: Places | None = None  #: where the text of each record stands, if somebody wants to know
+        self.places: Places | None = None  #: where the text of each record stands, where that is asked for
         self.padded = False
         self.patient = True  #: what cannot be opened may wait for its secret
         self.joined_at: int | None = None
@@ -301,6 +301,6 @@ class Side:
             self.late = True
 
     def _chain(self, sealed: Sealed) -> None:
-        """Have a cipher that chains records go on behind one that is not opened."""
+        """Have a cipher that chains records continue behind one that is not opened."""
         if self.opener is not None and not self.opener.exact:
             self.opener.glimpse(self.number, sealed.body)

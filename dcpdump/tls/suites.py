@@ -1,4 +1,4 @@
-"""Suites: what each number of a cipher suite stands for, as far as records are concerned."""
+"""List cipher suites by their numbers, as far as records are concerned."""
 
 from typing import Final, NamedTuple
 

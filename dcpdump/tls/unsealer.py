@@ -24,7 +24,7 @@ _PATIENCE_NS: Final = 10_000_000_000
 #: What is not known to be TLS is that after so many records in a chain.
 _CHAIN: Final = 8
 
-Told = list[tuple[int, Event]]
+Events = list[tuple[int, Event]]
 
 
 class Unsealer:
@@ -45,38 +45,38 @@ class Unsealer:
 
     # -- what comes in -----------------------------------------------------------------------------------
 
-    def feed(self, direction: int, event: Event) -> Told:
+    def feed(self, direction: int, event: Event) -> Events:
         """Take the next event of a direction, and return what it makes known of the text."""
         if isinstance(event, Conflict):
             return []
-        told: Told = []
+        events: Events = []
         side = self._sides[direction] or self._begin(direction, event)
         if isinstance(event, Bytes):
             side.cutter.feed(event.data, event.seen)
-            self._cut(side, told)
+            self._cut(side, events)
         elif isinstance(event, Gap):
             found = side.cutter.last_found()
             if found is not None:
-                self._take(side, found, told)
-                self._cut(side, told)
+                self._take(side, found, events)
+                self._cut(side, events)
             hurt = side.cutter.gap(event.length, event.seen)
             side.reason = event.reason
             if hurt is not None:
-                self._take(side, hurt, told)
+                self._take(side, hurt, events)
             side.unknown = side.unknown or event.length is None
         else:
             side.cutter.close()
-            self._cut(side, told)
+            self._cut(side, events)
             side.ended = True
-            self._take(side, event, told)
+            self._take(side, event, events)
         side.count_skipped()
         if self._parties.changed or self._growth != self._secrets.growth:
-            self._go_on(told)
+            self._resume(events)
         if side.ended and not self._secrets.growing and all(each is None or each.ended for each in self._sides):
-            told += self.close()
-        return told
+            events += self.close()
+        return events
 
-    def run(self, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Told]:
+    def run(self, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Events]:
         """Take segments ``at`` … ``stop``-1 of one direction, and add the text of plain records to ``texts``.
 
         Return the first segment that was not taken, and what the last of the others makes known behind those texts.
@@ -88,25 +88,25 @@ class Unsealer:
         taken, rest = open_run(side, segments, at, stop, texts)
         return taken, [] if rest is None else self.feed(direction, rest)
 
-    def look_again(self) -> Told:
-        """Go on with what waits, where there are new secrets."""
-        told: Told = []
+    def open_waiting(self) -> Events:
+        """Continue with what waits, where there are new secrets."""
+        events: Events = []
         if self._growth != self._secrets.growth:
-            self._go_on(told)
-        return told
+            self._resume(events)
+        return events
 
-    def close(self) -> Told:
+    def close(self) -> Events:
         """Take it that nothing follows, no secret either, and return what waited."""
-        told: Told = []
+        events: Events = []
         self._reader.final, self._ring.guessed = True, True
-        self._go_on(told)
+        self._resume(events)
         for side in self._sides:
             if side is not None:
-                self._decide_early(side, told)
+                self._decide_early(side, events)
                 side.cutter.give_up()
                 side.count_skipped()
         self._reader.final = False
-        return told
+        return events
 
     def _begin(self, direction: int, event: Bytes | Gap | End) -> Side:
         late = self.late or isinstance(event, Gap) or (isinstance(event, Bytes) and event.joined_late)
@@ -117,14 +117,14 @@ class Unsealer:
             side.places = Places(array("q"), array("q"), array("q"), array("q"))
         return side
 
-    def _cut(self, side: Side, told: Told) -> None:
+    def _cut(self, side: Side, events: Events) -> None:
         while (sealed := side.cutter.next()) is not None:
-            self._take(side, sealed, told)
+            self._take(side, sealed, events)
 
     # -- waiting -----------------------------------------------------------------------------------------
 
-    def _take(self, side: Side, item: Waiting, told: Told) -> None:
-        if side.queue or not self._process(side, item, told):
+    def _take(self, side: Side, item: Waiting, events: Events) -> None:
+        if side.queue or not self._process(side, item, events):
             self._serial += 1
             side.queue.append(Queued(self._serial, item))
             side.queued += item.there if isinstance(item, Sealed) else 0
@@ -134,28 +134,28 @@ class Unsealer:
                 side.patient = not self._ring.known()  # then at first for a hello that does not come
                 self._ring.guessed = self._parties.changed = True
 
-    def _process(self, side: Side, item: Waiting, told: Told) -> bool:
+    def _process(self, side: Side, item: Waiting, events: Events) -> bool:
         """Take a record or the end; return False where it has to wait."""
         other = self._sides[1 - side.direction]
         out = self._reader.read(side, item, other.key if other is not None else None)
         if out is None:
             return False
-        told += [(side.direction, event) for event in out]
+        events += [(side.direction, event) for event in out]
         return True
 
-    def _go_on(self, told: Told) -> None:
-        """Go on with what waits, in the order in which it came."""
+    def _resume(self, events: Events) -> None:
+        """Continue with what waits, in the order in which it came."""
         self._parties.changed = True
         while self._parties.changed:
             self._parties.changed, self._growth = False, self._secrets.growth
             for each in self._sides:
                 if each is not None and self._parties.early is not None:
-                    self._decide_early(each, told)
+                    self._decide_early(each, events)
             waiting = [each for each in self._sides if each is not None and each.queue]
             while waiting:
                 side = min(waiting, key=lambda each: each.queue[0].serial)
                 item = side.queue[0].item
-                if not self._process(side, item, told):
+                if not self._process(side, item, events):
                     waiting.remove(side)
                     continue
                 side.queue.popleft()
@@ -165,28 +165,28 @@ class Unsealer:
                     waiting.remove(side)
 
     def _is_too_much(self, side: Side, item: Waiting) -> bool:
-        """Return whether so much waits that it goes on as things are."""
+        """Return whether so much waits that it waits no longer."""
         if not self._ring.known():
             return side.queued > _ORDER
-        live = self._secrets.look is not None and side.since is not None and item.seen.ts_ns is not None
+        live = self._secrets.poll is not None and side.since is not None and item.seen.ts_ns is not None
         waited = (item.seen.ts_ns or 0) - (side.since or 0) if live else 0
         return side.queued > _PATIENCE or waited > _PATIENCE_NS
 
-    def give_up(self) -> Told:
+    def give_up(self) -> Events:
         """Give the memory back: what waits stays closed, and nothing waits any more for these secrets."""
-        told: Told = []
+        events: Events = []
         for side in self._sides:
             if side is not None and side.queue:
                 side.patient = False
         self._ring.guessed = True
-        self._go_on(told)
-        return told
+        self._resume(events)
+        return events
 
-    def _decide_early(self, side: Side, told: Told) -> None:
+    def _decide_early(self, side: Side, events: Events) -> None:
         if side.early is not None:
             out: list[Event] = []
             side.decide_early(self._parties.early is not False, out)
-            told += [(side.direction, event) for event in out]
+            events += [(side.direction, event) for event in out]
 
     def places(self, direction: int) -> Places | None:
         """Return where the text of the records of a direction stands, where that was kept."""

@@ -183,7 +183,7 @@ class Script:
         self.lines.append(f"{label} {self.random.hex()} {secret.hex()}\n".encode())
 
     def key(self, direction: int, label: str) -> None:
-        """Go on under the key of a label."""
+        """Continue under the key of a label."""
         secret = made(self.random, label, size=48 if self.hash == "sha384" else 32)
         self.log(label, secret)
         self._secrets[direction] = secret

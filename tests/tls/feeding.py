@@ -19,25 +19,25 @@ def feed(
     unsealer: Unsealer, flights: Iterable[tuple[int, bytes]], *, size: int = 0, late: bool = False
 ) -> list[tuple[int, Event]]:
     """Feed all bytes, in segments of at most ``size``, then the ends."""
-    told: list[tuple[int, Event]] = []
+    events: list[tuple[int, Event]] = []
     offsets, number = [0, 0], 0
     for direction, data in flights:
         step = size or len(data) or 1
         for at in range(0, len(data), step):
             number += 1
             piece = data[at : at + step]
-            told += unsealer.feed(direction, Bytes(offsets[direction], piece, Seen(number, number * 1000), late))
+            events += unsealer.feed(direction, Bytes(offsets[direction], piece, Seen(number, number * 1000), late))
             offsets[direction] += len(piece)
     for direction in (0, 1):
-        told += unsealer.feed(direction, End(offsets[direction], "end", Seen(number, number * 1000)))
-    told += unsealer.close()
-    return told
+        events += unsealer.feed(direction, End(offsets[direction], "end", Seen(number, number * 1000)))
+    events += unsealer.close()
+    return events
 
 
-def texts(told: Iterable[tuple[int, Event]]) -> list[bytes]:
+def texts(events: Iterable[tuple[int, Event]]) -> list[bytes]:
     """Return the text of each direction, and check that offsets follow one another. A gap stands as zeros."""
     found = [b"", b""]
-    for direction, event in told:
+    for direction, event in events:
         assert event.offset == len(found[direction]), (direction, event, len(found[direction]))
         if isinstance(event, Bytes):
             found[direction] += event.data
@@ -59,16 +59,16 @@ def feed_direction(
     unsealer: Unsealer, direction: int, pieces: Iterable[bytes | int], *, late: bool = False
 ) -> list[Event]:
     """Feed the bytes of one direction, a number standing for so many that are lost, then its end."""
-    told: list[tuple[int, Event]] = []
+    events: list[tuple[int, Event]] = []
     offset = number = 0
     for number, piece in enumerate(pieces, 1):
         seen = Seen(number, number)
         if isinstance(piece, int):
-            told += unsealer.feed(direction, Gap(offset, piece, "lost-by-capture", seen))
+            events += unsealer.feed(direction, Gap(offset, piece, "lost-by-capture", seen))
             offset += piece
         else:
-            told += unsealer.feed(direction, Bytes(offset, piece, seen, late))
+            events += unsealer.feed(direction, Bytes(offset, piece, seen, late))
             offset += len(piece)
-    told += unsealer.feed(direction, End(offset, "end", Seen(number, number)))
-    told += unsealer.close()
-    return [event for way, event in told if way == direction]
+    events += unsealer.feed(direction, End(offset, "end", Seen(number, number)))
+    events += unsealer.close()
+    return [event for way, event in events if way == direction]

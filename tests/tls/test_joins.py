@@ -33,12 +33,12 @@ def joined(suite: int, number: int, *, updates: int = 0) -> tuple[Script, list[t
 def test_the_number_of_a_record_is_found(suite: int, number: int) -> None:
     script, flights = joined(suite, number)
     unsealer = Unsealer(secrets_of(script.keylog), late=True)
-    told = feed(unsealer, flights, late=True)
-    found = texts(told)
+    events = feed(unsealer, flights, late=True)
+    found = texts(events)
     assert found[CLIENT] == script.texts[CLIENT]
     assert script.texts[SERVER].endswith(found[SERVER])
     assert len(found[SERVER]) >= 20_000 - 900
-    assert all(event.joined_late for _, event in told if isinstance(event, Bytes))
+    assert all(event.joined_late for _, event in events if isinstance(event, Bytes))
     assert unsealer.sealing().version == "TLS 1.3"
     assert unsealer.sealing().joined_at is not None
 
@@ -76,8 +76,8 @@ def test_every_packet_is_a_place_to_join_at() -> None:
     flights = script.flights
     handshake = next(n for n, (way, data) in enumerate(flights) if way == CLIENT and len(data) == 222) - 2
     for first in range(handshake, len(flights) - 4):
-        told = feed(Unsealer(secrets_of(script.keylog), late=True), flights[first:], late=True)
-        found = texts(told)
+        events = feed(Unsealer(secrets_of(script.keylog), late=True), flights[first:], late=True)
+        found = texts(events)
         assert script.texts[SERVER].endswith(found[SERVER])
         assert script.texts[CLIENT].endswith(found[CLIENT])
         assert found[SERVER]

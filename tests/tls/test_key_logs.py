@@ -130,10 +130,10 @@ def grown(path: Path) -> KeyLogs:
     return logs
 
 
-def looked(logs: KeyLogs) -> Secrets:
-    """Look without the pause between two looks."""
+def polled(logs: KeyLogs) -> Secrets:
+    """Read without the pause between two readings."""
     for each in logs.files:
-        each.look(logs.secrets)
+        each.poll(logs.secrets)
     return logs.secrets
 
 
@@ -144,10 +144,10 @@ def test_a_growing_log_is_followed_line_by_line(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(line(CLIENT_TRAFFIC)[:50])
         file.flush()
-        assert not len(looked(logs))
+        assert not len(polled(logs))
         file.write(line(CLIENT_TRAFFIC)[50:])
         file.flush()
-    assert looked(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
+    assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
 
 
 def test_a_log_that_is_truncated_or_replaced_is_read_anew(tmp_path: Path) -> None:
@@ -155,11 +155,11 @@ def test_a_log_that_is_truncated_or_replaced_is_read_anew(tmp_path: Path) -> Non
     path.write_bytes(line(CLIENT_TRAFFIC) + line("EXPORTER_SECRET"))
     logs = grown(path)
     path.write_bytes(line(SERVER_TRAFFIC))
-    assert looked(logs).of(RANDOM, SERVER_TRAFFIC) == [SECRET]
+    assert polled(logs).of(RANDOM, SERVER_TRAFFIC) == [SECRET]
     other = tmp_path / "other.log"
     other.write_bytes(line(CLIENT_RANDOM, MASTER))
     os.replace(other, path)
-    assert looked(logs).of(RANDOM, CLIENT_RANDOM) == [MASTER]
+    assert polled(logs).of(RANDOM, CLIENT_RANDOM) == [MASTER]
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_pipe_of_a_live_capture_is_not_waited_for(tmp_path: Path) -> None:
     logs = grown(Path(f"/dev/fd/{reading}"))
     assert not len(logs.secrets)
     os.write(writing, line(CLIENT_TRAFFIC))
-    assert looked(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
+    assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
     os.close(writing)
     os.close(reading)
 

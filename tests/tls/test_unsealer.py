@@ -27,10 +27,10 @@ def talked(script: Script) -> Script:
 
 
 def opened(script: Script, keylog: bytes | None = None, *, size: int = 0) -> Unsealer:
-    """Open a script, check that all its text comes and the books are right."""
+    """Open a script, check that all its text comes and all bytes are counted."""
     unsealer = Unsealer(secrets_of(script.keylog if keylog is None else keylog))
-    told = feed(unsealer, script.flights, size=size)
-    assert texts(told) == script.texts
+    events = feed(unsealer, script.flights, size=size)
+    assert texts(events) == script.texts
     given, tls, encrypted = unsealer.account
     assert given == sum(map(len, script.texts))
     assert given + tls + encrypted == sum(len(data) for _, data in script.flights)
@@ -262,21 +262,21 @@ def test_what_waits_opens_when_its_secrets_come() -> None:
     talked(script)
     secrets = secrets_of(b"", growing=True)
     unsealer = Unsealer(secrets)
-    told = feed_without_end(unsealer, script)
-    assert told == []
+    events = feed_without_end(unsealer, script)
+    assert events == []
     assert unsealer.pending > 40_000
     secrets.feed(script.keylog)
-    assert texts(unsealer.look_again()) == script.texts
+    assert texts(unsealer.open_waiting()) == script.texts
     assert unsealer.pending == 0
 
 
 def feed_without_end(unsealer: Unsealer, script: Script) -> list[tuple[int, Event]]:
-    told: list[tuple[int, Event]] = []
+    events: list[tuple[int, Event]] = []
     offsets = [0, 0]
     for direction, data in script.flights:
-        told += unsealer.feed(direction, Bytes(offsets[direction], data, Seen(1, 1)))
+        events += unsealer.feed(direction, Bytes(offsets[direction], data, Seen(1, 1)))
         offsets[direction] += len(data)
-    return told
+    return events
 
 
 @given(st.lists(st.integers(1, 4_000), min_size=1, max_size=20), st.sampled_from([0x1301, 0xC02F, 0xCCA8, 0xC013]))
@@ -322,3 +322,44 @@ def test_flipped_bytes_raise_nothing_and_are_counted(data: st.DataObject) -> Non
     feed(unsealer, flights)
     assert sum(unsealer.account) == sum(len(piece) for _, piece in flights)
     assert unsealer.pending == 0
+
+
+def fed(unsealer: Unsealer, flights: list[tuple[int, bytes]], offsets: list[int]) -> list[tuple[int, Event]]:
+    """Feed flights without an end; ``offsets`` go on from call to call."""
+    events: list[tuple[int, Event]] = []
+    for direction, data in flights:
+        events += unsealer.feed(direction, Bytes(offsets[direction], data, Seen(1, 1)))
+        offsets[direction] += len(data)
+    return events
+
+
+@pytest.mark.parametrize(("version", "suite"), [(0x0304, 0x1302), (0x0304, 0x1303), (0x0303, 0xC02F)])
+def test_so_much_waits_and_opening_begins_where_the_secrets_come(version: int, suite: int) -> None:
+    script = Script(version, suite)
+    script.handshake()
+    script.say(SERVER, made("early", size=6_000_000))
+    secrets = secrets_of(b"", growing=True)
+    unsealer, offsets = Unsealer(secrets), [0, 0]
+    assert fed(unsealer, script.flights, offsets) == []
+    assert unsealer.pending < 100  # of the client
+    assert unsealer.held < 100_000
+    script.flights.clear()
+    script.say(SERVER, made("later", size=50_000), size=5_000)
+    secrets.feed(script.keylog)
+    events = fed(unsealer, script.flights, offsets)
+    assert b"".join(event.data for _, event in events if isinstance(event, Bytes)) == made("later", size=50_000)
+    sealing = unsealer.sealing()
+    assert sealing.why == "too-late"
+    assert sealing.passed > 6_000_000
+
+
+def test_what_waits_is_bounded() -> None:
+    script = Script()
+    script.handshake()
+    script.say(SERVER, made("text", size=4_000_000))
+    unsealer = Unsealer(secrets_of(b"", growing=True))
+    fed(unsealer, script.flights, [0, 0])
+    assert unsealer.held > 4_000_000
+    assert unsealer.give_up() == []
+    assert unsealer.held == 0
+    assert sum(unsealer.account) == sum(len(data) for _, data in script.flights)
