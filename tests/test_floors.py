@@ -191,8 +191,8 @@ def test_no_machine_of_the_ground_is_refined_for_speed() -> None:
     assert refined == set(REFINED)
 
 
-#: Numbers that only look like opcodes: an ethertype of PPP.
-_LOOKS_LIKE_AN_OPCODE = {"net/ethertype.py": {0x57}}
+#: Numbers that only look like opcodes: an ethertype of PPP, a cipher suite.
+_LOOKS_LIKE_AN_OPCODE = {"net/ethertype.py": {0x57}, "tls/suites.py": {0x67}}
 
 
 def opcode_literals(source: str) -> set[int]:

@@ -33,7 +33,7 @@ def reason(sealing: Sealing) -> str:
         why.NO_SERVER_HELLO: "the server's hello was not captured, without which TLS 1.2 cannot be opened",
         why.TOO_LATE: f"{_size(sealing.passed)} passed before its secrets came",
         why.ONE_DIRECTION: f"no secret of the {'server' if sealing.server else 'client'}'s direction",
-    }.get(sealing.why, "")
+    }.get(sealing.cause, "")
 
 
 def state(sealing: Sealing) -> str:
@@ -43,7 +43,7 @@ def state(sealing: Sealing) -> str:
         words.append(f"joined at record {sealing.joined_at:,}")
     if sealing.lost_records:
         words.append(f"{counted(sealing.lost_records, 'record')} lost")
-    if sealing.why:
+    if sealing.cause:
         words.append(reason(sealing))
     return ", ".join(words)
 
@@ -51,10 +51,10 @@ def state(sealing: Sealing) -> str:
 def lines(dissector: Dissector) -> Iterator[str]:
     """Yield a line for each connection of which something stays closed or that was joined late, and a count."""
     events = silent = 0
-    none = [each for each in dissector.sealings.values() if each.why == why.NO_SECRETS]
+    none = [each for each in dissector.sealings.values() if each.cause == why.NO_SECRETS]
     for number, each in dissector.sealings.items():
         text = _line(each)
-        if not text or each.why == why.NO_SECRETS:
+        if not text or each.cause == why.NO_SECRETS:
             continue
         if events < _LINES:
             yield f"dcpdump: note: connection {number} ({each.src} → {each.dst}): {text}"
@@ -80,7 +80,7 @@ def as_object(sealing: Sealing) -> Json:
         "opened_bytes": sealing.opened_bytes,
         "encrypted_bytes": sealing.encrypted_bytes,
         "lost_records": sealing.lost_records,
-        "why": sealing.why,
+        "why": sealing.cause,
     }
 
 
@@ -92,7 +92,7 @@ def found(dissector: Dissector) -> list[str]:
             sizes.setdefault((f"{each.inside} inside TLS on port {each.port}", ""), 0)
             continue
         name = f" (server name {each.server_name})" if each.server_name else ""
-        key = f"{each.version} on port {each.port}{name}", "" if each.why == why.NO_SECRETS else reason(each)
+        key = f"{each.version} on port {each.port}{name}", "" if each.cause == why.NO_SECRETS else reason(each)
         sizes[key] = sizes.get(key, 0) + each.encrypted_bytes
     return [
         what + (f", {size:,} B encrypted" if size else "") + (f": {text}" if text else "")
@@ -102,7 +102,7 @@ def found(dissector: Dissector) -> list[str]:
 
 def hint(dissector: Dissector) -> str:
     """Say what to try to have TLS opened."""
-    reasons = {each.why for each in dissector.sealings.values()}
+    reasons = {each.cause for each in dissector.sealings.values()}
     if reasons == {why.LATE}:
         return "capture from before the connection opens, " + _ELSEWHERE
     if why.NO_SECRETS in reasons and os.environ.get(_VARIABLE):

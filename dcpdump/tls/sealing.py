@@ -19,7 +19,7 @@ VERSIONS: Final = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x03
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """A TLS connection: ``why`` is empty where it was opened."""
+    """A TLS connection: ``cause`` is empty where it was opened."""
 
     version: str  #: TLS 1.3 …, or TLS where that is not known
     suite: str  #: empty where it is not known
@@ -27,7 +27,7 @@ class Sealing:
     opened_bytes: int  #: of text
     encrypted_bytes: int  #: not opened
     lost_records: int
-    why: str
+    cause: str
     closed: int | None = None  #: the direction that has no secret, where the other one has
     server: bool = False  #: and it is the server's
     joined_at: int | None = None  #: the number of the record at which it was recognised

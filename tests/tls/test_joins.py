@@ -104,7 +104,7 @@ def test_the_effort_is_bounded() -> None:
     unsealer = Unsealer(secrets, late=True)
     assert texts(feed(unsealer, [each for each in flights if each[0] == SERVER], late=True)) == [b"", b""]
     assert secrets.budget.left >= 0
-    assert (unsealer.sealing().why, unsealer.sealing().reach) == ("not-found", 1 << 20)
+    assert (unsealer.sealing().cause, unsealer.sealing().reach) == ("not-found", 1 << 20)
 
 
 def test_a_direction_that_only_ends_starts_no_search() -> None:
@@ -126,7 +126,7 @@ def test_tls_1_2_says_that_it_cannot_be_joined(suite: int) -> None:
     script.say(SERVER, made("text", size=20_000), size=900)
     unsealer = Unsealer(secrets_of(script.keylog), late=True)
     assert texts(feed(unsealer, script.flights[before:], late=True)) == [b"", b""]
-    assert unsealer.sealing().why == "joined-late"
+    assert unsealer.sealing().cause == "joined-late"
     assert unsealer.account[2] == sum(len(data) for _, data in script.flights[before:])
 
 

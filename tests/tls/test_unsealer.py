@@ -45,7 +45,7 @@ def test_every_suite_opens_in_both_directions(version: int, suite: int, size: in
     script.handshake()
     unsealer = opened(talked(script), size=size)
     assert unsealer.account[2] == 0
-    assert unsealer.sealing().why == ""
+    assert unsealer.sealing().cause == ""
 
 
 @pytest.mark.parametrize(("version", "suite"), [(0x0303, 0xC027), (0x0303, 0xC028), (0x0302, 0xC013), (0x0301, 0xC014)])
@@ -221,7 +221,7 @@ def test_secrets_of_one_direction_open_that() -> None:
     unsealer = Unsealer(secrets_of(keylog))
     assert texts(feed(unsealer, talked(script).flights)) == [script.texts[0], b""]
     sealing = unsealer.sealing()
-    assert (sealing.why, sealing.closed, sealing.server) == ("one-direction", SERVER, True)
+    assert (sealing.cause, sealing.closed, sealing.server) == ("one-direction", SERVER, True)
 
 
 def test_without_any_secret_all_is_counted_and_named() -> None:
@@ -231,7 +231,7 @@ def test_without_any_secret_all_is_counted_and_named() -> None:
     assert feed(unsealer, talked(script).flights)[:-2] == []
     sealing = unsealer.sealing()
     assert (sealing.version, sealing.suite, sealing.server_name) == ("TLS 1.3", "AES-128-GCM", "cb.example")
-    assert (sealing.why, sealing.opened_bytes) == ("no-secrets", 0)
+    assert (sealing.cause, sealing.opened_bytes) == ("no-secrets", 0)
     assert sum(unsealer.account) == sum(len(data) for _, data in script.flights)
 
 
@@ -241,7 +241,7 @@ def test_secrets_of_others_are_no_help() -> None:
     other.handshake()
     unsealer = Unsealer(secrets_of(other.keylog))
     feed(unsealer, talked(script).flights)
-    assert unsealer.sealing().why == "no-secret"
+    assert unsealer.sealing().cause == "no-secret"
 
 
 @pytest.mark.parametrize(("version", "suite"), [(0x0304, 0x1301), (0x0303, 0xC02F), (0x0303, 0xC013)])
@@ -253,7 +253,7 @@ def test_secrets_that_do_not_fit_are_given_up(version: int, suite: int) -> None:
     unsealer = Unsealer(secrets_of(wrong))
     assert texts(feed(unsealer, talked(script).flights)) == [b"", b""]
     sealing = unsealer.sealing()
-    assert (sealing.why, sealing.records) == ("do-not-fit", 4)
+    assert (sealing.cause, sealing.records) == ("do-not-fit", 4)
 
 
 def test_what_waits_opens_when_its_secrets_come() -> None:
@@ -349,7 +349,7 @@ def test_so_much_waits_and_opening_begins_where_the_secrets_come(version: int, s
     events = fed(unsealer, script.flights, offsets)
     assert b"".join(event.data for _, event in events if isinstance(event, Bytes)) == made("later", size=50_000)
     sealing = unsealer.sealing()
-    assert sealing.why == "too-late"
+    assert sealing.cause == "too-late"
     assert sealing.passed > 6_000_000
 
 
