@@ -49,7 +49,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         self.open_waiting()
         batch, at = block.batch, 0
         while at < len(batch):
-            segments = Segments()
+            segments = Segments(batch)
             stop, deliveries = take(self._connections, batch, at, segments)
             if stop > at:
                 self._took(block, at, stop, segments)
@@ -119,7 +119,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         while stop < len(places) and places[stop] == place:
             stop += 1
         while at < stop:
-            texts = Segments()
+            texts = segments.of_same_packets()
             at, events = tls.run(segments, at, stop, texts)
             row, count = 0, len(texts)
             while (row := self._cutting.take(texts, row, opened=True)) < count:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from dcpdump.batch.part import Part
 
 #: Of the frames of a block, so many may be decoded one by one, or one in so many; else all are taken as columns.
-FEW, ONE_IN = 256, 64
+FEW, ONE_IN = 64, 64
+#: Bytes of packets handled at once: few enough that a processor still has at hand what the next step looks at.
+BLOCK_BYTES = 512 * 1024
 
 
 class Picked(NamedTuple):

@@ -45,7 +45,7 @@ def block_of(taken: Sequence[Taken], name: str) -> Block:
     starts += skipped
     wire -= skipped
     batch = Batch(data, starts.tolist(), ends.tolist(), links.tolist(), numbers, ts_ns.tolist(), [0] * len(at), [name])
-    return Block(batch, Packets(batch, wire.tolist()))
+    return Block(batch, Packets(batch, wire.tolist().__getitem__))
 
 
 def _links(hardware: Array, ethertype: Array) -> tuple[Array, Array]:

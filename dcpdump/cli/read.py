@@ -57,9 +57,10 @@ def _reading(
     """Return the reading that suits what is chosen; each kind imports only what it needs."""
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
-        from dcpdump.batch.picker import Picker
+        from dcpdump.batch.picker import BLOCK_BYTES, Picker
         from dcpdump.cli.picked_frames import PickedFrameOutput
 
+        source.block_bytes = BLOCK_BYTES
         picker = Picker(wanted, given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         return Reading(source, picker, PickedFrameOutput(chosen, shown, sink, **options), sink)
     from dcpdump.batch.dissection import Dissection

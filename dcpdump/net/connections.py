@@ -38,13 +38,14 @@ class Delivery(NamedTuple):
 class Half:
     """One direction of a living connection, and its other half."""
 
-    __slots__ = ("connection", "direction", "key", "other", "scheduled", "stream")
+    __slots__ = ("connection", "direction", "key", "other", "place", "scheduled", "stream")
     __deletable__ = ("other",)  # what a compiler has to know
 
     def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
         self.key = key
         self.connection = connection
         self.direction = direction
+        self.place = 2 * connection.number + direction
         self.stream = stream
         self.other = self
         self.scheduled = False  # whether a look at its deadline is due

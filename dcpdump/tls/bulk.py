@@ -4,7 +4,7 @@ from bisect import bisect_right
 from itertools import accumulate
 
 from dcpdump.net.batch import Segments
-from dcpdump.net.event import Bytes, Seen
+from dcpdump.net.event import Bytes
 from dcpdump.tls.cut import HEAD, plausible
 from dcpdump.tls.side import Side
 
@@ -37,11 +37,11 @@ def open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments
     rest = len(data) - used
     last = stop - 1
     if rest < HEAD or (plausible(data, used) and rest < HEAD + (data[used + 3] << 8 | data[used + 4])):
-        cutter.give_back(begin + used, data[used:], _seen(segments, last), len(found))
+        cutter.give_back(begin + used, data[used:], segments.seen(last), len(found))
         return stop, None
     each = next(index for index, end in enumerate(reach) if end > used)
-    cutter.give_back(begin + used, b"", _seen(segments, at + each), len(found))
-    return at + each + 1, Bytes(begin + used, data[used : reach[each]], _seen(segments, at + each), side.late)
+    cutter.give_back(begin + used, b"", segments.seen(at + each), len(found))
+    return at + each + 1, Bytes(begin + used, data[used : reach[each]], segments.seen(at + each), side.late)
 
 
 def _add(
@@ -53,28 +53,19 @@ def _add(
     """
     found, ends = records
     offset, first, count = side.offset, 0, len(found)
-    rows: list[int] = []
+    pieces: list[tuple[int, int, bytes]] = []
     for row, end in enumerate(reach, at):
         if ends[first] > end:
             continue
         stop = bisect_right(ends, end, first)
         piece = found[first] if stop == first + 1 else b"".join(found[first:stop])
         if piece:
-            rows.append(row)
-            texts.offsets.append(offset)
-            texts.pieces.append(piece)
+            pieces.append((row, offset, piece))
             offset += len(piece)
         first = stop
         if first == count:
             break
-    added = len(rows)
-    texts.places += [segments.places[at]] * added
-    texts.connections += [segments.connections[at]] * added
-    texts.late += [side.late] * added
-    texts.numbers += [segments.numbers[row] for row in rows]
-    texts.times += [segments.times[row] for row in rows]
-    texts.files += [segments.files[row] for row in rows]
-    texts.rows += [-1] * added
+    texts.put_text(segments, at, side.late, pieces)
     size = offset - side.offset
     side.offset = offset
     return size
@@ -87,7 +78,3 @@ def _note(side: Side, begin: int, found: list[bytes], ends: list[int]) -> None:
         if text and side.places is not None:
             side.places.add(start, begin + end, offset, offset + len(text))
         start, offset = begin + end, offset + len(text)
-
-
-def _seen(segments: Segments, row: int) -> Seen:
-    return Seen(segments.numbers[row], segments.times[row], segments.files[row])

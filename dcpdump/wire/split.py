@@ -107,8 +107,8 @@ class FrameSplitter:
         """Whether ``take`` may be called: it is in step, nothing is doubtful, and what it holds is whole."""
         return self._state == CUT and not (self._held.holes or self._confidence or self.foreign)
 
-    def take(self, data: bytes, frames: Frames, place: int) -> int:
-        """Take the next bytes as ``feed`` does, but add the frames to ``frames``, many at once.
+    def take(self, pieces: list[bytes], frames: Frames, place: int) -> int:
+        """Take the next bytes, which follow one another, as ``feed`` does, but add frames to ``frames``, many at once.
 
         Only for a splitter that is ``ready``. Return how many bytes the frames are, with those that were held; -1
         where anything is not ordinary: then nothing was taken. ``place`` is the number by which ``frames`` has this
@@ -116,11 +116,12 @@ class FrameSplitter:
         """
         held, have = self._held, len(self._held.data)
         held.begin()
-        if have + len(data) < self._need:
-            held.data += data
-            return 0
         if have:
-            data = bytes(held.data) + data
+            pieces = [bytes(held.data), *pieces]
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if len(data) < self._need:
+            held.data += data[have:]
+            return 0
         used = frames.cut(data, held.offset, self._lost, place)
         if used < 0:
             return used
