@@ -29,7 +29,7 @@ class Picked(NamedTuple):
 
 
 class Picker(BlockDissector[Union[Picked, "Part"]]):
-    """Feed it blocks; it gives records or parts, in which all frames are that are ``wanted``."""
+    """Feed it blocks; it returns records or parts, in which all frames are that are ``wanted``."""
 
     def __init__(self, wanted: Wanted, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
         super().__init__(limits, show_secrets=show_secrets)
