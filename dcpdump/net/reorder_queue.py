@@ -44,7 +44,7 @@ class ReorderQueue:
         return [(*each[:5], (*each.seen,)) for each in sorted(self._heap, key=itemgetter(0, 1))]
 
     def restore(self, state: list[WaitingState]) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         self._heap = [WaitingSegment(*each[:5], Seen(*each[5])) for each in state]  # sorted, so a heap
         self._at = {start: (data, since) for start, _, data, _, since, _ in state}
         self.size = sum(len(each.data) for each in self._heap)
@@ -56,18 +56,18 @@ class ReorderQueue:
         return self._heap[0]
 
     def at(self, start: int) -> tuple[bytes, int] | None:
-        """It gives the bytes of the segment that waits at an offset, and since when."""
+        """Return the bytes of the segment that waits at an offset, and since when."""
         return self._at.get(start)
 
     def add(self, start: int, order: int, data: bytes, missing: int, now: int, seen: Seen) -> None:
-        """It lets a segment wait, of which ``missing`` bytes were cut off."""
+        """Add a segment, of which ``missing`` bytes were cut off."""
         heappush(self._heap, _row(WaitingSegment, (start, order, data, start + len(data) + missing, now, seen)))
         self._at[start] = data, now
         self.size += len(data)
         self.cost += len(data) + 2 * OVERHEAD
 
     def shift(self, origin: int) -> None:
-        """It counts all offsets from ``origin``."""
+        """Count all offsets from ``origin``."""
         self._heap = [w._replace(start=w.start - origin, cut=w.cut - origin) for w in self._heap]
         heapify(self._heap)
         self._at = {start - origin: held for start, held in self._at.items()}

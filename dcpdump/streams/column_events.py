@@ -107,7 +107,7 @@ def _among(groups: list[Group], rows: Array) -> Iterator[tuple[Group, Array]]:
 
 
 def keys(part: Part) -> Iterator[tuple[int, bytes]]:
-    """It gives the rows of planned documents, and their keys without collection prefix."""
+    """Yield the rows of planned documents, and their keys without collection prefix."""
     rows = np.concatenate([group.rows for group in part.groups if group.plan.message.collection_key] or [NO_ROWS])
     found = keys_of(part, rows)
     for row, begin, end in zip(rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
@@ -115,9 +115,9 @@ def keys(part: Part) -> Iterator[tuple[int, bytes]]:
 
 
 def with_losses(part: Part, seen: list[FrameEvent], lost: list[Lost]) -> list[Lost]:
-    """It marks in ``seen`` losses of unknown size, which no frame's ``gap_before`` tells, and what was no loss at all.
+    """Mark in ``seen`` losses of unknown size, which no frame's ``gap_before`` has, and what was not a loss.
 
-    It gives the losses yet to come.
+    Return the losses yet to come.
     """
     found, later = losses_in(part, lost)
     for row, gap in found.items():
@@ -126,14 +126,14 @@ def with_losses(part: Part, seen: list[FrameEvent], lost: list[Lost]) -> list[Lo
 
 
 class Before(NamedTuple):
-    """What is before a frame in its direction, and is none."""
+    """What is before a frame in its direction, and is not a frame."""
 
     length: int
     skipped: bool  #: none of it was lost
 
 
 def losses_in(part: Part, lost: list[Lost]) -> tuple[dict[int, Before], list[Lost]]:
-    """It gives the rows before which bytes were lost that their ``gap_before`` does not tell, or where none was lost.
+    """Return the rows before which bytes were lost that their ``gap_before`` does not have, or where none was lost.
 
     With it, the losses yet to come. A loss stands before the first frame of its direction that begins behind it.
     """

@@ -26,7 +26,7 @@ _NO_LOSSES: Mapping[int, Before] = MappingProxyType({})
 def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _NO_LOSSES) -> list[Step]:
     """Return the events of a part, documents of one stream that follow one another as runs.
 
-    ``closely``: only plain mutations and deletions, with a closer look at them. ``losses``: rows, and what was lost
+    ``closely``: only plain mutations and deletions, which are inspected closely. ``losses``: rows, and what was lost
     before them.
     """
     count, header = len(part), part.header
