@@ -40,15 +40,18 @@ class Cutting:
         self.frames, self.talkers = Frames(), {}
         return done
 
-    def take(self, segments: Segments, at: int) -> int:
-        """Cut segments from ``at`` on, and return the first that is not for this: the number of all where none is."""
+    def take(self, segments: Segments, at: int, *, opened: bool = False) -> int:
+        """Cut segments from ``at`` on, and return the first that is not for this: the number of all where none is.
+
+        ``opened``: they are the text of TLS connections, which as they were sent are not for this.
+        """
         conversations, tally = self._conversations, self._tally
         places, pieces = segments.places, segments.pieces
         count = len(places)
         while at < count:
             place = places[at]
             conversation = conversations.get(place >> 1)
-            if conversation is None:
+            if conversation is None or (conversation.tls is not None and not opened):
                 return at
             direction = place & 1
             splitter = conversation.splitters[direction]

@@ -11,6 +11,7 @@ from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
+from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.frames import Frames
 
 if TYPE_CHECKING:
@@ -31,8 +32,15 @@ class Picked(NamedTuple):
 class Picker(BlockDissector[Union[Picked, "Part"]]):
     """Feed it blocks; it returns records or parts, in which all frames are that are ``wanted``."""
 
-    def __init__(self, wanted: Wanted, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
-        super().__init__(limits, show_secrets=show_secrets)
+    def __init__(
+        self,
+        wanted: Wanted,
+        limits: Limits = DEFAULT,
+        *,
+        show_secrets: bool = False,
+        secrets: Secrets | None = None,
+    ) -> None:
+        super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._wanted = wanted
 
     def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> "Picked | Part":

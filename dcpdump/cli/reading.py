@@ -154,6 +154,8 @@ class Reading(Generic[P]):
                 consumer.meet(block)
                 if self._take(self._dissection.feed_block(block)):
                     return True
+            elif self._take(self._dissection.idle()):
+                return True
             consumer.settle(idle=block is None)
         return False
 

@@ -80,7 +80,7 @@ def top(
         seconds = wanted.duration or (_ONCE_S if once else None)
         screens = shown.format == "text" and not (once or ends or shown.path) and Sink(None).is_terminal
         screen = Screen(shown.coloured(terminal=True)) if screens else None
-        user = "" if live is None else give_up_rights(shown)
+        user = "" if live is None else give_up_rights(shown, keys=given.keys)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
         queue = None if live is None else open_now.enter_context(LiveQueue(live, limit=wanted.limit, seconds=seconds))
         every = None if once or ends else interval

@@ -120,13 +120,36 @@ class Segments:
         self.file.append(len(self.files))
         self.files.append(seen[2])
 
+    def of_same_packets(self) -> "Segments":
+        """Return empty segments, to which ``put_text`` adds what was inside these."""
+        other = Segments()
+        other.numbers, other.times, other.file, other.files = self.numbers, self.times, self.file, self.files
+        return other
+
+    def put_text(self, outer: "Segments", at: int, late: bool, texts: list[tuple[int, int, bytes]]) -> None:
+        """Add text that was inside segments of one direction, of which one is ``outer[at]``.
+
+        Of each piece: which of ``outer`` completed it, its offset in the text, and the text.
+        """
+        place = outer.places[at]
+        self._origins[place] = outer._origins[place][0], late
+        for each, offset, piece in texts:
+            self.places.append(place)
+            self.offsets.append(offset)
+            self.pieces.append(piece)
+            self.rows.append(outer.rows[each])
+
     def event(self, at: int) -> Delivery:
         """Return one of them as ``Connections.feed`` would have."""
-        row, place = self.rows[at], self.places[at]
+        place = self.places[at]
         connection, late = self._origins[place]
+        return Delivery(connection, place % 2, Bytes(self.offsets[at], self.pieces[at], self.seen(at), late))
+
+    def seen(self, at: int) -> Seen:
+        """Return the packet that brought one of them."""
+        row = self.rows[at]
         ts = self.times[row]
-        seen = Seen(self.numbers[row], None if ts == NO_TIME else ts, self.files[self.file[row]])
-        return Delivery(connection, place % 2, Bytes(self.offsets[at], self.pieces[at], seen, late))
+        return Seen(self.numbers[row], None if ts == NO_TIME else ts, self.files[self.file[row]])
 
 
 def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tuple[int, list[Delivery]]:

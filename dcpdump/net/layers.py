@@ -5,6 +5,7 @@ from typing import Final
 
 from dcpdump.net import ip, link, tcp, tunnel
 from dcpdump.net.counters import Counters
+from dcpdump.net.exported_pdu import LINK_TYPE, ExportedPdus
 from dcpdump.net.fragments import Fragments
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
@@ -27,6 +28,7 @@ class Layers:
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         self._limits = limits
         self._fragments = Fragments(limits, balance)
+        self._exported = ExportedPdus()
 
     @property
     def waiting(self) -> int:
@@ -70,8 +72,10 @@ class Layers:
 
     def _open(self, packet: Packet) -> Segment | str | None:
         data = packet.data
-        found = link.strip(packet.link_type, data)
         cut = max(packet.wire_length - len(data), 0)
+        if packet.link_type == LINK_TYPE:
+            return self._exported.feed(data, cut)
+        found = link.strip(packet.link_type, data)
         disagreement: tuple[bytes, bytes] | None = None
         for _ in range(self._limits.encapsulations):
             if isinstance(found, str):
