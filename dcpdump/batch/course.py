@@ -5,6 +5,7 @@ sampled: each frame is in a sum, each seqno in a maximum.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 
 import numpy as np
 
@@ -58,11 +59,19 @@ class Axis:
         return (self.origin_ns or 0) + step * self.step_ns
 
 
-class Grid:
-    """Numbers by row and step, which fold by their sums or their maxima."""
+class Kind(Enum):
+    """What a cell holds of several numbers."""
 
-    def __init__(self, *, sums: bool, dtype: str = "u4", coarse: int = 1) -> None:
-        self._sums = sums
+    SUM = "their sum"
+    MOST = "the largest"
+    LAST = "the last, and 0 where none came"
+
+
+class Grid:
+    """Numbers by row and step, which fold by their sums, their maxima, or the last of them."""
+
+    def __init__(self, kind: Kind, *, dtype: str = "u4", coarse: int = 1) -> None:
+        self._kind = kind
         self._coarse = coarse
         self.cells: Array = np.zeros((16, STEPS // coarse), dtype)
 
@@ -75,22 +84,29 @@ class Grid:
             self.cells = grown
 
     def put(self, rows: Array, steps: Array, values: Array) -> None:
-        """Add numbers, or take the larger."""
+        """Take numbers, in the order in which they came."""
         columns = self.cells.shape[1]
         flat = rows * columns + steps // self._coarse
         order = np.argsort(flat, kind="stable")
         places, begins = np.unique(flat[order], return_index=True)
         cells = self.cells.reshape(-1)
-        if self._sums:
+        if self._kind is Kind.SUM:
             cells[places] += np.add.reduceat(values[order], begins).astype(cells.dtype)
-        else:
+        elif self._kind is Kind.MOST:
             cells[places] = np.maximum(cells[places], np.maximum.reduceat(values[order], begins).astype(cells.dtype))
+        else:
+            cells[places] = values[order][np.append(begins[1:], len(order)) - 1]
 
     def fold(self) -> None:
         """Make one step of two."""
         columns = self.cells.shape[1]
         pairs = self.cells.reshape(len(self.cells), columns // 2, 2)
-        folded = pairs.sum(axis=2, dtype=self.cells.dtype) if self._sums else pairs.max(axis=2)
+        if self._kind is Kind.SUM:
+            folded = pairs.sum(axis=2, dtype=self.cells.dtype)
+        elif self._kind is Kind.MOST:
+            folded = pairs.max(axis=2)
+        else:
+            folded = np.where(pairs[:, :, 1] > 0, pairs[:, :, 1], pairs[:, :, 0])
         self.cells[:, : columns // 2] = folded
         self.cells[:, columns // 2 :] = 0
 
@@ -102,10 +118,10 @@ class Course:
         self.axis = Axis()
         self.connections: dict[int, int] = {}  #: rows by connection number
         self.streams: dict[Place, int] = {}  #: rows by place
-        self.bytes = Grid(sums=True)
-        self.frames = Grid(sums=True)
-        self.messages = Grid(sums=True)
-        self.seqnos = Grid(sums=False, dtype="u8", coarse=COARSE)
+        self.bytes = Grid(Kind.SUM)
+        self.frames = Grid(Kind.SUM)
+        self.messages = Grid(Kind.SUM)
+        self.seqnos = Grid(Kind.MOST, dtype="u8", coarse=COARSE)
 
     @property
     def crowded(self) -> bool:

@@ -43,8 +43,8 @@ def symbol(kind: str) -> Markup:
 
 def picture(height: int, label: str, *children: Child, class_: str = "plot") -> Markup:
     """Return what stretches: lines and areas of a height, whose coordinates run to 1,000."""
-    box = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class": class_}
-    return tag("svg", box | {"role": "img", "aria-label": label, "tabindex": 0, "data-zoom": True}, *children)
+    box = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class": class_, "role": "img"}
+    return tag("svg", {**box, "aria-label": label, "tabindex": 0, "data-zoom": True}, *children)
 
 
 def area(values: Array, height: int, most: float, hue: str) -> list[Markup]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import blocks
-from dcpdump.batch.course import STEPS, Axis, Course, Grid
+from dcpdump.batch.course import STEPS, Axis, Course, Grid, Kind
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from tests.support.conversation import opening, packets, said
@@ -56,15 +56,18 @@ def test_what_came_later_is_in_a_later_step() -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10**13), st.integers(0, 1000)), min_size=1, max_size=40))
 def test_sums_and_maxima_survive_whatever_doubling(rows: list[tuple[int, int, int]]) -> None:
-    axis, sums, most = Axis(), Grid(sums=True), Grid(sums=False)
+    axis = Axis()
+    sums, most, last = Grid(Kind.SUM), Grid(Kind.MOST), Grid(Kind.LAST)
     for row, ts_ns, value in rows:
         for _ in range(axis.meet(ts_ns, ts_ns)):
-            sums.fold()
-            most.fold()
+            for grid in (sums, most, last):
+                grid.fold()
         place = np.array([row]), np.array([axis.step(ts_ns)]), np.array([value])
-        sums.put(*place)
-        most.put(*place)
+        for grid in (sums, most, last):
+            grid.put(*place)
     assert axis.used <= STEPS
+    assert (last.cells <= most.cells).all()
+    assert ((last.cells > 0) | (sums.cells == 0) | (most.cells > 0)).all()
     for row in range(4):
         mine = [value for each, _, value in rows if each == row]
         assert int(sums.cells[row].sum()) == sum(mine)
