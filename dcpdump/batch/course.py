@@ -128,9 +128,10 @@ class Course:
         """Whether some streams have no row of their own."""
         return OTHERS in self.streams
 
-    def feed(self, part: Part) -> None:
-        """Take the frames of a part that have a time."""
-        rows = np.flatnonzero(part.ts_ns != NO_TIME)
+    def feed(self, part: Part, rows: Array | None = None) -> None:
+        """Take the frames of a part that have a time. ``rows``: only these, which have one."""
+        if rows is None:
+            rows = np.flatnonzero(part.ts_ns != NO_TIME)
         if not len(rows):
             return
         times = part.ts_ns[rows]
