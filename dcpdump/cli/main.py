@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
     "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
     "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong, worst first."),
+    "report": ("dcpdump.cli.report:report", "Write one HTML page of what is wrong, with pictures."),
     "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
     "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),

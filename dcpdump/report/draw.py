@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from dcpdump.batch.layouts import Array
 from dcpdump.report.axis import Times
-from dcpdump.report.html import Child, Markup, element, tag
+from dcpdump.report.html import Child, Markup, Value, element, tag
+from dcpdump.streams.window import Window
+from dcpdump.streams.wording import span
 
 WIDTH = 1000
 #: Marks nearer than this, of the width, are one.
@@ -43,8 +45,8 @@ def symbol(kind: str) -> Markup:
 
 def picture(height: int, label: str, *children: Child, class_: str = "plot") -> Markup:
     """Return what stretches: lines and areas of a height, whose coordinates run to 1,000."""
-    box = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class": class_, "role": "img"}
-    return tag("svg", {**box, "aria-label": label, "tabindex": 0, "data-zoom": True}, *children)
+    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class": class_}
+    return tag("svg", {**box, "role": "img", "aria-label": label, "tabindex": 0, "data-zoom": True}, *children)
 
 
 def area(values: Array, height: int, most: float, hue: str) -> list[Markup]:
@@ -93,8 +95,27 @@ def band(times: Times, first_ns: int, last_ns: int, height: int, kind: str, titl
     """Return a time that is shaded."""
     begin, end = times.place(first_ns), times.place(last_ns)
     wide = max(end - begin, 0.001)
-    box = {"x": WIDTH * begin, "y": 0, "width": WIDTH * wide, "height": height, "class": f"band {kind}"}
+    box: dict[str, Value] = {
+        "x": WIDTH * begin,
+        "y": 0,
+        "width": WIDTH * wide,
+        "height": height,
+        "class": f"band {kind}",
+    }
     return tag("rect", box, element("title", title))
+
+
+def blocked_bands(times: Times, window: Window, height: int) -> list[Markup]:
+    """Return the times in which a window blocked its producer, shaded."""
+    found = [
+        band(times, each.start_ns, each.end_ns, height, "blocked", f"blocked for {span(each.end_ns - each.start_ns)}")
+        for each in window.blocked
+        if each.start_ns is not None and each.end_ns is not None
+    ]
+    since = window.blocked_since
+    if window.is_blocked and not window.is_exceeded and since is not None:
+        found.append(band(times, since, times.last_ns, height, "blocked", "blocked up to the end"))
+    return found
 
 
 def marks(times: Times, found: Iterable[Mark]) -> Markup:

@@ -22,7 +22,7 @@ Value = str | int | float | bool | None
 _VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta"})
 
 
-def element(name: str, *children: Child, **attributes: Value) -> Markup:
+def element(name: str, /, *children: Child, **attributes: Value) -> Markup:
     """Return an element. Attributes: None and False vanish, True stands alone, an underscore is a hyphen.
 
     A trailing underscore is left out, so that ``class_`` and ``for_`` can be named.
