@@ -15,7 +15,7 @@ _STEPS = (
     *(days * _DAY for days in (1, 2, 5, 10, 30, 100, 365)),
 )
 _MOST = 8  #: ticks, at most
-_APART = 0.06  #: of the width, at least, from one label to the next
+_LETTER = 0.011  #: of the width that a letter of a label takes
 
 
 class Tick(NamedTuple):
@@ -46,8 +46,8 @@ class Times(NamedTuple):
         first = -(-self.first_ns // step) * step
         round_ones = [Tick(self.place(ts), self.label(ts, step)) for ts in range(first, self.last_ns, step)]
         ends = [Tick(0.0, self.label(self.first_ns, step)), Tick(1.0, self.label(self.last_ns, step))]
-        inner = [each for each in round_ones if _APART * 1.5 < each.place < 1 - _APART * 1.5]
-        return [ends[0], *inner, ends[1]]
+        apart = _LETTER * 1.5 * len(ends[0].label)
+        return [ends[0], *(each for each in round_ones if apart < each.place < 1 - apart), ends[1]]
 
     def label(self, ts_ns: int, step: int = _SECOND) -> str:
         """Return a time as it is written at the axis: with the date above a day, with fractions of short ones."""

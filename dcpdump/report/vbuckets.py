@@ -68,16 +68,15 @@ def _map(times: Times, group: Sequence[ConnectionState], found: Map, troubled: s
     hits = list(_hits(times, group, found))[:_HITS]
     return element(
         "figure",
+        element("h3", client(group[0]), " ", element("span", names, class_="detail")),
         element(
             "div",
-            element("div", element("b", client(group[0])), _rows(found), class_="head"),
+            element("div", _rows(found), class_="head"),
             element("div", _image(found, found.silence, label, hits, "silence"), class_="strip"),
             class_="lane tall",
         ),
         axis(times),
-        element(
-            "figcaption", f"{names} · {counted(len(found.vbuckets), 'vbucket')} · ", _legend(found), f" · {in_trouble}"
-        ),
+        element("figcaption", f"{counted(len(found.vbuckets), 'vbucket')} · ", _legend(found), f" · {in_trouble}"),
         element(
             "details",
             element("summary", "How many messages came, by vbucket and time"),

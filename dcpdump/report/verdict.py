@@ -59,6 +59,8 @@ def _link(context: Context, trouble: Trouble) -> Markup | None:
     """Return where on the page the proof is."""
     stream = next((stream for stream in trouble.streams if stream in context.dialogues), None)
     if trouble.code in (TroubleCode.VIOLATION, TroubleCode.RULE):
+        if trouble.count == 1 and trouble.frames[0] in context.records:
+            return element("a", f"frame {trouble.frames[0]:,} →", href=f"#frame-{trouble.frames[0]}", class_="proof")
         return element("a", "finding →", href=f"#rule-{trouble.cause}", class_="proof")
     if trouble.code in _PLACES:
         place, label = _PLACES[trouble.code]
