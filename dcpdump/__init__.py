@@ -2,8 +2,8 @@
 
     from dcpdump import explain, read
 
-``explain(paste)`` gives the Records of pasted bytes; ``read(path, …)`` yields those of captures, in order.
-Importing the package costs nothing: what a function needs is imported when it is called.
+``explain(paste)`` returns the Records of pasted bytes; ``read(path, …)`` yields those of captures, in order. Importing
+the package costs nothing: what a function needs is imported when it is called.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ __all__ = ["__version__", "explain", "read"]
 
 
 def explain(paste: str | bytes) -> "list[Record]":
-    """It gives the frames of a paste, in whatever form it is. Raises errors.PasteError."""
+    """Return the frames of a paste, in whatever form it is. Raises errors.PasteError."""
     from dcpdump.annotate import annotate
     from dcpdump.paste import read_paste
 
@@ -25,7 +25,7 @@ def explain(paste: str | bytes) -> "list[Record]":
 
 
 def read(*paths: str) -> "Iterator[Record]":
-    """It yields the frames of captures, in the order in which they completed. Raises errors.CaptureError."""
+    """Yield the frames of captures, in the order in which they completed. Raises errors.CaptureError."""
     from dcpdump.capture import expand, open_capture, timeline
     from dcpdump.dissect import Dissector
 

@@ -1,4 +1,4 @@
-"""python -m dcpdump."""
+"""Run ``python -m dcpdump``."""
 
 from dcpdump.cli.main import run
 

@@ -1,7 +1,7 @@
-"""annotate(): pasted bytes → frames with all that can be said of them. Knows no text and no capture.
+"""Annotate pasted bytes: return frames with all that can be said of them. Knows no text and no capture.
 
-A run of bytes is cut into frames as its headers say. Where they contradict the bytes, the frame is shown
-as the bytes say, with what is left over, and with the smallest edit that would make it consistent.
+A run of bytes is cut into frames as its headers say. Where they contradict the bytes, the frame is shown as the bytes
+say, with what is left over, and with the smallest edit that would make it consistent.
 """
 
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ class Annotated:
 
     record: Record
     suggestion: Suggestion | None = None
-    frame_at: int | None = None  #: where in its run the next frame begins, if these bytes begin none
+    frame_at: int | None = None  #: the offset in its run of the next frame, if these bytes are not one
 
 
 def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[Annotated]:
-    """It annotates every byte of each run; the runs are taken for one conversation."""
+    """Annotate every byte of each run; the runs are taken as one connection."""
     session = Session()
     out: list[Annotated] = []
     for part in parts:
@@ -48,14 +48,14 @@ def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[An
 
 
 def _end(part: bytes, at: int, session: Session) -> int:
-    """It says where the frame at ``at`` ends: where its header says, if another frame or nothing follows there."""
+    """Return the end of the frame at ``at``: where its header says, if another frame or nothing follows there."""
     if len(part) - at < HEADER_LENGTH:
         return len(part)
     header = unpack_header(part, at)
     end = at + header.frame_length
     if end == len(part) or (end + HEADER_LENGTH <= len(part) and _begins(part, end)):
         return end
-    # Bytes that begin no frame may be few before one; where a header is damaged, there may be copies in its document.
+    # Bytes before a frame may be few; a frame with a damaged header may hold copies of frames in its document.
     stray = part[at] not in MAGICS
     found = find_frame(part, at + (1 if stray else HEADER_LENGTH), session, final=True)
     return found.at if found.verdict is Judgement.FRAME or (stray and found.verdict is Judgement.WEAK) else len(part)
@@ -73,7 +73,7 @@ def _annotate(data: bytes, number: int, session: Session, show_secrets: bool) ->
     if not _contradicts(frame, data):
         return Annotated(record)
     if frame.raw.data != data and not frame.message.secret:
-        return Annotated(record)  # it looks like a credential; read as what it may have been, it would show
+        return Annotated(record)  # it may be a credential, which another reading would show
     mended = mend(frame, data)
     if mended is None:
         return Annotated(record)
@@ -82,7 +82,7 @@ def _annotate(data: bytes, number: int, session: Session, show_secrets: bool) ->
 
 
 def _contradicts(frame: Frame, data: bytes) -> bool:
-    """Whether lengths contradict the bytes; a frame that is merely cut short does not."""
+    """Return whether lengths contradict the bytes; a frame that is merely cut short does not."""
     if len(data) < HEADER_LENGTH or not frame.message.known:
         return False
     if len(data) < frame.raw.length and known(frame.header) and fits_table(frame.header):

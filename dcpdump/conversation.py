@@ -1,4 +1,4 @@
-"""Conversation: one connection as it is dissected: a session that both directions share, and a splitter for each."""
+"""Hold one connection as it is dissected: a session that both directions share, and a splitter for each."""
 
 from dcpdump.net.flow import Connection
 from dcpdump.wire.session import Session
@@ -6,7 +6,7 @@ from dcpdump.wire.split import FrameSplitter
 
 
 class Conversation:
-    """One connection: a memory shared by two splitters."""
+    """One connection: a session shared by two splitters."""
 
     __slots__ = ("before", "connection", "ended", "ends", "framed", "protocol", "session", "splitters")
 
@@ -16,12 +16,12 @@ class Conversation:
         self.splitters: list[FrameSplitter | None] = [None, None]
         flows = connection.flow, connection.flow.reverse
         self.ends = tuple((str(flow.src), str(flow.dst)) for flow in flows)  #: source and destination, by direction
-        self.protocol = ""  #: what else it looks like
+        self.protocol = ""  #: the other protocol that it seems to be
         self.ended = 0  #: a bit for each direction
         self.framed = [False, False]  #: whether a direction has had a frame
         self.before = [0, 0]  #: bytes skipped before the first
 
     @property
     def held(self) -> int:
-        """The memory that open frames and what was remembered take."""
+        """Return about how many bytes of memory the session and open frames take."""
         return self.session.held + sum(splitter.held for splitter in self.splitters if splitter is not None)

@@ -1,7 +1,7 @@
-"""Disclosure: whose data each byte of a frame is, and so at which level of redaction it is hidden.
+"""Decide whose data each byte of a frame is, and so at which level of redaction it is hidden.
 
 What is not a number of a known layout, nor a word of the protocol's own, is user data until the protocol table says
-whose it is. So what is added to the table, and what nobody knows, is hidden until somebody thought of it.
+whose it is. So new and unknown fields are hidden by default.
 """
 
 import re
@@ -18,19 +18,19 @@ FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
 
 
 def is_damaged(frame: Frame) -> bool:
-    """Return whether lengths contradict each other or the table: then a key may stand where a number is read."""
+    """Return whether lengths contradict each other or the table: then a key may stand where a number is expected."""
     return frame.layout.version == "?" or any(
         problem.needs is not None and (problem.end > problem.start or problem.has == 0) for problem in frame.problems
     )
 
 
 def is_stray(frame: Frame) -> bool:
-    """Return whether the bytes begin no frame: then not even their first 24 are numbers."""
+    """Return whether the bytes are not a frame: then not even their first 24 are numbers."""
     return frame.header.magic not in MAGICS
 
 
 def holds(frame: Frame, field: FieldValue) -> Holds:
-    """Return whose data a field of a frame is that is not damaged."""
+    """Return whose data a field is. Not for damaged frames."""
     part = field.field
     if isinstance(part, Field) or field.group == "secret":
         return Holds.NOTHING
@@ -48,16 +48,16 @@ def key_holds(message: Message, key: bytes) -> Holds:
 
 
 def prefix(message: Message, key: bytes) -> int:
-    """Return how many bytes of a key are the protocol's own words, before what is somebody's."""
+    """Return how many bytes of a key are the protocol's own words, before the data."""
     return max((len(word) for word in message.key_prefixes if key.startswith(word.encode())), default=0)
 
 
 def value_holds(frame: Frame, value: bytes) -> Holds:
-    """Return whose data a value is that has no structure. That of an error may quote what it is about."""
+    """Return whose data a value without structure is. That of an error may quote its subject."""
     if frame.layout.version == "error" or isinstance(frame.layout.value, tuple):
         return Holds.USER
     whose = text_holds(frame.message, value)
-    # What should be JSON that names this and that, and is no JSON, may be anything.
+    # What should be JSON of known names, but is not JSON, may be anything.
     broken = whose is not Holds.NOTHING and frame.message.json and not frame.magic.response and not _is_json(value)
     return Holds.USER if broken else whose
 
@@ -68,7 +68,7 @@ def text_holds(message: Message, value: bytes) -> Holds:
 
 
 def without_gaps(frame: Frame, field: FieldValue) -> bytes:
-    """Return what stands between the slots of a FlatBuffers table, zeros for all that leads to no slot."""
+    """Return what stands between the slots of a FlatBuffers table, zeros for all that does not lead to a slot."""
     out = bytearray(field.end - field.start)
     value = frame.layout.value
     tables = [part for part in value if isinstance(part, FlatTable)] if isinstance(value, tuple) else []

@@ -1,8 +1,8 @@
-"""Dissector: packets in, records out. The whole pipe on one page.
+"""Dissect packets to records: the whole pipe on one page.
 
     Packet → net.Connections → Bytes | Gap → FrameSplitter → RawFrame → decode → Session → Record
 
-It also keeps the books of what was not frames: bytes skipped, connections of other protocols.
+It also counts what was not frames: bytes skipped, connections of other protocols.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
 TLS = "TLS"
-#: How other protocols that are often met begin; only to name them in messages.
+#: How other common protocols begin; only to name them in messages.
 _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"\x16\x03", TLS),
     (b"GET ", "HTTP or memcached text"),
@@ -41,14 +41,14 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
 _BOTH = 0b11
 #: Pairs of protocol and port that are named; a capture full of scans could hold half a million.
 _NAMED = 4_096
-#: What a record may leave behind in its connection's memory.
+#: Bytes of state that a record may add to its connection.
 _RECORD = 512
-#: What a conversation takes though it holds nothing.
+#: Bytes that a conversation takes though it holds nothing.
 _CONVERSATION = 2_048
 
 
 class Dissector:
-    """Feed it packets in order; it gives the records that they complete."""
+    """A dissector that is fed packets in order and returns the records that they complete."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
         # Half of the memory is for segments that wait for others, half for frames that wait for their rest.
@@ -62,16 +62,16 @@ class Dissector:
 
     @property
     def held(self) -> int:
-        """The memory that open frames and what is known of streams take. Asking costs a step for each connection."""
+        """Return the memory that open frames and stream state take. Takes time for each connection."""
         return sum(conversation.held for conversation in self._conversations.values())
 
     @property
     def connections(self) -> Connections:
-        """The connections that the packets belong to."""
+        """Return the connections that the packets belong to."""
         return self._connections
 
     def feed(self, packet: Packet) -> list[Record]:
-        """It takes the next packet."""
+        """Dissect the next packet, and return the records that it completes."""
         deliveries = self._connections.feed(packet)
         if not deliveries:
             return []
@@ -82,11 +82,11 @@ class Dissector:
         return records
 
     def close(self) -> list[Record]:
-        """It ends the input: what is still open comes out as far as it is there."""
+        """End the input, and return what was still open, as far as it is there."""
         return list(self.drain())
 
     def drain(self) -> Iterator[Record]:
-        """It closes, and gives the records one by one: of 65,536 open frames a list would not be small."""
+        """End the input, and yield the records one by one: of 65,536 open frames a list would not be small."""
         yield from self._take(self._connections.close())
         for conversation in list(self._conversations.values()):
             yield from self._leave(conversation)
@@ -125,9 +125,9 @@ class Dissector:
                 yield from self._leave(conversation)
 
     def _weigh(self) -> list[Record]:
-        """It looks at what all conversations hold; where that is too much, the largest give theirs back.
+        """Sum up the memory of all conversations; where that is too much, the largest give up theirs.
 
-        Looking costs a step for each conversation, so it is done once in so many bytes.
+        That takes time for each conversation, so it is done once in so many bytes.
         """
         self._unweighed = 0
         held = {number: conversation.held for number, conversation in self._conversations.items()}
@@ -150,7 +150,7 @@ class Dissector:
         return records
 
     def _leave(self, conversation: Conversation) -> list[Record]:
-        """It ends a conversation, and decides what the bytes were that came before any frame."""
+        """End a conversation, and classify the bytes that came before any frame."""
         records: list[Record] = []
         for direction, splitter in enumerate(conversation.splitters):
             if splitter is not None:
@@ -191,7 +191,7 @@ class Dissector:
         return records
 
     def _framed(self, conversation: Conversation, direction: int, raw: RawFrame) -> list[Record]:
-        """Take a frame, and return what it makes known."""
+        """Take a frame, and return the records that it completes."""
         return [self._record(conversation, direction, raw, self.tally.frames)]
 
     def _record(self, conversation: Conversation, direction: int, raw: RawFrame, number: int) -> Record:
@@ -214,7 +214,7 @@ class Dissector:
 
 
 def _protocol(data: bytes) -> str:
-    """It names another protocol by how it begins; empty where it is none that is often met."""
+    """Return the name of another protocol that begins so; "" for one that is not common."""
     return next((name for beginning, name in _BEGINNINGS if data.startswith(beginning)), "")
 
 

@@ -1,4 +1,4 @@
-"""The user's errors: what went wrong, where, and what to try. Damaged bytes are not errors, they are data."""
+"""Define the user's errors: what went wrong, where, and what to try. Damaged bytes are not errors, they are data."""
 
 
 class DcpdumpError(Exception):
@@ -20,7 +20,7 @@ class CaptureError(DcpdumpError):
 
 
 class LiveError(DcpdumpError):
-    """An interface cannot be captured on: no right, no such interface."""
+    """An interface cannot be captured on: no privilege, or no such interface."""
 
 
 class PasteError(DcpdumpError):

@@ -1,7 +1,7 @@
-"""Wire text made safe to show: the one place where bytes of a document become text for a terminal or a file.
+r"""Make wire text safe to show: the one place where bytes of a document become text for a terminal or a file.
 
-A key may hold anything: escape sequences, bell, right-to-left marks, invalid UTF-8. What is not plain
-printable text comes out as the ``\\xNN`` of its bytes, so that no output ever carries a control character.
+A key may hold anything: escape sequences, bell, right-to-left marks, invalid UTF-8. What is not plain printable text is
+written as the ``\xNN`` of its bytes, so that no output ever carries a control character.
 """
 
 import json
@@ -12,7 +12,7 @@ _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 class _Shown(dict[int, int | str]):
-    """What a character is shown as, by its number. It is found out once, for as many as a text usually has."""
+    """How characters are shown, by their numbers: computed once, for as many as a text usually has."""
 
     def __missing__(self, code: int) -> int | str:
         char = chr(code)
@@ -27,13 +27,13 @@ _REMEMBERED = 4096
 
 
 def safe(wire: bytes | str) -> str:
-    """It gives text that shows as itself: UTF-8 decoded, everything unprintable as ``\\xNN`` of its bytes."""
+    r"""Return text that shows as itself: UTF-8 decoded, everything unprintable as ``\xNN`` of its bytes."""
     text = wire if isinstance(wire, str) else wire.decode("utf-8", "surrogateescape")
     return text if text.isprintable() else text.translate(_SHOWN)
 
 
 def safe_json(text: str) -> str:
-    """It gives JSON text with everything unprintable as ``\\uNNNN``: the same JSON, safe to show."""
+    r"""Return JSON text with everything unprintable as ``\uNNNN``: the same JSON, safe to show."""
     if text.isprintable():
         return text
     return "".join(char if category(char) not in _UNSAFE else json.dumps(char)[1:-1] for char in text)

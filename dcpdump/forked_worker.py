@@ -1,6 +1,6 @@
-"""Helper: a copy of this process that works beside it. It is told things through a pipe, and tells through another.
+"""Fork worker processes that are sent orders through one pipe and return results through another.
 
-It is gone when it is let go, or when this process is; and its pipes say so if it dies.
+A worker ends when it is killed, or when this process ends; if it dies, its pipes are closed.
 """
 
 import os
@@ -13,17 +13,17 @@ from threading import Thread
 #: Input of less than this is done by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024
 
-#: This process's ends of all pipes: whoever else kept them would not see it go.
+#: This process's ends of all pipes: a child that kept them open would not notice when it ends.
 _ends: set[int] = set()
 
 
-def can_help() -> bool:
-    """It says whether a process can be copied here: not on macOS, whose libraries may not survive it."""
+def can_fork() -> bool:
+    """Return whether a process can be forked here: not on macOS, whose libraries may not survive it."""
     return hasattr(os, "fork") and sys.platform != "darwin"
 
 
 def started(thread: Thread) -> bool:
-    """Start a thread, and return whether it runs: where processes are limited there may be no more threads either."""
+    """Start a thread, and return whether it runs: where processes are limited, threads may be too."""
     try:
         thread.start()
     except RuntimeError:
@@ -32,9 +32,9 @@ def started(thread: Thread) -> bool:
 
 
 class ForkedWorker:
-    """``work`` is done there; it gets the ends of the pipes from which to read orders, and into which to write.
+    """A forked process that runs ``work`` with two file descriptors: one to read orders from, one to write results to.
 
-    Raises OSError where there may be no more processes.
+    Raises OSError where no process can be started.
     """
 
     def __init__(self, work: Callable[[int, int], None]) -> None:
@@ -46,26 +46,26 @@ class ForkedWorker:
                 os.close(fd)
             raise
         if not self._pid:
-            _be_helper(work, orders, results, (self._orders, self._results, *_ends))
+            _run_child(work, orders, results, (self._orders, self._results, *_ends))
         os.close(orders)
         os.close(results)
         _ends.update((self._orders, self._results))
 
-    def tell(self, order: bytes) -> None:
-        """It tells the helper something short. If that has died, its other pipe says so too."""
+    def send(self, order: bytes) -> None:
+        """Send a short order. If the worker has died, reading its results shows it."""
         with suppress(BrokenPipeError):
             os.write(self._orders, order)
 
-    def hear(self, size: int) -> bytes:
-        """It waits for so many bytes; fewer: the helper has gone."""
+    def receive(self, size: int) -> bytes:
+        """Wait for so many bytes, and return them; fewer: the worker has died."""
         pieces: list[bytes] = []
         while size and (piece := os.read(self._results, min(size, 1 << 20))):
             pieces.append(piece)
             size -= len(piece)
         return b"".join(pieces)
 
-    def let_go(self) -> None:
-        """It ends the helper, whatever that is at."""
+    def kill(self) -> None:
+        """Kill the worker, whatever it is doing."""
         _ends.difference_update((self._orders, self._results))
         os.close(self._orders)
         os.close(self._results)
@@ -74,21 +74,21 @@ class ForkedWorker:
 
 
 def write_all(pipe: int, data: bytes | memoryview) -> None:
-    """It writes into a pipe until all is there."""
+    """Write all data to a pipe."""
     left = memoryview(data)
     while left:
         left = left[os.write(pipe, left) :]
 
 
-def _be_helper(work: Callable[[int, int], None], orders: int, results: int, others: tuple[int, ...]) -> None:
+def _run_child(work: Callable[[int, int], None], orders: int, results: int, others: tuple[int, ...]) -> None:
     status = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # whoever is helped hears it, and knows what is still to be told
+            signal.signal(number, signal.SIG_IGN)  # the parent handles them, and decides what is still written
         for fd in others:
             os.close(fd)
         work(orders, results)
         status = 0
     finally:
-        # Whatever happened, a helper never goes on as if it were the command.
+        # Whatever happened, a worker must not continue as if it were the command.
         os._exit(status)

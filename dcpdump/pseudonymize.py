@@ -1,7 +1,7 @@
-"""Pseudonyms: texts that stand for others. Equal texts have equal ones, of the same length; a salt keys them.
+"""Replace texts by pseudonyms: equal texts get equal ones, of the same length; a salt keys them.
 
-Without the salt nobody can tell which text a pseudonym stands for, nor try candidates. Different texts have different
-pseudonyms: short ones of letters, digits, ``-`` and ``_`` always, long ones but for a chance that can be neglected.
+Without the salt it is not possible to recover a text from its pseudonym, nor to try candidates. Different texts have
+different pseudonyms: short ones of letters, digits, ``-`` and ``_`` always, long ones but for a negligible chance.
 Short texts with other bytes in them may share one.
 """
 
@@ -20,17 +20,17 @@ _ROUNDS = 4
 
 
 class Pseudonyms:
-    """It makes the pseudonyms of one salt."""
+    """The pseudonyms of one salt."""
 
     def __init__(self, salt: bytes) -> None:
         self._salt = sha256(salt).digest()
 
     def noise(self, text: bytes, size: int) -> bytes:
-        """It gives ``size`` bytes that depend on a text and the salt."""
+        """Return ``size`` bytes that depend on a text and the salt."""
         return shake_128(self._salt + text).digest(size)
 
     def text(self, text: bytes) -> bytes:
-        """Return a text of as many letters, digits, ``-`` and ``_``."""
+        """Return a text of the same length, of letters, digits, ``-`` and ``_``."""
         if len(text) <= _SHORT and not text.translate(None, _SIGNS):
             return self._permuted(text)
         return self.noise(text, len(text)).translate(_ALPHABET)
@@ -53,25 +53,25 @@ class Pseudonyms:
         return bytes(_SIGNS[number >> _BITS * place & 63] for place in range(size))
 
     def letters(self, text: bytes) -> bytes:
-        """It gives a text of as many letters: neither JSON nor a number."""
+        """Return a text of the same length, of letters: neither JSON nor a number."""
         return self.noise(text, len(text)).translate(_LETTERS)
 
     def json(self, text: bytes) -> bytes:
-        """It gives JSON of the same length: a string, or a digit where there is no room for one."""
+        """Return JSON of the same length: a string, or a digit where the text is too short for one."""
         if len(text) < 2:
             return self.noise(text, len(text)).translate(_DIGITS)
         return b'"' + self.noise(text, len(text) - 2).translate(_ALPHABET) + b'"'
 
     def credential(self, size: int) -> bytes:
-        """It gives what stands for any credential of a length: it tells nothing of it, not even to who has the salt."""
+        """Return the pseudonym of all credentials of a length: it depends on the length alone."""
         return self.noise(b"credential", size).translate(_LETTERS)
 
 
 def digits(noise: bytes) -> bytes:
-    """It turns noise into digits from 1 to 9."""
+    """Return noise as digits from 1 to 9."""
     return noise.translate(_DIGITS)
 
 
 def letters(noise: bytes) -> bytes:
-    """It turns noise into letters."""
+    """Return noise as letters."""
     return noise.translate(_LETTERS)

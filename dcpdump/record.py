@@ -1,6 +1,6 @@
-"""Record: a frame in its place, and its flat form: the keys of ndjson, the columns of csv, the names in filters.
+"""Hold a frame in its place, and make its flat form: the keys of ndjson, the columns of csv, the names in filters.
 
-All names and their types are read off the protocol table; nothing about an opcode is written here.
+All names and their types are derived from the protocol table; nothing about an opcode is written here.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One frame with all that is known of it. ``connection`` is None for pasted bytes, which come from nowhere."""
+    """One frame with all that is known of it. ``connection`` is None for pasted bytes."""
 
     number: int  #: 1, 2, 3 … in the order in which frames completed
     frame: Frame
@@ -53,24 +53,24 @@ class Record:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the frame and with its key and value."""
+        """Return what is wrong with the frame and with its key and value."""
         return self.frame.problems + self.meaning.problems
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """What is odd, but not wrong."""
+        """Return what is odd, but not wrong."""
         return self.frame.hints + self.meaning.hints
 
     @property
     def latency_ns(self) -> int | None:
-        """Of a response: the time since its request, where both have one."""
+        """Return the time from the request to this response; None where either has no time."""
         ts = self.frame.raw.where.ts_ns
         asked = self.request.ts_ns if self.request else None
         return None if ts is None or asked is None else ts - asked
 
 
 def iso_time(ts_ns: int) -> str:
-    """It writes a time as ISO 8601 in UTC, with microseconds, or nanoseconds where they say more."""
+    """Return a time as ISO 8601 in UTC, with microseconds, or with nanoseconds where these are not zero."""
     seconds, ns = divmod(ts_ns, _NS)
     moment = _iso_second(seconds)
     if not moment:
@@ -80,7 +80,7 @@ def iso_time(ts_ns: int) -> str:
 
 @lru_cache(maxsize=64)
 def _iso_second(seconds: int) -> str:
-    """It writes a time without its fraction; frames of one second follow one another."""
+    """Return a time without its fraction; cached, since successive frames often share a second."""
     try:
         return (_EPOCH + timedelta(seconds=seconds)).isoformat()
     except OverflowError:  # a capture can claim any year; the calendar ends with 9999
@@ -88,14 +88,14 @@ def _iso_second(seconds: int) -> str:
 
 
 def seqnos(frame: Frame) -> Iterator[int]:
-    """It gives the sequence numbers that a frame itself carries, whatever their names."""
+    """Yield the sequence numbers that a frame itself carries, whatever their names."""
     for field in frame.fields:
         if isinstance(field.field, Field) and field.field.seqno and isinstance(field.value, int):
             yield field.value
 
 
 def seqno_range(frame: Frame) -> tuple[int, int] | None:
-    """It gives the range that a snapshot marker or a stream request spans."""
+    """Return the range that a snapshot marker or a stream request spans; None for other frames."""
     start, end = frame.get("start_seqno"), frame.get("end_seqno")
     return None if start is None or end is None else (start, end)
 
@@ -124,7 +124,7 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     out |= _word(record)
     out |= {"opaque": header.opaque, "cas": f"0x{header.cas:016x}", "datatype": header.datatype}
     if header.datatype:
-        out["datatype_names"] = list(DATATYPE.speak(header.datatype))
+        out["datatype_names"] = list(DATATYPE.describe(header.datatype))
     framing = _framing(frame)
     if framing:
         out["framing"] = framing
@@ -153,7 +153,7 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
 
 
 def _leave_out_what_is_cut(out: Json, size: int) -> None:
-    """It leaves out what a pasted header is too short to say."""
+    """Remove what a pasted header is too short to say."""
     for name, needs in _NEEDS.items():
         if size < needs:
             out.pop(name, None)
@@ -200,7 +200,7 @@ def _framing(frame: Frame) -> list[Json]:
 
 
 def _fields(frame: Frame) -> Json:
-    """It collects what is structured in extras and value, repeated items as lists."""
+    """Return what is structured in extras and value, repeated items as lists."""
     out: Json = {}
     for name, value in frame.lookup.items():
         out[name] = value
@@ -211,14 +211,14 @@ def _fields(frame: Frame) -> Json:
             _append(out.setdefault(field.group, []), field)
         elif isinstance(field.field, Field) and field.value is not None:
             out[field.field.name] = _plain(field)
-            out |= _spoken(field.field, field.value)
+            out |= _value_names(field.field, field.value)
         elif field.group == "flat":
             out[field.field.name] = _plain(field)
     features = out.get("features")
     if isinstance(features, list):
         names = next(f.field.names for f in frame.fields if f.group == "features" and isinstance(f.field, Field))
         if names:
-            out["features_names"] = ["".join(names.speak(value)) or f"0x{value:04x}" for value in features]
+            out["features_names"] = ["".join(names.describe(value)) or f"0x{value:04x}" for value in features]
     return out
 
 
@@ -234,12 +234,12 @@ def _append(items: list[Any], field: FieldValue) -> None:
     items[field.item][name] = field.value.hex() if isinstance(field.value, bytes) else _plain(field)
 
 
-def _spoken(field: Field, value: int | bytes) -> Json:
-    """It gives the sibling that says an enumeration's or a set of flags' value in words."""
+def _value_names(field: Field, value: int | bytes) -> Json:
+    """Return the sibling that names the value of an enumeration or of a set of flags."""
     if not isinstance(value, int):
         return {}
     if isinstance(field.names, Bits):
-        return {f"{field.name}_names": list(field.names.speak(value))}
+        return {f"{field.name}_names": list(field.names.describe(value))}
     if isinstance(field.names, EnumValue) and value in field.names.names:
         return {f"{field.name}_name": field.names.names[value]}
     return {}
@@ -280,7 +280,7 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
 
 
 def value_length(frame: Frame) -> int:
-    """It gives the bytes of value that the frame's header leaves, without metadata."""
+    """Return the bytes of value that the frame's header leaves, without metadata."""
     length = frame.header.value_length
     if frame.layout.tail:
         length -= frame.lookup.get(frame.layout.tail, 0)
@@ -288,7 +288,7 @@ def value_length(frame: Frame) -> int:
 
 
 def masked(frame: Frame) -> bool:
-    """It says whether the value is a credential that was replaced by asterisks."""
+    """Return whether the value is a credential that was replaced by asterisks."""
     return any(field.group == "secret" for field in frame.fields)
 
 
@@ -307,7 +307,7 @@ _TRAILING = tuple("collection collection_inferred key key_hex value_length value
 
 @cache
 def columns() -> list[str]:
-    """It gives the names of all flat columns: the same for every capture, in the order of the table."""
+    """Return the names of all flat columns: the same for every capture, in the order of the table."""
     names: dict[str, None] = dict.fromkeys(_LEADING)
     for message in (*MESSAGES.values(), *PUSHES.values()):
         for layout in (*message.request, *message.response):

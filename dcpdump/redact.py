@@ -1,10 +1,10 @@
-"""Redaction: keys, values, xattrs and names become keyed hashes that keep equality and length.
+"""Redact records: keys, values, xattrs and names become keyed hashes that keep equality and length.
 
-The classes are those of Couchbase's own log redaction. Without ``full``: user data (documents, keys, xattrs,
-user names) and names of buckets, with what may have them in it (names of connections, configurations, statistics).
-With it also metadata (names of collections, scopes and clients) and system data (hosts and ports). The same text
-gives the same hash as long as the salt is the same, so frames of one document can still be told to belong together;
-texts of less than four bytes may collide.
+The classes are those of Couchbase's own log redaction. Without ``full``: user data (documents, keys, xattrs, user
+names) and names of buckets, with what may have them in it (names of connections, configurations, statistics). With it
+also metadata (names of collections, scopes and clients) and system data (hosts and ports). The same text has the same
+hash as long as the salt is the same, so it can still be seen which frames belong to one document; texts of less than
+four bytes may collide.
 """
 
 import json
@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(r"(?:0x)?[0-9a-fA-F]{1,8}")
 
 
 class Redactor:
-    """Turns records into such that may be shown to others. ``salt`` keys the hashes."""
+    """A redactor of records, so that they may be shown to others. ``salt`` keys the hashes."""
 
     def __init__(self, salt: bytes, *, full: bool = False) -> None:
         self._pseudonyms = Pseudonyms(salt)
@@ -46,7 +46,7 @@ class Redactor:
         self._full = full
 
     def record(self, record: Record) -> Record:
-        """Return the record with everything hashed that may not be shown."""
+        """Return the record with everything hashed that must not be shown."""
         damaged = is_damaged(record.frame) or is_stray(record.frame)
         frame = self._frame(record.frame, record.meaning, damaged)
         meaning = self._meaning(record.frame, record.meaning, damaged)
@@ -109,7 +109,7 @@ class Redactor:
         )
 
     def _field(self, frame: Frame, meaning: Meaning, field: FieldValue, damaged: bool) -> bytes | None:
-        """Return what is to stand in a field's place, or None to leave it."""
+        """Return the replacement of a field, or None to keep it."""
         wire = frame.raw.data[field.start : field.end]
         if damaged:
             shown = field.section is Section.HEADER and not is_stray(frame)
@@ -129,7 +129,7 @@ class Redactor:
         return self.hash(wire)
 
     def _hash_end(self, wire: bytes, key: bytes | None, size: int = 0) -> bytes:
-        """Return a key as it may be shown behind the id of its collection, or ``size`` bytes of words: these stay."""
+        """Return a key as it may be shown; its collection id, or ``size`` bytes of protocol words, are kept."""
         size += len(wire) - len(key) if key is not None else 0
         return wire[:size] + self.hash(wire[size:])
 
@@ -181,7 +181,7 @@ class Redactor:
         return f"{self.hash(host.encode()).decode()}:{self.hash(port.encode()).decode()}" if end else ""
 
 
-#: What is known of a header that is none.
+#: The header shown for bytes that are not a header.
 _NO_HEADER = {
     "opcode": 0,
     "framing_length": 0,
@@ -195,6 +195,6 @@ _NO_HEADER = {
 
 
 def _without_numbers(frame: Frame, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Leave out of problems' texts the numbers that may be four bytes or more of a key or a value."""
+    """Remove from problems' texts the numbers that may be four bytes or more of a key or a value."""
     numbers = _ANY if is_stray(frame) else _LARGE
     return tuple(problem._replace(text=numbers.sub("…", problem.text)) for problem in problems)

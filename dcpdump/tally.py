@@ -1,4 +1,4 @@
-"""Tally: what became of the bytes that connections delivered. Counts only; decides nothing."""
+"""Count what became of the bytes that connections delivered. Decides nothing."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the bytes that connections delivered."""
+    """The bytes that connections delivered, by what became of them."""
 
     frames: int = 0
     dcp_frames: int = 0
-    frame_bytes: int = 0  #: of frames, what is there of them
+    frame_bytes: int = 0  #: captured bytes of frames
     hole_bytes: int = 0  #: lost inside frames
-    joined_bytes: int = 0  #: the rest of a frame that was under way when the capture began
+    joined_bytes: int = 0  #: the rest of a frame that began before the capture
     skipped_bytes: int = 0  #: in no frame, after the first frame of their direction
     lost_bytes: int = 0  #: never captured, after the first frame of their connection
     foreign_bytes: int = 0  #: of other protocols

@@ -26,7 +26,7 @@ UUID, OLD_UUID = 0x0000A1F3_5C2D_9E47, 0x0000_77AA_0011_2233
 
 
 class Talk:
-    """A TCP connection under construction: what each side says becomes Ethernet packets with a time."""
+    """A TCP connection under construction: what each side sends becomes Ethernet packets with a time."""
 
     def __init__(self, client: str = "10.0.0.9:50312", server: str = "10.0.0.1:11210", segment: int = MSS) -> None:
         self.ends = (_endpoint(client), _endpoint(server))
@@ -38,25 +38,25 @@ class Talk:
         self._say(0, b"", ACK)
 
     def client(self, *frames: bytes) -> "Talk":
-        """It lets the side that connected send frames."""
+        """Send frames from the side that connected."""
         return self._send(0, b"".join(frames))
 
     def server(self, *frames: bytes) -> "Talk":
-        """It lets the side that was connected to send frames."""
+        """Send frames from the side that was connected to."""
         return self._send(1, b"".join(frames))
 
     def wait(self, seconds: float) -> "Talk":
-        """It lets time pass."""
+        """Let time pass."""
         self.packets.append(round(seconds * 1_000_000_000))
         return self
 
     def hang_up(self) -> "Talk":
-        """It lets the server end the connection."""
+        """Close the connection from the server."""
         self._say(1, b"", FIN | ACK)
         return self
 
     def close(self) -> list[bytes | int]:
-        """It ends the connection and gives its packets."""
+        """Close the connection, and return its packets."""
         self._say(0, b"", FIN | ACK)
         self._say(1, b"", FIN | ACK)
         self._say(0, b"", ACK)
@@ -83,7 +83,7 @@ def _endpoint(text: str) -> tuple[bytes, int]:
 
 
 def pcap(packets: list[bytes | int]) -> bytes:
-    """It writes packets as a classic pcap with microseconds, one packet every STEP_NS; a number is a pause in ns."""
+    """Write packets as a classic pcap with microseconds, one packet every STEP_NS; a number is a pause in ns."""
     out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)]
     now = START_NS - STEP_NS
     for packet in packets:
@@ -100,13 +100,13 @@ def pcap(packets: list[bytes | int]) -> bytes:
 
 
 def hello(talk: Talk, agent: bytes, asked: list[int], granted: list[int]) -> None:
-    """The client asks for features, and gets some."""
+    """Ask for features, and have some granted."""
     talk.client(encode("HELLO", {"features": asked}, key=agent, opaque=1))
     talk.server(encode("HELLO", {"features": granted}, response=True, opaque=1))
 
 
 def log_in(talk: Talk, bucket: bytes) -> None:
-    """The client authenticates and selects a bucket."""
+    """Authenticate, and select a bucket."""
     talk.client(encode("SASL_AUTH", key=b"PLAIN", value=b"\0Administrator\0correct horse", opaque=2))
     talk.server(encode("SASL_AUTH", value=b"Authenticated", response=True, opaque=2))
     talk.client(encode("SELECT_BUCKET", key=bucket, opaque=3))
@@ -114,7 +114,7 @@ def log_in(talk: Talk, bucket: bytes) -> None:
 
 
 def open_dcp(talk: Talk, name: bytes, flags: int, **controls: str) -> None:
-    """The client opens a DCP connection and sets controls, which are all accepted."""
+    """Open a DCP connection, and set controls, which are all accepted."""
     talk.client(encode("DCP_OPEN", {"flags": flags}, key=name, opaque=4))
     talk.server(encode("DCP_OPEN", response=True, opaque=4))
     for opaque, (key, value) in enumerate(controls.items(), 5):
@@ -141,7 +141,7 @@ class Stream:
         cas: int = 0,
         datatype: int = 0,
     ) -> bytes:
-        """One message of the stream."""
+        """Return one message of the stream."""
         return encode(
             message,
             values,
@@ -156,7 +156,7 @@ class Stream:
         )
 
     def request(self, start: int, *, end: int = MAX, flags: int = 0, value: bytes = b"", **other: int) -> bytes:
-        """A stream request that resumes at ``start``."""
+        """Return a stream request that resumes at ``start``."""
         fields = {
             "flags": flags,
             "start_seqno": start,
@@ -169,26 +169,26 @@ class Stream:
         return encode("DCP_STREAM_REQ", fields, value=value, vbucket=self.vbucket, opaque=self.opaque)
 
     def granted(self, seqno: int = 0) -> bytes:
-        """The answer that opens the stream, with its failover log."""
+        """Return the response that opens the stream, with its failover log."""
         log = [{"vbucket_uuid": UUID, "seqno": seqno}, {"vbucket_uuid": OLD_UUID, "seqno": 0}]
         return encode("DCP_STREAM_REQ", {"failover_log": log}, response=True, opaque=self.opaque)
 
     def refused(self, status: int) -> bytes:
-        """The answer that refuses the stream."""
+        """Return the response that refuses the stream."""
         return encode("DCP_STREAM_REQ", response=True, status=status, opaque=self.opaque)
 
     def rolled_back(self, seqno: int) -> bytes:
-        """The answer that asks to go back to ``seqno``."""
+        """Return the response that asks to go back to ``seqno``."""
         return encode("DCP_STREAM_REQ", {"rollback_seqno": seqno}, response=True, status=0x23, opaque=self.opaque)
 
     def marker(self, start: int, end: int, kind: int, **v2: int) -> bytes:
-        """A snapshot marker: V1, or with more fields V2.0 or V2.2."""
+        """Return a snapshot marker: V1, or with more fields V2.0 or V2.2."""
         fields = {"start_seqno": start, "end_seqno": end, "snapshot_type": kind, **v2}
         layout = "2.2" if "purge_seqno" in v2 else "2.0" if v2 else "1"
         return self.says("DCP_SNAPSHOT_MARKER", fields, layout=layout)
 
     def mutation(self, seqno: int, key: bytes, value: bytes, *, datatype: int = 0) -> bytes:
-        """A document, stored."""
+        """Return the mutation of a document."""
         fields = {"by_seqno": seqno, "rev_seqno": 1}
         return self.says("DCP_MUTATION", fields, key=key, value=value, cas=CAS + seqno, datatype=datatype)
 
@@ -197,7 +197,7 @@ class Stream:
 
 
 def replica() -> list[bytes | int]:
-    """A replica stream: set-up, a disk snapshot, a memory snapshot, flow control, keep-alive, the end."""
+    """Return a replica stream: set-up, a disk snapshot, a memory snapshot, flow control, keep-alive, the end."""
     talk, stream = Talk(server="10.0.0.1:11209"), Stream(528, 0x1210)
     hello(talk, b'{"a":"ns_server","i":"replica"}', [XATTR, SNAPPY, JSON], [XATTR, SNAPPY, JSON])
     log_in(talk, b"travel")
@@ -220,7 +220,9 @@ def replica() -> list[bytes | int]:
 
 
 def client_rollback() -> list[bytes | int]:
-    """A client with collections: rolled back, asks again with a filter and a stream id, sees a collection begin."""
+    """Return a client with collections: rolled back, requests again with a filter and a stream id, sees a collection
+    begin.
+    """
     talk, stream = Talk(), Stream(12, 0x0C, stream_id=3)
     features = [XATTR, XERROR, SNAPPY, JSON, COLLECTIONS]
     hello(talk, b'{"a":"kafka-connector","i":"7f"}', [*features, TRACING], features)
@@ -246,7 +248,7 @@ def client_rollback() -> list[bytes | int]:
 
 
 def takeover() -> list[bytes | int]:
-    """A rebalance hands a vbucket over: acknowledged snapshot, pending, active, the end."""
+    """Return a rebalance that hands a vbucket over: acknowledged snapshot, pending, active, the end."""
     talk, stream = Talk(client="10.0.0.2:41002", server="10.0.0.1:11209"), Stream(77, 0x4D)
     hello(talk, b"rebalance", [XATTR], [XATTR])
     open_dcp(talk, b"rebalance:77", 0x05, enable_noop="true")
@@ -261,7 +263,7 @@ def takeover() -> list[bytes | int]:
 
 
 def durable() -> list[bytes | int]:
-    """Durable writes on a replica with markers V2.2: prepared, acknowledged, committed, aborted."""
+    """Return durable writes on a replica with markers V2.2: prepared, acknowledged, committed, aborted."""
     talk, stream = Talk(client="10.0.0.3:39001", server="10.0.0.1:11209"), Stream(5, 0x05)
     hello(talk, b"replica", [XATTR, COLLECTIONS], [XATTR, COLLECTIONS])
     controls = {"enable_noop": "true", "enable_sync_writes": "true", "consumer_name": "n_2"}
@@ -284,7 +286,7 @@ def durable() -> list[bytes | int]:
 
 
 def damage() -> list[bytes | int]:
-    """What goes wrong: swapped and repeated segments, one that was never captured, a frame whose lengths lie."""
+    """Return damage: swapped and repeated segments, one that was never captured, a frame whose lengths are wrong."""
     talk, stream = Talk(segment=100), Stream(7, 0x07)
     hello(talk, b"indexer", [XATTR], [XATTR])
     open_dcp(talk, b"indexer:3f2", 0x01, enable_noop="true")
@@ -303,7 +305,7 @@ def damage() -> list[bytes | int]:
 
 
 def connector(name: bytes = b"kafka-7f", features: list[int] | None = None, **controls: str) -> Talk:
-    """A connector, up to its first stream request."""
+    """Return a connector, up to its first stream request."""
     talk, features = Talk(), features or [XATTR, SNAPPY, JSON]
     hello(talk, b'{"a":"kafka-connector","i":"7f"}', features, features)
     log_in(talk, b"shop")
@@ -312,13 +314,13 @@ def connector(name: bytes = b"kafka-7f", features: list[int] | None = None, **co
 
 
 def noop(talk: Talk, opaque: int) -> None:
-    """A keep-alive, answered."""
+    """Send a keep-alive, and answer it."""
     talk.server(encode("DCP_NOOP", opaque=opaque))
     talk.client(encode("DCP_NOOP", response=True, opaque=opaque))
 
 
 def stopped() -> list[bytes | int]:
-    """Three vbuckets of a connector: one ended and was not asked for again, one is quiet, one goes on."""
+    """Return three vbuckets of a connector: one ended and was not requested again, one is quiet, one continues."""
     talk, gone, quiet, busy = connector(), Stream(417, 0x1A1), Stream(12, 0x0C), Stream(13, 0x0D)
     for stream in (gone, quiet, busy):
         talk.client(stream.request(100)).server(stream.granted(90), stream.marker(100, 102, 0x05))
@@ -333,7 +335,7 @@ def stopped() -> list[bytes | int]:
 
 
 def rollback_loop() -> list[bytes | int]:
-    """A client with a uuid that the server does not know, which does not go back when it is told to."""
+    """Return a client with a uuid that the server does not know, which does not go back when it is asked to."""
     talk, stream = connector(), Stream(762, 0x2FA)
     talk.client(encode("DCP_GET_FAILOVER_LOG", vbucket=762, opaque=0x99))
     log = {"failover_log": [{"vbucket_uuid": UUID, "seqno": 7}, {"vbucket_uuid": OLD_UUID, "seqno": 0}]}
@@ -344,7 +346,7 @@ def rollback_loop() -> list[bytes | int]:
 
 
 def refused() -> list[bytes | int]:
-    """Requests that a server refuses: a start outside its snapshot, and a stream that is open already."""
+    """Return requests that a server refuses: a start outside its snapshot, and a stream that is open already."""
     talk, wrong, twice = connector(), Stream(723, 0x2D3), Stream(5, 0x05)
     talk.client(wrong.request(110_208, snap_start_seqno=110_209, snap_end_seqno=110_209)).server(wrong.refused(0x22))
     talk.client(twice.request(0)).server(twice.granted(), twice.marker(0, 1, 0x05), twice.mutation(1, b"a", b"{}"))
@@ -354,7 +356,7 @@ def refused() -> list[bytes | int]:
 
 
 def history() -> list[bytes | int]:
-    """The life of a document: stored, changed, deleted; and others around it."""
+    """Return the history of a document: stored, changed, deleted; and others around it."""
     talk, stream = connector(), Stream(300, 0x12C)
     gone = {"by_seqno": 5530, "rev_seqno": 3}
     talk.client(stream.request(5510)).server(stream.granted(90), stream.marker(5510, 5513, 0x05))
@@ -367,7 +369,7 @@ def history() -> list[bytes | int]:
 
 
 def ended_at_once() -> list[bytes | int]:
-    """A client that gets a stream at last, with an end seqno that is not above its start."""
+    """Return a client that gets a stream at last, with an end seqno that is not above its start."""
     talk, stream = connector(), Stream(8, 0x08)
     talk.client(stream.request(9, snap_start_seqno=10, snap_end_seqno=10, vbucket_uuid=0)).server(stream.refused(0x22))
     talk.client(stream.request(9, vbucket_uuid=0)).server(stream.rolled_back(0))
@@ -376,7 +378,7 @@ def ended_at_once() -> list[bytes | int]:
 
 
 def slow_consumer() -> list[bytes | int]:
-    """A consumer that never acknowledges SEQNO_ADVANCED: its window fills up for good."""
+    """Return a consumer that never acknowledges SEQNO_ADVANCED: its window fills up for good."""
     features = [XATTR, SNAPPY, JSON, COLLECTIONS]
     talk, stream = connector(features=features, connection_buffer_size="1900"), Stream(9, 0x09)
     talk.client(stream.request(0)).server(stream.granted(), stream.marker(0, 2, 0x05))
@@ -395,7 +397,7 @@ def slow_consumer() -> list[bytes | int]:
 
 
 def silent() -> list[bytes | int]:
-    """A client that stops answering NOOPs; the server closes the connection."""
+    """Return a client that stops answering NOOPs; the server closes the connection."""
     talk, stream = connector(), Stream(2, 0x02)
     talk.client(stream.request(0)).server(stream.granted(), stream.marker(0, 1, 0x05), stream.mutation(1, b"a", b"{}"))
     for number in range(2):
@@ -405,7 +407,7 @@ def silent() -> list[bytes | int]:
 
 
 def no_end() -> list[bytes | int]:
-    """A backup waits for the end of a stream that has brought everything; those of others came."""
+    """Return a backup that waits for the end of a stream whose items were all sent; its other streams ended."""
     talk = connector(b"cbbackupmgr")
     for stream in (Stream(4, 0x04), Stream(5, 0x05)):
         talk.client(stream.request(0, end=3)).server(stream.granted(), stream.marker(0, 3, 0x06))
@@ -416,7 +418,7 @@ def no_end() -> list[bytes | int]:
 
 
 def order() -> list[bytes | int]:
-    """A seqno that comes twice: first as SEQNO_ADVANCED, then as a mutation."""
+    """Return a seqno that comes twice: first as SEQNO_ADVANCED, then as a mutation."""
     talk, stream = Talk(), Stream(5, 0x05)
     features = [XATTR, SNAPPY, JSON, COLLECTIONS]
     hello(talk, b"app", features, features)
@@ -447,7 +449,7 @@ SAMPLES: dict[str, Callable[[], list[bytes | int]]] = {
 
 
 def made() -> Iterator[tuple[str, bytes]]:
-    """It gives the name and the bytes of every sample capture."""
+    """Yield the name and the bytes of every sample capture."""
     for name, make in SAMPLES.items():
         yield f"{name}.pcap", pcap(make())
 

@@ -1,5 +1,5 @@
-"""Three questions about captures, answered in SQL: which streams rolled back and why, when did lag start, and
-which connection was blocked by flow control, and for how long.
+"""Answer three questions about captures in SQL: which streams rolled back and why, when did lag start, and which
+connection was blocked by flow control, and for how long.
 
     python samples/questions.py samples/client-rollback.pcap samples/slow-consumer.pcap
 
@@ -28,7 +28,7 @@ ROLLED_BACK = """
     ORDER BY name, vbucket
 """
 
-#: The books of flow control: what was sent and counts, less what was acknowledged, frame by frame.
+#: The counters of flow control: what was sent and counts, less what was acknowledged, frame by frame.
 BOOKS = """
     WITH sizes AS (
         SELECT capture_id, connection, max(cast(cast(value AS string) AS bigint)) AS size
@@ -77,7 +77,7 @@ QUESTIONS = {
 
 
 def tables(captures: Sequence[str], folder: str) -> None:
-    """It makes tables of captures, each with a name of its own."""
+    """Make tables of captures, each with a name of its own."""
     for number, capture in enumerate(captures):
         code = outcome(["pipeline", capture, "-o", folder, "-q", "--capture-id", f"capture-{number}"])
         if code not in (0, 4):  # 4: damaged, and everything else of it is there
@@ -85,7 +85,7 @@ def tables(captures: Sequence[str], folder: str) -> None:
 
 
 def ask(spark: "SparkSession", folder: str) -> None:
-    """It answers the questions."""
+    """Answer the questions."""
     for name in ("frames", "streams", "files"):
         spark.read.parquet(f"{folder}/{name}").createOrReplaceTempView(name)
     spark.sql(BOOKS).createOrReplaceTempView("books")
@@ -95,7 +95,7 @@ def ask(spark: "SparkSession", folder: str) -> None:
 
 
 def main(captures: Sequence[str]) -> None:
-    """It does all of it."""
+    """Make the tables, and answer the questions."""
     with tempfile.TemporaryDirectory() as room, session() as spark:
         folder = os.environ.get("TABLES", room)
         tables(captures, folder)

@@ -1,11 +1,11 @@
-"""A DCP producer and a client of it, small enough to read: something to watch with ``dcpdump sniff``.
+"""Run a DCP producer and a client of it, small enough to read: something to watch with ``dcpdump sniff``.
 
     python samples/talk.py producer [--port 11210] [--vbuckets 8] [--documents 100] [--rate 50] [--password secret]
     python samples/talk.py client   [--port 11210] [--vbuckets 8] [--documents 100] [--follow]
 
-The client says HELLO, logs in, selects a bucket, opens DCP, asks for a stream of each vbucket, acknowledges
-what it was sent and answers NOOPs. The producer makes documents up. Without ``--follow`` the client asks for the
-first documents only, and both streams and connection end.
+The client sends HELLO, logs in, selects a bucket, opens DCP, requests a stream of each vbucket, acknowledges what it
+received and answers NOOPs. The producer makes documents up. Without ``--follow`` the client requests the first
+documents only, and both streams and connection end.
 """
 
 import argparse
@@ -39,7 +39,7 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[Frame]:
 
 
 def value_of(frame: Frame) -> bytes:
-    """It gives a frame's value."""
+    """Return a frame's value."""
     return frame.value or b""
 
 
@@ -73,32 +73,32 @@ class Producer:
             self.writer.close()
 
     def say(self, name: str, values: Values | None = None, **header: object) -> int:
-        """It sends a frame, and gives its size."""
+        """Send a frame, and return its size."""
         data = encode(name, values, **header)  # type: ignore[arg-type]
         self.writer.write(data)
         return len(data)
 
     def answer(self, frame: Frame, values: Values | None = None, status: int = 0, value: bytes = b"") -> None:
-        """It sends a response to a frame."""
+        """Send a response to a frame."""
         self.say(frame.message.name, values, response=True, opaque=frame.header.opaque, status=status, value=value)
 
     def start(self, work: "asyncio.Task[None]") -> None:
-        """It keeps hold of something that goes on meanwhile."""
+        """Keep a reference to a task while it runs."""
         self.tasks.add(work)
 
     def on_hello(self, frame: Frame) -> None:
-        """Features that were asked for and that it has are granted."""
+        """Grant the requested features that it has."""
         asked = [each.value for each in frame.fields if each.field.name == "features"]
         self.answer(frame, {"features": [each for each in (XATTR, JSON) if each in asked]})
 
     def on_sasl_auth(self, frame: Frame) -> None:
-        """Anybody may come in."""
+        """Accept every login."""
         self.answer(frame)
 
     on_select_bucket = on_dcp_open = on_sasl_auth
 
     def on_dcp_control(self, frame: Frame) -> None:
-        """The size of the buffer switches flow control on; NOOPs are sent if they are wanted."""
+        """Switch flow control on by the size of the buffer, and NOOPs if they are wanted."""
         if frame.key == b"connection_buffer_size":
             self.buffer = int(value_of(frame))
         if frame.key == b"enable_noop" and value_of(frame) == b"true":
@@ -106,12 +106,12 @@ class Producer:
         self.answer(frame)
 
     def on_dcp_buffer_acknowledgement(self, frame: Frame) -> None:
-        """There is room again."""
+        """Free the acknowledged bytes in the buffer."""
         self.unacknowledged -= frame.get("buffer_bytes") or 0
         self.room.set()
 
     def on_dcp_stream_req(self, frame: Frame) -> None:
-        """A stream of a vbucket that exists is granted, and begins."""
+        """Grant a stream of a vbucket that exists, and begin it."""
         if frame.header.word >= self.vbuckets:
             self.answer(frame, status=0x07)  # not my vbucket
             return
@@ -221,7 +221,7 @@ async def consume(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """It runs one of the two."""
+    """Run the producer or the client."""
     options = argparse.ArgumentParser(prog="python samples/talk.py", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("role", choices=["producer", "client"])

@@ -56,9 +56,21 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of a file to one process, and all that start Spark to one, which begins with them.
+
+    For ``pytest -n auto --dist loadgroup --no-loadscope-reorder``: a session of Spark is shared, and takes longest.
+    """
+    for item in items:
+        is_spark = item.path.parent.name == "spark"
+        item.add_marker(pytest.mark.xdist_group("spark" if is_spark else item.path.as_posix()))
+    items.sort(key=lambda item: item.path.parent.name != "spark")
+
+
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """One session of Spark, with two cores, for all tests that want one."""
+    """Yield one session of Spark, with two cores, for all tests that want one."""
     pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
     from dcpdump.spark.launch import session
 

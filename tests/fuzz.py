@@ -1,4 +1,4 @@
-"""A mutation fuzzer: healthy input of every kind, damaged again and again, must never raise, hang or lose a byte.
+"""Fuzz by mutation: healthy input of every kind, damaged again and again, must never raise, hang or lose a byte.
 
     python -m tests.fuzz --minutes 10 --seed 7 [--target links]
     python -m tests.fuzz --replay fuzz-links-7-1234.bin
@@ -76,7 +76,7 @@ class TooSlow(BaseException):
 
 
 class Unbalanced(Exception):
-    """The books do not add up: a payload byte was lost silently."""
+    """The counters do not balance: a payload byte was lost silently."""
 
 
 class Target(NamedTuple):
@@ -98,7 +98,7 @@ class Failure(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The reproducer's file name, which is also all that is needed to make the mutant again."""
+        """Return the reproducer's file name, which is also all that is needed to make the mutant again."""
         return f"fuzz-{self.target}-{self.seed}-{self.number}.bin"
 
 
@@ -106,7 +106,7 @@ class Failure(NamedTuple):
 
 
 def mutate(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
-    """It damages bytes in one to four places, as disks, wires, bad tools and bad people do."""
+    """Damage bytes in one to four places, as disks, wires, bad tools and bad people do."""
     out = bytearray(data)
     for _ in range(dice.choice((1, 1, 1, 2, 4))):
         at = dice.randrange(len(out) + 1)
@@ -139,7 +139,7 @@ def mutate(data: bytes, dice: random.Random, others: list[bytes]) -> bytes:
 
 
 def _conversation() -> bytes:
-    """It gives one of every frame that the table has, as a connection may carry them."""
+    """Return one of every frame that the table has, as a connection may carry them."""
     return encode("HELLO", key=b"fuzz") + b"".join(_wires())
 
 
@@ -217,7 +217,7 @@ def _feed_link(data: bytes, way: int) -> None:
 
 
 def _feed_packets(data: bytes, way: int) -> None:
-    """It takes packets as 2 bytes of length and 1 of milliseconds, then the packet; their order is the mutant's."""
+    """Take packets as 2 bytes of length and 1 of milliseconds, then the packet; their order is the mutant's."""
     machine = Dissector(SMALL if way & 1 else Limits())
     at, number, now = 0, 0, 1_763_640_000_000_000_000
     while at + 3 <= len(data):
@@ -281,7 +281,7 @@ _REDACTORS = (None, None, Redactor(b"salt"), Redactor(b"salt", full=True))
 
 
 def _show(records: list[Record], way: int, *, every: int = 1) -> None:
-    """It shows records in one of the formats, chosen by ``way``, and each as JSON; of many only some."""
+    """Show records in one of the formats, chosen by ``way``, and each as JSON; of many only some."""
     output = _FORMATS[way % len(_FORMATS)]
     view = View((None, 64, 0)[way % 3], PLAIN)
     redactor = _REDACTORS[way // 8 % 4]
@@ -298,7 +298,7 @@ def _balanced(machine: Dissector) -> None:
 
 
 def targets() -> dict[str, Target]:
-    """It gives all entry points. Making the seeds takes a moment."""
+    """Return all entry points. Making the seeds takes a moment."""
     wires = _wires()
     talk = [
         captures.Record(each.ts_ns or 0, each.data) for each in TcpTalk(segment=500).send(0, _conversation()[:2500])
@@ -322,7 +322,7 @@ def targets() -> dict[str, Target]:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """It raises TooSlow in whatever takes too much processor time without asking for more by ``extend``."""
+    """Raise TooSlow in whatever takes too much processor time without asking for more by ``extend``."""
 
     def stop(*_: object) -> None:
         raise TooSlow
@@ -336,13 +336,13 @@ def watched() -> Iterator[None]:
 
 
 def mutant(target: Target, name: str, seed: int, number: int) -> tuple[bytes, int]:
-    """It makes a mutant, and the way in which it is to be taken: the same ones whenever it is asked."""
+    """Make a mutant, and the way in which it is to be taken: the same ones whenever it is asked."""
     dice = random.Random(f"{seed} {name} {number}")
     return mutate(dice.choice(target.seeds), dice, target.seeds), dice.randrange(256)
 
 
 def attempt(target: Target, name: str, seed: int, number: int) -> Failure | None:
-    """It tries one mutant. Only what the entry points document may be raised, and that they catch themselves."""
+    """Try one mutant. Only what the entry points document may be raised, and that they catch themselves."""
     data, way = mutant(target, name, seed, number)
     signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
@@ -355,7 +355,7 @@ def attempt(target: Target, name: str, seed: int, number: int) -> Failure | None
 
 
 def run(name: str, target: Target, seed: int, numbers: range) -> Failure | None:
-    """It tries mutants until one fails."""
+    """Try mutants until one fails."""
     with watched():
         for number in numbers:
             failure = attempt(target, name, seed, number)
@@ -365,7 +365,7 @@ def run(name: str, target: Target, seed: int, numbers: range) -> Failure | None:
 
 
 def main() -> int:
-    """It fuzzes for a while, or one mutant again."""
+    """Fuzz for a while, or one mutant again."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)

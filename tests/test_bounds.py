@@ -37,7 +37,7 @@ MIB = 1 << 20
 
 
 def steps(work: Callable[[], object]) -> int:
-    """It counts the lines and calls of Python that some work takes."""
+    """Count the lines and calls of Python that some work takes."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -59,7 +59,7 @@ def mutation(seqno: int, size: int = 10) -> bytes:
 
 
 def promise(size: int) -> bytes:
-    """The header of a mutation of so many bytes, and nothing more."""
+    """Return the header of a mutation of so many bytes, and nothing more."""
     head = bytearray(mutation(1, 0))
     head[8:12] = (size - 24).to_bytes(4, "big")
     return bytes(head)
@@ -232,7 +232,7 @@ def test_a_thousand_changes_between_frames_and_garbage_in_one_segment_are_no_rec
 
 
 def many_giants() -> Iterator[bytes]:
-    """Eight connections, each with 24 MiB of a frame that is never completed."""
+    """Yield eight connections, each with 24 MiB of a frame that is never completed."""
     chunk = b"v" * 60_000
     for number in range(8):
         where = flow(f"10.0.1.{number}:40000")
@@ -243,7 +243,7 @@ def many_giants() -> Iterator[bytes]:
 
 
 def forged_holes() -> Iterator[bytes]:
-    """Connections with a frame of 24 MiB, all of which but its two ends was never captured."""
+    """Yield connections with a frame of 24 MiB, of which only the two ends were captured."""
     for number in range(1500):
         where = flow(f"10.0.{number >> 8}.{number & 255}:40000")
         yield ipv4_tcp(where, 999, flags=SYN)
@@ -253,14 +253,14 @@ def forged_holes() -> Iterator[bytes]:
 
 
 def everything_out_of_order() -> Iterator[bytes]:
-    """One connection, 200 MB backwards."""
+    """Yield one connection, 200 MB backwards."""
     yield ipv4_tcp(FLOW, 999, flags=SYN)
     for at in range(3400, 0, -1):
         yield ipv4_tcp(FLOW, 1000 + at * 60_000, b"v" * 60_000)
 
 
 def connections_without_end() -> Iterator[bytes]:
-    """Connections with one open frame each."""
+    """Yield connections with one open frame each."""
     for number in range(9_000):
         where = flow(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}:40000")
         yield ipv4_tcp(where, 999, flags=SYN)
@@ -268,7 +268,7 @@ def connections_without_end() -> Iterator[bytes]:
 
 
 def peak(stdin: Iterator[bytes], memory: str) -> tuple[int, int]:
-    """It gives the exit code of reading packets from standard input, and the most memory that took, in MiB."""
+    """Return the exit code of reading packets from standard input, and the peak memory in MiB."""
     command = [sys.executable, "-m", "dcpdump", "read", "-", "-f", "line", "--opcode", "noop", "--memory", memory]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

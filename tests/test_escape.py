@@ -84,7 +84,7 @@ def test_json_made_safe_is_the_same_json(document: object) -> None:
 
 
 def everything_evil() -> bytes:
-    """It makes frames that hold evil text wherever text can stand."""
+    """Return frames that hold evil text wherever text can stand."""
     out = []
     for evil in EVIL.values():
         block = (len(evil) * 2 + 2).to_bytes(4, "big") + evil.replace(b"\0", b"") + b"\0" + evil + b"\0"

@@ -84,7 +84,7 @@ def test_a_module_imports_downwards_and_third_parties_through_their_doors(path: 
 
 #: Attributes that hold words for people.
 WORDS = frozenset({"text", "why", "message", "answered", "note", "title", "hint"})
-#: Where words are the input: what somebody pasted.
+#: Where words are the input: pasted text.
 READS_WORDS = {"paste"}
 _SEARCHES = frozenset({"startswith", "endswith", "find", "index", "count", "split", "partition", "removeprefix"})
 
@@ -197,3 +197,33 @@ def test_no_machine_of_the_ground_is_refined_for_speed() -> None:
         if isinstance(base, ast.Name) and base.id in ground
     }
     assert refined == set(REFINED)
+
+
+#: Numbers that only look like opcodes: an ethertype of PPP.
+_LOOKS_LIKE_AN_OPCODE = {"net/ethertype.py": {0x57}}
+
+
+def opcode_literals(source: str) -> set[int]:
+    """Return the opcodes of DCP that a module writes as hexadecimal numbers."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and type(node.value) is int and 0x50 <= node.value <= 0x67:
+            written = ast.get_source_segment(source, node) or ""
+            found |= {node.value} if written.lower().startswith("0x") else set()
+    return found
+
+
+def test_an_opcode_that_is_written_as_a_number_is_noticed() -> None:
+    assert opcode_literals("if opcode == 0x57 or size > 80 or flags & 0x08: pass") == {0x57}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_opcodes_are_named_by_the_specification_alone(path: Path) -> None:
+    place = path.relative_to(PACKAGE)
+    if place.parts[0] != "spec":
+        assert opcode_literals(path.read_text()) <= _LOOKS_LIKE_AN_OPCODE.get(place.as_posix(), set())
+
+
+#: What is longer than a page, and why.
+_LONG_MODULES: dict[str, str] = {}
+_LONG_FUNCTIONS: dict[str, str] = {}

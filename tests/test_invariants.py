@@ -32,7 +32,7 @@ modest = settings(max_examples=60, deadline=None)
 
 
 def frames(count: int, dice: random.Random) -> list[bytes]:
-    """It makes what one side of a connection says: a stream, its marker, its documents."""
+    """Return the frames of one side of a connection: a stream, its marker, its documents."""
     out = [encode("DCP_OPEN", {"flags": 1}, key=b"me"), encode("DCP_STREAM_REQ", vbucket=3, opaque=9)]
     out.append(encode("DCP_SNAPSHOT_MARKER", {"start_seqno": 1, "end_seqno": count}, vbucket=3, opaque=9))
     for seqno in range(1, count + 1):
@@ -49,7 +49,7 @@ def dissected(packets: Iterable[Packet]) -> tuple[list[Json], Dissector]:
 
 
 def without_packets(rows: list[Json]) -> list[Json]:
-    """It leaves out what depends on how the bytes were cut into packets, and when those came."""
+    """Return rows without what depends on how the bytes were cut into packets, and on their times."""
     volatile = {"packet", "time", "latency_us"}
     return [{name: value for name, value in row.items() if name not in volatile} for row in rows]
 
@@ -60,7 +60,7 @@ def saved(packets: Iterable[Packet], path: Path) -> Path:
 
 
 def damaged(packets: list[Packet], dice: random.Random) -> list[Packet]:
-    """It loses, repeats, swaps, cuts and changes packets, and changes the bytes in some."""
+    """Lose, repeat, swap, cut and change packets, and change the bytes in some."""
     out: list[Packet] = []
     for packet in packets:
         fate = dice.random()
@@ -181,7 +181,7 @@ def test_the_frames_of_a_prefix_are_a_prefix_of_the_frames(name: str, tmp_path: 
     path = tmp_path / "prefix.pcap"
 
     def read(size: int) -> tuple[list[Json], list[Json]]:
-        """It gives the frames that whole packets completed, and those of the end."""
+        """Return the frames that whole packets completed, and those of the end."""
         path.write_bytes(data[:size])
         machine = Dissector()
         done: list[Json] = []
@@ -209,7 +209,7 @@ def test_the_frames_of_a_prefix_are_a_prefix_of_the_frames(name: str, tmp_path: 
 
 
 def reencoded(row: Json) -> bytes:
-    """It writes the frame of a row again, from nothing but the row."""
+    """Return the frame of a row, encoded again from nothing but the row."""
     fields = {
         name: value
         for name, value in row.get("fields", {}).items()
@@ -263,7 +263,7 @@ def test_ndjson_holds_all_that_is_needed_to_write_the_frame_again(path: Path) ->
     for record, line in zip(records, printed.out.splitlines(), strict=True):
         row = json.loads(line)
         if row.get("problems") or row["datatype"] & 6 or "secret" in row.get("value", ""):
-            continue  # what was decompressed, split or masked is told as such, and not as its bytes
+            continue  # what was decompressed, split or masked is shown as such, and not as its bytes
         assert reencoded(row) == record.frame.raw.data, line
         checked += 1
     assert checked > len(records) // 2

@@ -21,7 +21,7 @@ anything = st.one_of(damaged(), st.binary(max_size=120))
 
 
 def raw(data: bytes) -> RawFrame:
-    """It takes all the bytes for one frame, whatever its header says."""
+    """Return all the bytes as one frame, whatever its header says."""
     return RawFrame(data, unpack_header(data.ljust(HEADER_LENGTH, b"\0")))
 
 

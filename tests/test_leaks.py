@@ -61,7 +61,7 @@ def found(text: str, stems: Iterable[bytes]) -> list[str]:
 
 
 def talk() -> TcpTalk:
-    """Return all of it on two connections, with bytes that are no frame, and a frame that is cut."""
+    """Return all of it on two connections, with bytes that are not a frame, and a frame that is cut."""
     plain = TcpTalk(segment=1400, acks=False)
     for each in conversation():
         plain.send(*each)
@@ -86,12 +86,12 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def every_byte() -> list[Planted]:
-    """Return what is pasted: all frames, and bytes that are none before and behind them."""
+    """Return what is pasted: all frames, and bytes that are not frames before and behind them."""
     return [Planted(0, token() * 4), *conversation(), *frames(), Planted(0, token() * 4)]
 
 
 def written(folder: Path) -> Iterator[str]:
-    """Yield what the files of a folder say, those of columns row by row."""
+    """Yield the contents of the files of a folder, those of columns row by row."""
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         data = path.read_bytes()
         yield data.decode("latin-1")
@@ -133,7 +133,7 @@ def test_no_hidden_ledger_holds_what_is_to_be_hidden(level: str, rules: bool) ->
 
 
 def learned(*, rules: bool) -> Ledger:
-    """Return what is remembered of all of it, and of a connection without losses; ``rules``: as check needs it."""
+    """Return the ledger of all of it, and of a connection without losses; ``rules``: as check needs it."""
     dissection, packets = Watching(), talk().packets
     whole = TcpTalk(flow("10.0.0.7:50002"), segment=1400, acks=False, number=len(packets) + 1)
     for each in conversation():

@@ -165,7 +165,7 @@ def test_nothing_survives_in_a_frame_cut_short_or_with_more_behind_it(name: str,
     assert survivors(FRAMES[name] + VALUE, PARTIAL) == set()
 
 
-#: A message whose names are metadata, and which has no layout of its own to contradict: told apart by nothing.
+#: A message whose names are metadata, and which has no layout of its own to contradict.
 METADATA_OPCODES = {0x10, 0x1F, 0x50, 0x5E, 0x5F, 0xB9, 0xBA, 0xBB, 0xBC, 0xB5, 0x3D}
 
 

@@ -15,12 +15,12 @@ TRANSCRIPTS = sorted(SAMPLES.glob("*.txt"))
 
 
 def commands(transcript: str) -> list[str]:
-    """It gives the commands of a transcript, in order."""
+    """Return the commands of a transcript, in order."""
     return [line.removeprefix("$ ") for line in transcript.splitlines() if line.startswith("$ dcpdump ")]
 
 
 def transcribe(transcript: str) -> str:
-    """It runs the commands of a transcript and writes down what a person sees."""
+    """Run the commands of a transcript, and return what a terminal shows."""
     pieces = []
     for command in commands(transcript):
         printed = run(command)

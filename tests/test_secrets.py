@@ -78,7 +78,7 @@ def test_a_credential_of_which_a_part_was_lost_is_not_shown(name: str, lost: tup
 
 
 def shown(data: bytes) -> str:
-    """It gives everything that explaining bytes can print, suggestions included."""
+    """Return everything that explaining bytes can print, suggestions included."""
     out = []
     for one in annotate((data,)):
         for record in (one.record, *([one.suggestion.record] if one.suggestion else [])):

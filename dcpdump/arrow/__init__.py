@@ -1,1 +1,1 @@
-"""Frames, streams and findings as Arrow tables: their schemas, their rows, and the files that hold them."""
+"""Write frames, streams and findings as Arrow tables: their schemas, their rows, and the files that hold them."""

@@ -1,7 +1,7 @@
-"""Fit: values as Arrow's arrays, whatever they are. What does not fit its column is null; no value ends a run.
+"""Fit any values into Arrow's arrays. What does not fit its column becomes null; no value ends a run.
 
-Knows types and nothing of frames. Text may hold half a character (JSON can spell a lone surrogate): its escape, as
-JSON has it, takes its place.
+Knows types and nothing of frames. Text may hold half a character (JSON can spell a lone surrogate): it is replaced by
+its escape, as JSON has it.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _MISFITS = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
 def fitted(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Return values as an array, and the places of those of which something did not fit."""
+    """Return values as an array, and the indices of those of which something did not fit."""
     try:
         return pa.array(values, kind), []
     except _MISFITS:
@@ -29,7 +29,7 @@ def batch_of(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatc
 
 
 def encodable(text: str) -> str:
-    """Return text that has a UTF-8."""
+    """Return text that can be encoded as UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

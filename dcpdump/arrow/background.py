@@ -1,4 +1,4 @@
-"""Stage: work that goes on beside what feeds it, in a thread. Arrow lets others run while it works."""
+"""Do work in a thread of its own. Arrow releases the interpreter's lock while it works."""
 
 from collections.abc import Callable
 from queue import Queue
@@ -14,20 +14,20 @@ WAITING = 3
 
 
 class BackgroundWriter(Generic[T]):
-    """It does ``work`` with each piece that it is fed, in order. Not ``beside``: at once, in the same thread.
+    """A thread that does ``work`` with each piece that it is fed, in order. Not ``threaded``: at once, by the caller.
 
-    So it does where there may be no more threads.
+    Where no thread can be started, the caller does the work too.
     """
 
-    def __init__(self, work: Callable[[T], None], *, beside: bool) -> None:
+    def __init__(self, work: Callable[[T], None], *, threaded: bool) -> None:
         self._work = work
         self._queue: Queue[tuple[T] | None] = Queue(WAITING)
         self._error: BaseException | None = None
         thread = Thread(target=self._run, daemon=True)
-        self._thread = thread if beside and started(thread) else None
+        self._thread = thread if threaded and started(thread) else None
 
     def feed(self, piece: T) -> None:
-        """It takes a piece of work, when there is room for it. Raises what the work raised."""
+        """Queue a piece of work; wait while the queue is full. Raises what the work raised."""
         if self._thread is None:
             self._work(piece)
             return
@@ -35,7 +35,7 @@ class BackgroundWriter(Generic[T]):
         self._complain()
 
     def close(self) -> None:
-        """It waits until all is done. Raises what the work raised."""
+        """Wait until all is done. Raises what the work raised."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()

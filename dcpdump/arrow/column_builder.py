@@ -1,4 +1,4 @@
-"""Columns: the columns of a batch under construction, filled in pieces, some rows here and some there."""
+"""Build the columns of a batch, filled in pieces, some rows here and some there."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from dcpdump.batch.part import Numbers
 
 
 class Vocabulary:
-    """The words of the columns that have few, numbered the same way in every batch."""
+    """The words of dictionary columns, numbered the same way in every batch."""
 
     def __init__(self) -> None:
         self._words: dict[str, Numbers[str]] = {}
@@ -21,11 +21,11 @@ class Vocabulary:
         self._nothing: dict[str, pa.Array] = {}
 
     def codes(self, column: str, words: Sequence[str]) -> Array:
-        """It gives the numbers of words in a column."""
+        """Return the numbers of words in a column."""
         return self._words.setdefault(column, Numbers()).of(words)
 
     def array(self, column: str) -> pa.Array:
-        """It gives all words of a column."""
+        """Return all words of a column."""
         words = self._words.setdefault(column, Numbers())
         array = self._arrays.get(column)
         if array is None or len(array) != len(words):
@@ -33,18 +33,18 @@ class Vocabulary:
         return array
 
     def nothing(self, field: pa.Field, count: int) -> pa.Array:
-        """It gives nulls for a column. Batches share them, since most columns are null in most batches."""
+        """Return nulls for a column. Batches share them, since most columns are null in most batches."""
         name, kind = field.name, field.type
         words = pa.types.is_dictionary(kind)
         array = self._nothing.get(name)
         if array is None or len(array) < count:
             array = self._nothing[name] = laid.nothing(count, pa.int32() if words else kind)
         none = array.slice(0, count)
-        # With the words of the batches before, which a file may not take back.
+        # Keep the words of earlier batches: a file cannot remove them.
         return pa.DictionaryArray.from_arrays(none, self.array(name), safe=False) if words else none
 
     def numbered(self, name: str, codes: Array) -> pa.Array:
-        """It makes a column of the numbers of words, of which negative ones are none."""
+        """Return a dictionary column of the numbers of words; negative numbers are null."""
         return pa.DictionaryArray.from_arrays(laid.numbers(codes, pa.int32(), codes < 0), self.array(name), safe=False)
 
 
@@ -61,11 +61,11 @@ class ColumnBuilder:
         self._whole: dict[str, Array] = {}
 
     def all(self, name: str, values: Array) -> None:
-        """It fills a column of numbers."""
+        """Fill a column of numbers."""
         self._whole[name] = values
 
     def numbers(self, name: str, rows: Array, values: Any) -> None:
-        """It puts numbers into some rows."""
+        """Put numbers into some rows."""
         if name not in self._numbers:
             kind = self._schema.field(name).type.to_pandas_dtype()
             self._numbers[name] = np.zeros(self._count, kind), np.ones(self._count, bool)
@@ -74,20 +74,20 @@ class ColumnBuilder:
         null[rows] = False
 
     def moments(self, name: str, rows: Array, values: Array) -> None:
-        """It puts times into some rows, in the column's own unit."""
+        """Put times into some rows, in the column's own unit."""
         column, null = np.zeros(self._count, np.int64), np.ones(self._count, bool)
         column[rows], null[rows] = values, False
         self._numbers[name] = column, null
 
     def words(self, name: str, rows: Array, words: Sequence[str], which: Array | int = 0) -> None:
-        """It puts words into some rows: which of ``words`` each."""
+        """Put words into some rows; ``which``: the index in ``words`` for each row."""
         if name not in self._codes:
             self._codes[name] = np.full(self._count, -1, np.int32)
         if len(rows):
             self._codes[name][rows] = self._vocabulary.codes(name, words)[which]
 
     def pick(self, name: str, rows: Array, source: pa.Array, which: Array | None = None) -> None:
-        """It puts values of an array into some rows: which of them each, or one after the other."""
+        """Put values of an array into some rows; ``which``: the index for each row; None: one after the other."""
         if name not in self._picked:
             self._picked[name] = np.full(self._count, -1, np.int64), []
         index, sources = self._picked[name]
@@ -97,7 +97,7 @@ class ColumnBuilder:
         sources.append(source)
 
     def objects(self, name: str, rows: list[int], values: list[Any]) -> list[int]:
-        """Put Python's own objects into some rows, whatever the column is, and return the rows that they do not fit."""
+        """Put Python objects into some rows, whatever the column's type; return the rows that they do not fit."""
         kind = self._schema.field(name).type
         if pa.types.is_dictionary(kind):
             texts = [encodable(value) for value in values]
@@ -114,7 +114,7 @@ class ColumnBuilder:
         return [rows[place] for place in misfits]
 
     def batch(self) -> pa.RecordBatch:
-        """It gives the batch."""
+        """Return the batch."""
         return pa.RecordBatch.from_arrays([self._array(field) for field in self._schema], schema=self._schema)
 
     def _array(self, field: pa.Field) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Account: what a capture has, and what it lost, as the rows of ``files`` and ``gaps``."""
+"""Make the rows of ``files`` and ``gaps``: what each capture has, and which bytes were lost."""
 
 import os
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from dcpdump.redact import Redactor
 
 
 def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.RecordBatch:
-    """It gives the rows of ``gaps``."""
+    """Return the rows of ``gaps``."""
     rows = [
         {
             "connection": ends.connection,
@@ -35,13 +35,13 @@ def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.Recor
 
 
 class Files:
-    """What became known of each capture. ``feed`` it every block."""
+    """The packets of each capture. ``feed`` it every block."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int | None, int | None]] = {}
 
     def feed(self, block: Block) -> None:
-        """It notes how many packets a file has, and when the first and the last were seen."""
+        """Note how many packets a file has, and the times of the first and the last."""
         for number, name in enumerate(block.files):
             mine = block.file == number
             times = block.ts_ns[mine]
@@ -53,7 +53,7 @@ class Files:
             self._seen[name] = count + int(mine.sum()), first, last
 
     def rows(self, problems: dict[str, list[str]]) -> pa.RecordBatch:
-        """It gives the rows of ``files``; ``problems`` are what was found wrong with each, by name."""
+        """Return the rows of ``files``; ``problems``: by file, what was found wrong with it."""
         rows = []
         for name, found in problems.items():
             count, first, last = self._seen.get(name, (0, None, None))

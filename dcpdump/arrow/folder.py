@@ -1,4 +1,4 @@
-"""Tables: the folder of an export. It appears whole, with all its files, or not at all.
+"""Write the folder of an export. It appears whole, with all its files, or not at all.
 
 It is filled beside its final name, for its owner alone (captures hold documents), and renamed at the end.
 """
@@ -16,7 +16,7 @@ from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.writers import FORMATS, TableWriter
 from dcpdump.errors import OutputError
 
-#: All tables there are, in the order in which they are told of.
+#: All tables, in the order in which they are listed.
 SCHEMAS: Mapping[str, Callable[[], pa.Schema]] = {
     "frames": schema.frames,
     "gaps": schema.gaps,
@@ -45,18 +45,18 @@ class Tables:
 
     @property
     def names(self) -> Collection[str]:
-        """The tables that are written."""
+        """Return the names of the tables that are written."""
         return self._writers.keys()
 
     def feed(self, name: str, batch: pa.RecordBatch) -> None:
-        """It takes the next rows of a table."""
+        """Write the next rows of a table."""
         try:
             self._writers[name].feed(batch)
         except OSError as error:
             raise _unwritable(error, self._path) from error
 
     def publish(self) -> None:
-        """It ends all files, and lets the folder appear."""
+        """Close all files, and rename the folder to its final name."""
         try:
             for writer in self._writers.values():
                 writer.close()
@@ -68,7 +68,7 @@ class Tables:
             raise _unwritable(error, self._path) from error
 
     def withdraw(self) -> None:
-        """Remove the tables of an earlier export: there are none of this one, and old rows may not pass for new."""
+        """Remove the tables of an earlier export, so that old rows are not taken for new ones: this one has none."""
         try:
             old = self._set_aside()
             if old is not None:
@@ -90,20 +90,22 @@ class Tables:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self._part, ignore_errors=True)  # published, it is not there any more
+        shutil.rmtree(self._part, ignore_errors=True)  # once published, it is not there any more
 
 
 def _refuse_to_harm(final: Path, path: str, form: str, force: bool) -> None:
     if not (final.exists() or final.is_symlink()):
         return
     if not final.is_dir() or final.is_symlink():
-        raise OutputError("the output is no folder", path)
+        raise OutputError("the output is not a folder", path)
     if not force:
         raise OutputError("the output exists already", path, "--force replaces it")
     ours = {f"{name}.{each}" for name in SCHEMAS for each in FORMATS}
     others = sorted(set(os.listdir(final)) - ours)
     if others:
-        raise OutputError(f"the folder holds what is no table: {others[0]}", path, "name a folder for the tables alone")
+        raise OutputError(
+            f"the folder holds what is not a table: {others[0]}", path, "name a folder for the tables alone"
+        )
 
 
 def _unwritable(error: OSError, path: str) -> OutputError:

@@ -1,7 +1,7 @@
-"""FrameTable: parts of frames → batches of the table ``frames``.
+"""Make batches of the table ``frames`` from parts of frames.
 
-What a plan took is gathered column by column. What it should not have taken (a key that ends inside its
-collection id) is given to the decoder of one frame after all.
+Frames that a plan decodes are gathered column by column. What turns out not to be plain (a key that ends inside its
+collection id) is decoded as a single frame after all.
 """
 
 from collections import defaultdict
@@ -32,13 +32,13 @@ _COMMON = frozenset(
     "opaque cas datatype datatype_names".split()
 )
 #: By the number of a datatype: its words.
-_DATATYPES = pa.array([list(DATATYPE.speak(value)) for value in range(256)], schema.WORDS)
+_DATATYPES = pa.array([list(DATATYPE.describe(value)) for value in range(256)], schema.WORDS)
 
 
 class FrameTable:
-    """Feed it parts; it gives batches of those frames that are wanted, ``count`` of them at most.
+    """A builder that is fed parts and returns batches of the frames that are wanted, ``count`` of them at most.
 
-    ``apart``: each batch has words of its own, not the numbers that they have in every batch.
+    ``apart``: each batch has a dictionary of its own, instead of words numbered alike in every batch.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class FrameTable:
         self._redactor = redactor
         self._vocabulary = Vocabulary()
         self._apart = apart
-        self.rows = 0  #: given so far
+        self.rows = 0  #: rows returned so far
 
     @property
     def full(self) -> bool:
-        """Whether as many rows were given as were asked for."""
+        """Return whether as many rows were returned as were asked for."""
         return self._count is not None and self.rows >= self._count
 
     def feed(self, part: Part) -> pa.RecordBatch | None:
-        """It gives the rows of a part that are wanted, None where there are none."""
+        """Return the rows of a part that are wanted; None where there are none."""
         keep, values = self._choose(part)
         rows = np.flatnonzero(keep)
         if self._redactor is not None:  # it takes frames one by one
@@ -99,7 +99,7 @@ class FrameTable:
     # -- choosing ---------------------------------------------------------------------------------------
 
     def _choose(self, part: Part) -> tuple[Array, Values]:
-        """It says which rows are wanted; what turns out to be odd on the way gets its record."""
+        """Return which rows are wanted, and their values; rows that turn out not to be plain are decoded as records."""
         wanted = self._wanted
         keep = wanted.by_header(part)
         for group in part.groups:
@@ -126,7 +126,7 @@ class FrameTable:
         return keep, values
 
     def _record(self, part: Part, row: int) -> Record:
-        """It decodes a frame that a plan had taken, as its session would have it."""
+        """Decode a frame that a plan had taken, as its session would."""
         frame = decode(part.raw(row), show_secrets=self._show_secrets)
         known = int(part.collections[row])
         meaning = interpret(
@@ -170,8 +170,8 @@ class FrameTable:
         columns.words("kind", everywhere, ["request", "response"], header.response[rows].astype(np.int64))
         for server in (False, True):
             mine = np.flatnonzero(header.server[rows] == server)
-            met, _, which = distinct(header.opcode[rows[mine]])
-            columns.words("name", mine, [find(opcode, server=server).name for opcode in met.tolist()], which)
+            unique, _, which = distinct(header.opcode[rows[mine]])
+            columns.words("name", mine, [find(opcode, server=server).name for opcode in unique.tolist()], which)
         typed = np.flatnonzero(header.datatype[rows])
         if len(typed):
             columns.pick("datatype_names", typed, _DATATYPES, header.datatype[rows][typed])
@@ -196,8 +196,8 @@ class FrameTable:
         if len(with_id):
             ids = part.stream_id(rows[with_id])
             columns.numbers("stream_id", at[with_id], ids)
-            met, _, which = distinct(ids)
-            framing = [[{"name": "DcpStreamId", "stream_id": number}] for number in met.tolist()]
+            unique, _, which = distinct(ids)
+            framing = [[{"name": "DcpStreamId", "stream_id": number}] for number in unique.tolist()]
             lists = pa.array(framing, schema.frames().field("framing").type)
             columns.pick("framing", at[with_id], lists, which)
         split = np.flatnonzero(values.split[rows])
@@ -242,12 +242,12 @@ class FrameTable:
 
 
 def _put_names(columns: ColumnBuilder, field: Field, rows: Array, values: Array) -> None:
-    """It says flags and enumerations in words too."""
+    """Put the names of flags and enumerations beside their numbers."""
     if not isinstance(field.names, (Bits, EnumValue)):
         return
-    met, _, which = distinct(values)
-    spoken = [list(field.names.speak(value)) for value in met.tolist()]
+    unique, _, which = distinct(values)
+    named = [list(field.names.describe(value)) for value in unique.tolist()]
     if isinstance(field.names, Bits):
-        columns.pick(f"{field.name}_names", rows, pa.array(spoken, schema.WORDS), which)
+        columns.pick(f"{field.name}_names", rows, pa.array(named, schema.WORDS), which)
     else:
-        columns.words(f"{field.name}_name", rows, ["".join(words) for words in spoken], which)
+        columns.words(f"{field.name}_name", rows, ["".join(words) for words in named], which)

@@ -1,7 +1,7 @@
-"""Carried: batches of a table as bytes, from the process that made them to the one that writes them.
+"""Pass batches of a table as bytes, from the process that made them to the one that writes them.
 
-Only columns that say something are carried. Each batch comes with words of its own; where it arrives, words get
-the numbers that they have in every batch, in the order in which they are met.
+Only columns with values are passed. Each batch comes with its own words; the receiver numbers them alike in every
+batch, in the order in which they occur.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ import pyarrow as pa
 from dcpdump.arrow.column_builder import Vocabulary
 
 
-def carried(batch: pa.RecordBatch | None) -> bytes:
-    """It packs a batch; None and a batch without rows are nothing."""
+def pack_batch(batch: pa.RecordBatch | None) -> bytes:
+    """Return a batch as bytes; empty for None and for a batch without rows."""
     if batch is None or not batch.num_rows:
         return b""
     batch = batch.select([at for at, column in enumerate(batch.columns) if column.null_count < len(column)])
@@ -23,14 +23,14 @@ def carried(batch: pa.RecordBatch | None) -> bytes:
 
 
 class ReceivedBatches:
-    """The batches of one table, in order."""
+    """The batches of one table as they are received, in order."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._vocabulary = Vocabulary()
 
     def batch(self, data: bytes | memoryview) -> pa.RecordBatch | None:
-        """It gives the next batch with all columns of its table, None where nothing was carried."""
+        """Return the next batch with all columns of its table; None for empty bytes."""
         if not data:
             return None
         with pa.ipc.open_stream(pa.py_buffer(bytes(data))) as stream:

@@ -1,4 +1,4 @@
-"""Rows: one Record as a row of ``frames``, for frames that no plan takes. It is the flat record, typed."""
+"""Make a row of ``frames`` from one Record, for frames that no plan decodes: the flat record, typed."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 
 def row(record: Record, value_bytes: int | None) -> Row:
-    """It gives the columns of one frame that are not null."""
+    """Return the columns of one frame that are not null."""
     flat = as_json(record, value_bytes=value_bytes)
     fields = flat.pop("fields", {})
     out = {**fields, **flat}
@@ -61,7 +61,7 @@ def _framing(record: Record) -> list[Row]:
 
 
 def _identities() -> frozenset[str]:
-    """The names whose numbers the flat record spells as hexadecimal text."""
+    """Return the names of fields whose numbers the flat record spells as hexadecimal text."""
     parts = [part for message in (*MESSAGES.values(), *PUSHES.values()) for part in _parts(message)]
     flat = [slot.field for part in parts if isinstance(part, FlatTable) for slot in part.slots]
     items = [field for part in parts if isinstance(part, Repeat) for field in part.fields]
@@ -85,7 +85,7 @@ _LISTS = frozenset(
 
 
 def _number(value: Any) -> Any:
-    """It turns the text of an identity back into its number."""
+    """Return the number of an identity that is spelled as text."""
     return int(value, 16) if isinstance(value, str) else value
 
 

@@ -1,7 +1,7 @@
-"""The schemas of the tables: one column for each name of the flat record, typed by the protocol table.
+"""Define the schemas of the tables: one column for each name of the flat record, typed by the protocol table.
 
-They are the same for every capture. A column of 64 bits stays one, bytes stay bytes, an enumeration is its
-number beside its name.
+They are the same for every capture. A column of 64 bits stays one, bytes stay bytes, an enumeration is its number
+beside its name.
 """
 
 import json
@@ -87,15 +87,15 @@ _INSTEAD = {
 
 @cache
 def frames() -> pa.Schema:
-    """It gives the schema of ``frames``: one row a frame, in the order in which they completed."""
+    """Return the schema of ``frames``: one row a frame, in the order in which they completed."""
     types = {**_KNOWN, "framing": _framing(), **_parts()}
     names = [name for flat in columns() for name in _INSTEAD.get(flat, (flat,))]
-    return _schema(FRAMES, [pa.field(name, types[name] if name in types else _spoken(name)) for name in names])
+    return _schema(FRAMES, [pa.field(name, types[name] if name in types else _names_type(name)) for name in names])
 
 
 @cache
 def gaps() -> pa.Schema:
-    """It gives the schema of ``gaps``: bytes of a connection that were never captured."""
+    """Return the schema of ``gaps``: bytes of a connection that were never captured."""
     return _schema(
         GAPS,
         [
@@ -104,7 +104,7 @@ def gaps() -> pa.Schema:
             pa.field("src", pa.string()),
             pa.field("dst", pa.string()),
             pa.field("offset", pa.int64()),
-            pa.field("bytes", pa.int64()),  # null where nobody can know
+            pa.field("bytes", pa.int64()),  # null where it cannot be known
             pa.field("reason", pa.string()),
             pa.field("ts", MOMENT),
             pa.field("time_ns", pa.int64()),
@@ -116,7 +116,7 @@ def gaps() -> pa.Schema:
 
 @cache
 def files() -> pa.Schema:
-    """It gives the schema of ``files``: the captures that were read."""
+    """Return the schema of ``files``: the captures that were read."""
     return _schema(
         FILES,
         [
@@ -134,7 +134,7 @@ def files() -> pa.Schema:
 
 
 def text(schema: pa.Schema) -> str:
-    """It writes a schema for people: a line for each column."""
+    """Return a schema as text: a line for each column."""
     width = max(len(field.name) for field in schema)
     lines = [f"{field.name.ljust(width)}  {field.type}" for field in schema]
     return f"{(schema.metadata or {})[b'schema'].decode()}\n" + "".join(f"  {line}\n" for line in lines)
@@ -144,8 +144,8 @@ def _schema(version: str, fields: list[pa.Field]) -> pa.Schema:
     return pa.schema(fields, metadata={"schema": version, "creator": json.dumps({"tool": "dcpdump"})})
 
 
-def _spoken(name: str) -> pa.DataType:
-    """The sibling that says flags or an enumeration in words."""
+def _names_type(name: str) -> pa.DataType:
+    """Return the type of a column with the names of flags or of an enumeration's value."""
     return WORDS if name.endswith("_names") else WORD
 
 
@@ -158,7 +158,7 @@ def _framing() -> pa.DataType:
 
 
 def _parts() -> dict[str, pa.DataType]:
-    """It gives the type of every field and list that the table has in extras or value."""
+    """Return the type of every field and list that the table has in extras or value."""
     types: dict[str, pa.DataType] = {}
     for part in _table():
         kind = _type(part)

@@ -1,6 +1,6 @@
-"""Values: where the keys and values of planned frames lie, and what those hold that are compressed or have xattrs.
+"""Find the keys and values of planned frames, and decode values that are compressed or have xattrs.
 
-Arrow's own arrays are laid over the bytes of a part, so that keys and values are copied once, by Arrow.
+Arrow's arrays are laid over the bytes of a part, so that keys and values are copied once, by Arrow.
 """
 
 from functools import cached_property
@@ -14,7 +14,6 @@ from dcpdump.arrow.column_builder import ColumnBuilder
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import Array
 from dcpdump.batch.part import YES, Part
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
@@ -24,7 +23,7 @@ _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "
 
 
 class Values:
-    """The keys and values of a part's planned frames, by row. Looks closer only at those that are ``wanted``."""
+    """The keys and values of a part's planned frames, by row. Decodes only those that are ``wanted``."""
 
     def __init__(self, part: Part, wanted: Array) -> None:
         self._part = part
@@ -43,7 +42,7 @@ class Values:
             if group.plan.value is None:
                 self.length[rows] = self.total[rows]
         self._document = document & self.planned & wanted
-        self._start = part.start + HEADER_LENGTH + header.framing + header.extras
+        self._start = part.start + header.key_at
         self._end = self._start + header.key
         self._logical = self._start.copy()
         self.collection = np.zeros(count, np.uint32)
@@ -70,7 +69,7 @@ class Values:
     # -- what is not as its datatype says ---------------------------------------------------------------
 
     def _open(self, rows: Array) -> None:
-        """Open values that are compressed or have xattrs, and try those that claim to be JSON."""
+        """Decode values that are compressed or have xattrs, and check those that are marked JSON."""
         datatype = self._part.header.datatype[rows]
         plain = rows[datatype == JSON]
         if len(plain):
@@ -85,7 +84,7 @@ class Values:
                 faults[row] = body.faults[0]
 
     def _try_json(self, rows: Array) -> None:
-        """Try the JSON of values where they lie."""
+        """Check the JSON of values in place."""
         starts, ends = self._end[rows].tolist(), (self._end[rows] + self.length[rows]).tolist()
         for place, fault in json_faults(self._part.data, starts, ends).items():
             self.faults[int(rows[place])] = Fault.NOT_JSON, fault
@@ -114,15 +113,15 @@ class Values:
     # -- Arrow over the part's bytes --------------------------------------------------------------------
 
     def keys(self, rows: Array) -> pa.Array:
-        """It gives keys without their collection ids."""
+        """Return keys without their collection ids."""
         return self._slices(rows, self._logical[rows], self._end[rows])
 
     def wire_keys(self, rows: Array) -> pa.Array:
-        """It gives keys as they are on the wire."""
+        """Return keys as they are on the wire."""
         return self._slices(rows, self._start[rows], self._end[rows])
 
     def put_heads(self, columns: ColumnBuilder, rows: Array, place: Array, count: int | None) -> None:
-        """It puts the first bytes of values, decompressed, into a column."""
+        """Put the first bytes of values, decompressed, into a column."""
         opened = np.isin(rows, np.fromiter(self._bodies, np.int64, len(self._bodies)))
         plain = rows[~opened]
         length = self.length[plain] if count is None else np.minimum(self.length[plain], count)
@@ -134,7 +133,7 @@ class Values:
             columns.pick("value", place[mine], pa.array(heads, pa.binary()))
 
     def put_xattrs(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
-        """It puts xattrs into a column."""
+        """Put xattrs into a column."""
         found = {row: body.xattrs for row, body in self._bodies.items() if body.xattrs is not None}
         if found:
             wanted = set(rows.tolist())
@@ -144,7 +143,7 @@ class Values:
             columns.pick("xattrs", place[list(found)], pa.array(pairs, schema.frames().field("xattrs").type))
 
     def _slices(self, rows: Array, start: Array, end: Array) -> pa.Array:
-        """It copies pieces of the bytes, one for each of these rows, into an array of binary."""
+        """Return an array of binary with a piece of the part's bytes for each row."""
         order = self._by_place(rows)
         between = laid.pieces(self._part.data, start[order], end[order])
         which = np.empty(len(rows), np.int64)
@@ -152,7 +151,7 @@ class Values:
         return between.take(laid.places(which))
 
     def _by_place(self, rows: Array) -> Array:
-        """It sorts rows by where their bytes lie: several connections take turns in a part."""
+        """Return rows sorted by the offset of their bytes: several connections take turns in a part."""
         places = np.full(len(self._rank), -1, np.int64)
         places[self._rank[rows]] = np.arange(len(rows))
         return places[places >= 0]
@@ -167,7 +166,7 @@ class Values:
 
 
 def hexed(values: pa.Array) -> pa.Array:
-    """It writes binary values as hexadecimal text."""
+    """Return binary values as hexadecimal text."""
     _, offsets, data = values.buffers()
     first, count = values.offset, len(values)
     places = np.frombuffer(offsets, np.int32)[first : first + count + 1]

@@ -1,7 +1,7 @@
-"""Verdicts as tables: ``streams``, a row for each DCP stream, and ``findings``, a row for each broken rule.
+"""Make the tables ``streams``, a row for each DCP stream, and ``findings``, a row for each broken rule.
 
-The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are left
-out, since where many machines read one capture none counts its frames.
+The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are left out,
+since where many machines read one capture none counts its frames.
 """
 
 import json
@@ -54,7 +54,7 @@ _COUNTED = (
 
 @cache
 def streams() -> pa.Schema:
-    """It gives the schema of ``streams``."""
+    """Return the schema of ``streams``."""
     fields = [
         ("connection", pa.int32()),
         ("src", pa.string()),
@@ -92,7 +92,7 @@ def streams() -> pa.Schema:
 
 @cache
 def findings() -> pa.Schema:
-    """It gives the schema of ``findings``."""
+    """Return the schema of ``findings``."""
     fields = [
         ("code", pa.string()),
         ("rule", pa.string()),
@@ -113,13 +113,13 @@ def findings() -> pa.Schema:
 
 
 def stream_rows(ledger: Ledger) -> pa.RecordBatch:
-    """It gives the rows of ``streams``, of a ledger that is closed."""
+    """Return the rows of ``streams``, of a ledger that is closed."""
     judge = Judge(ledger)
     return batch_of([_stream(each, judge) for each in ledger.streams], streams())
 
 
 def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
-    """It gives the rows of ``findings``."""
+    """Return the rows of ``findings``."""
     rows = list(objects(folded))
     for row, (finding, _) in zip(rows, folded, strict=True):
         row |= {"ts": _moment(finding.ts_ns), "time_ns": finding.ts_ns}
@@ -129,7 +129,7 @@ def finding_rows(folded: Sequence[tuple[Finding, int]]) -> pa.RecordBatch:
 def _stream(stream: Stream, judge: Judge) -> dict[str, Any]:
     row = as_object(stream, judge.verdict(stream))
     asked = zip(stream.requests, row["requests"], strict=True)
-    row["requests"] = [_request(request, told, stream, judge.ledger) for request, told in asked]
+    row["requests"] = [_request(request, shown, stream, judge.ledger) for request, shown in asked]
     row["failover_log"] = [{**each, "vbucket_uuid": _number(each)} for each in row.get("failover_log", ())] or None
     row["opened_at"] = _moment(stream.granted_ns)
     row["ended_at"] = _moment(stream.ended_ns if stream.end_frame is not None else stream.closed_ns)
@@ -137,8 +137,8 @@ def _stream(stream: Stream, judge: Judge) -> dict[str, Any]:
     return row
 
 
-def _request(request: Request, told: dict[str, Any], stream: Stream, ledger: Ledger) -> dict[str, Any]:
-    row = {**told, "ts": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
+def _request(request: Request, shown: dict[str, Any], stream: Stream, ledger: Ledger) -> dict[str, Any]:
+    row = {**shown, "ts": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
     if request.status == ROLLBACK:
         explanation = explain(request, stream, ledger)
         row |= {"clause": explanation.clause.value, "why": explanation.text}

@@ -1,4 +1,4 @@
-"""Writers: batches of a table into a file, as Parquet, Arrow or csv. FORMATS is the list."""
+"""Write batches of a table to a file, as Parquet, Arrow or csv. FORMATS is the list."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ ROW_GROUP_BYTES = 32 * 1024 * 1024
 
 
 class TableWriter(Protocol):
-    """Feed it batches; ``close`` makes the file whole."""
+    """A writer of batches; ``close`` completes the file."""
 
     def feed(self, batch: pa.RecordBatch) -> None: ...
 
@@ -49,7 +49,7 @@ class ParquetFile:
         self._schema = schema
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """It takes the next rows."""
+        """Write the next rows."""
         self._held.append(batch)
         self._rows += batch.num_rows
         self._size += sum(column.nbytes for column in batch.columns if column.null_count < len(column))
@@ -57,7 +57,7 @@ class ParquetFile:
             self._flush()
 
     def close(self) -> None:
-        """It writes what is left, and the footer."""
+        """Write what is left, and the footer."""
         if self._held:
             self._flush()
         self._writer.close()
@@ -71,8 +71,8 @@ class ParquetFile:
 class ArrowFile:
     """Arrow's own file format, as it lies in memory.
 
-    A file cannot take words back that it has, and takes the first after none for other words. So a column without
-    words in the first batch begins with an empty one, which no row has.
+    A file's dictionary can only grow, and a first dictionary without words cannot. So a column without words in the
+    first batch begins with an empty word, which no row has.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -82,7 +82,7 @@ class ArrowFile:
         self._wordless: list[int] | None = None  #: columns without words in the first batch
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows."""
+        """Write the next rows."""
         columns = batch.columns
         if self._wordless is None:
             wordy = (at for at, column in enumerate(columns) if _wordy(column.type))
@@ -92,7 +92,7 @@ class ArrowFile:
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
 
     def close(self) -> None:
-        """It writes the footer."""
+        """Write the footer."""
         self._writer.close()
         self._sink.close()
 
@@ -107,12 +107,12 @@ class CsvFile:
         self._writer = csv.CSVWriter(path, self._schema)
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """It takes the next rows."""
+        """Write the next rows."""
         arrays = [_flattened(column) for column in batch.columns]
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def close(self) -> None:
-        """It ends the file."""
+        """Close the file."""
         self._writer.close()
 
 

@@ -1,4 +1,4 @@
-"""Arrays of Arrow laid over arrays of NumPy: nothing is copied, nothing is converted."""
+"""Lay arrays of Arrow over arrays of NumPy: nothing is copied, nothing is converted."""
 
 from functools import lru_cache
 from typing import Any
@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from dcpdump.batch.layouts import Array
 
-_ROOM = 1 << 16
+_CHUNK = 1 << 16
 
 
 def numbers(values: Array, kind: pa.DataType, null: Array | None = None) -> pa.Array:
-    """It takes numbers of the column's own width for an array; ``null`` says which are none."""
+    """Return numbers of the column's own width as an array; ``null``: which of them are null."""
     valid = None if null is None or not null.any() else bits(~null)
     if pa.types.is_boolean(kind):
         data = bits(values.astype(bool))
@@ -22,12 +22,12 @@ def numbers(values: Array, kind: pa.DataType, null: Array | None = None) -> pa.A
 
 
 def places(which: Array, null: Array | None = None) -> pa.Array:
-    """It makes indices of places."""
+    """Return indices as an array."""
     return numbers(which, pa.int64(), null)
 
 
 def pieces(data: bytes, start: Array, end: Array, *, gaps: bool = True) -> pa.Array:
-    """It lays an array of binary over bytes: piece, what is between, piece, what is between …
+    """Return an array of binary over bytes: piece, what is between, piece, what is between …
 
     Pieces are in the order of their bytes and do not overlap. Without ``gaps`` what is between is null.
     """
@@ -39,12 +39,12 @@ def pieces(data: bytes, start: Array, end: Array, *, gaps: bool = True) -> pa.Ar
 
 
 def nothing(count: int, kind: pa.DataType) -> pa.Array:
-    """It gives an array of nulls. They share their memory, since most columns are null in most batches."""
-    return _nulls(kind, -(-count // _ROOM) * _ROOM).slice(0, count)
+    """Return an array of nulls. They share their memory, since most columns are null in most batches."""
+    return _nulls(kind, -(-count // _CHUNK) * _CHUNK).slice(0, count)
 
 
 def bits(values: Array) -> pa.Buffer:
-    """It packs booleans as Arrow has them."""
+    """Return booleans as a bitmap in Arrow's order."""
     return pa.py_buffer(np.packbits(values, bitorder="little"))
 
 

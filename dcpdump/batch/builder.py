@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.layouts import HEADER, Array, Headers, overlapping, place
+from dcpdump.batch.layouts import HEADER, Array, Headers, place, records_at
 from dcpdump.batch.part import UNKNOWN, Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH
@@ -24,7 +24,7 @@ def part_of(frames: Frames, first: int, ends_of: Callable[[int], Ends]) -> Part:
     data = frames.pieces[0] if len(frames.pieces) == 1 else b"".join(frames.pieces)
     view = np.frombuffer(data, np.uint8)
     start = np.array(frames.starts, np.int64)
-    header = Headers.of(overlapping(view, HEADER)[start])
+    header = Headers.of(records_at(view, HEADER, start))
     firsts = np.array(frames.firsts, np.int64)
     sizes = np.diff(firsts, append=count)
 

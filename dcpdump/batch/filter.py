@@ -42,12 +42,13 @@ class Masks:
         keep = np.ones(len(part), bool)
         for mask in self.header:
             keep &= mask(part)
-        for instant in (self.since, self.until):
-            if instant is not None:
-                begins = self.window.start_ns if self.window is not None else None
-                moment = instant.ns + (begins or 0) * instant.relative
-                keep &= part.ts_ns != NO_TIME
-                keep &= (part.ts_ns >= moment) if instant is self.since else (part.ts_ns <= moment)
+        begins = self.window.start_ns if self.window is not None else None
+        if self.since is not None or self.until is not None:
+            keep &= part.ts_ns != NO_TIME
+        if self.since is not None:
+            keep &= part.ts_ns >= self.since.at(begins)
+        if self.until is not None:
+            keep &= part.ts_ns <= self.until.end(begins)
         return keep
 
     def undecided(self, part: Part) -> list[int]:

@@ -6,7 +6,6 @@ import numpy as np
 
 from dcpdump.batch.layouts import Array
 from dcpdump.batch.part import YES, Part
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.value import RESERVED_IDS
 
 _LONGEST = 5  #: bytes of a 32-bit id
@@ -29,7 +28,7 @@ def keys_of(part: Part, rows: Array) -> Keys:
         keyed[group.rows] = group.plan.message.collection_key
     header = part.header
     length = header.key[rows]
-    start = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+    start = part.start[rows] + header.key_at[rows]
     split = keyed[rows] & (length > 0) & (part.collections[rows] == YES)
     found = prefixes(part.view, start, np.where(split, length, 0))
     return Keys(start + found.size, start + length, found.collection, split, found.sound | ~split)

@@ -75,6 +75,15 @@ def overlapping(data: Array, dtype: np.dtype[Any]) -> Array:
     return records
 
 
+def records_at(data: Array, dtype: np.dtype[Any], places: Array) -> Array:
+    """Return the records of a type that begin at some places in bytes.
+
+    They are gathered as bytes: NumPy copies those at once, and fields one by one.
+    """
+    gathered = overlapping(data, np.dtype((np.void, dtype.itemsize)))[places]
+    return gathered.view(dtype)
+
+
 def distinct(values: Array) -> tuple[Array, Array, Array]:
     """It gives the different values, sorted; where each stands first; and of every value, which of them it is.
 
@@ -167,6 +176,11 @@ class Headers:
     body: Array
     opaque: Array
     cas: Array
+
+    @property
+    def key_at(self) -> Array:
+        """Where in each frame its key begins."""
+        return HEADER_LENGTH + self.framing + self.extras
 
     @property
     def value(self) -> Array:
@@ -287,7 +301,7 @@ def _framing_is_plain(data: Array, starts: Array, header: Headers, rows: Array) 
 
 def _placed(candidates: tuple[Plan, ...], data: Array, starts: Array, rows: Array, header: Headers) -> list[Group]:
     at = starts[rows] + HEADER_LENGTH + header.framing[rows]
-    extras = overlapping(data, candidates[0].extras)[at] if candidates[0].extras.itemsize else np.zeros(len(rows), "V0")
+    extras = records_at(data, candidates[0].extras, at) if candidates[0].extras.itemsize else np.zeros(len(rows), "V0")
     value_length, key_length = header.value[rows], header.key[rows]
     groups: list[Group] = []
     left = np.ones(len(rows), bool)
@@ -304,7 +318,7 @@ def _placed(candidates: tuple[Plan, ...], data: Array, starts: Array, rows: Arra
         if plan.value is not None:
             fits &= value_length == plan.value.itemsize
             taken = np.flatnonzero(fits)
-            values = overlapping(data, plan.value)[(at + header.extras[rows] + key_length)[taken]]
+            values = records_at(data, plan.value, (at + header.extras[rows] + key_length)[taken])
         else:
             taken = np.flatnonzero(fits)
         group = Group(plan, rows[taken], extras[taken] if len(taken) < len(rows) else extras, values)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpdump.batch.deferred import Later
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.layouts import Array, Group, Headers, Plan, overlapping
+from dcpdump.batch.layouts import Array, Group, Headers, Plan, records_at
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
@@ -90,7 +90,7 @@ class Part:
     def stream_id(self, rows: Array | slice = slice(None)) -> Array:
         """Return what stands where the only framing extra of planned frames has a stream id. Elsewhere: nonsense."""
         at = np.minimum(self.start[rows] + HEADER_LENGTH + 1, max(0, len(self.data) - 2))
-        ids: Array = overlapping(self.view, np.dtype(">u2"))[at].astype(np.int64)
+        ids: Array = records_at(self.view, np.dtype(">u2"), at).astype(np.int64)
         return ids
 
     def record(self, row: int) -> Record:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array, distinct, overlapping
+from dcpdump.batch.layouts import Array, distinct, records_at
 from dcpdump.net.batch import Batch
 from dcpdump.net.tcp import PROTOCOL
 
@@ -48,6 +48,7 @@ _IPV6_TCP = np.dtype(
 )
 _U16 = np.dtype(">u2")
 _FRAGMENT = 0x3FFF
+_LEAST_HEADER = 5 << 4  #: the byte with the length of a TCP header of 20 bytes
 #: link type → where the ethertype stands (none: IP at once), and where IP begins
 _LINKS: dict[int, tuple[int | None, int]] = {
     1: (12, 14),
@@ -87,7 +88,7 @@ def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:
             continue
         mine = np.flatnonzero(links == link)
         for dtype, rows, at in _datagrams(data, starts, ends, mine, *_LINKS[int(link)]):
-            _segments(found, flows, data, ends, overlapping(data, dtype)[at], rows, at)
+            _segments(found, flows, data, ends, records_at(data, dtype, at), rows, at)
     found.keys.extend(flows)
     return found
 
@@ -107,7 +108,7 @@ def _datagrams(
         if ethertype_at is None:
             fits = data[at[room]] >> 4 == nibble
         else:
-            fits = overlapping(data, _U16)[starts[rows[room]] + ethertype_at] == ethertype
+            fits = records_at(data, _U16, starts[rows[room]] + ethertype_at) == ethertype
         mine = room[fits]
         if len(mine):
             yield dtype, rows[mine], at[mine]
@@ -127,7 +128,8 @@ def _segments(
         plain = (head["version"] >> 28 == 6) & (length > 0)
         payload += 40
         stop = at + 40 + length
-    plain &= (head["protocol"] == PROTOCOL) & (head["header"] >= 0x50) & (payload <= stop) & (stop <= ends[rows])
+    plain &= (head["protocol"] == PROTOCOL) & (head["header"] >= _LEAST_HEADER)
+    plain &= (payload <= stop) & (stop <= ends[rows])
     good = np.flatnonzero(plain)
     if not len(good):
         return

@@ -5,7 +5,6 @@ import numpy as np
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array
 from dcpdump.batch.part import NO, UNKNOWN, YES, Part
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.session import COLLECTION_MESSAGES, MAX_STREAMS, Session
 
 
@@ -58,7 +57,7 @@ class Planned:
         fits, tells = np.ones(len(rows), bool), np.zeros(len(rows), bool)
         keyed = np.flatnonzero(self._keyed[rows])
         mine = rows[keyed]
-        start = part.start[mine] + HEADER_LENGTH + header.framing[mine] + header.extras[mine]
+        start = part.start[mine] + header.key_at[mine]
         found = prefixes(part.view, start, header.key[mine])
         first = part.view[start]
         fits[keyed] = found.sound
@@ -70,20 +69,28 @@ def _remember(session: Session, opaque: Array, word: Array, seqno: Array, has_se
     """Have a session remember the streams of frames, in order, and the last seqno of each."""
     if not len(opaque):
         return
-    order = np.argsort(opaque, kind="stable")
-    begins = np.flatnonzero(np.concatenate(([True], np.diff(opaque[order]) != 0)))
-    first, last = order[begins], order[np.append(begins[1:], len(order)) - 1]
+    runs = _runs(opaque)  # of a stream, many frames follow one another
+    order = np.argsort(opaque[runs], kind="stable")
+    begins = _runs(opaque[runs][order])
+    first, final = runs[order[begins]], order[np.append(begins[1:], len(order)) - 1]
+    last = np.append(runs[1:], len(opaque))[final] - 1
     if len(session.streams) + len(begins) >= MAX_STREAMS:
         for row, has in enumerate(has_seqno.tolist()):  # old streams may have to be forgotten on the way
             session.note(int(opaque[row]), int(word[row]), int(seqno[row]) if has else None)
         return
-    latest = np.maximum.reduceat(np.where(has_seqno, np.arange(len(opaque)), -1)[order], begins)
+    latest = np.maximum.reduceat(np.where(has_seqno, np.arange(len(opaque)), -1), runs)
+    latest = np.maximum.reduceat(latest[order], begins)
     met = np.argsort(first)  # streams are remembered in the order in which they were met
     columns = opaque[first[met]], word[last[met]], seqno[latest[met]], latest[met] >= 0
     for number, vbucket, high, has in zip(*(column.tolist() for column in columns), strict=True):
         session.streams[number] = vbucket
         if has:
             session.seqnos[number] = high
+
+
+def _runs(values: Array) -> Array:
+    """Return where runs of equal values begin."""
+    return np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
 
 
 def _infer(session: Session, certain: Array, fits: Array, tells: Array) -> Array:

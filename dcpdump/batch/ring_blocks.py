@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.layouts import Array, distinct, overlapping
+from dcpdump.batch.layouts import Array, distinct, records_at
 from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.live import link_of
 from dcpdump.capture.ring import PACKET, Taken, places_of
@@ -34,7 +34,7 @@ def block_of(taken: Sequence[Taken], name: str) -> Block:
         base += len(each.data)
     at = np.array(places, np.int64)
     view = np.frombuffer(data, np.uint8)
-    head = overlapping(view, _HEADER)[at]
+    head = records_at(view, _HEADER, at)
     numbers = [each.first + place for each in taken for place in range(each.packets)]
     ts_ns = head["seconds"].astype(np.int64) * 1_000_000_000 + head["ns"]
     starts = at + head["link"]

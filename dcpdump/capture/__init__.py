@@ -1,4 +1,4 @@
-"""Captures in: files, pipes and folders → Packets, in one timeline, with their damage on record."""
+"""Read captures: files, pipes and folders become Packets in one timeline, with their damage on record."""
 
 from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.file import Capture, open_capture

@@ -1,8 +1,7 @@
-"""Blocks of pcapng, to be written: one section in little-endian order, its interfaces, packets and counts.
+"""Write blocks of pcapng: one section in little-endian order, its interfaces, packets and counts.
 
-Times are nanoseconds. Knows how a block lies in a file, and nothing of who writes it or where to. Sources: the
-sections "Section Header Block", "Interface Description Block", "Enhanced Packet Block", "Interface Statistics Block"
-of the pcapng draft.
+Times are nanoseconds. Knows how a block is laid out, not who writes it or where to. Sources: the sections "Section
+Header Block", "Interface Description Block", "Enhanced Packet Block", "Interface Statistics Block" of the pcapng draft.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,17 +12,20 @@ _COMMENT, _NAME, _DESCRIPTION, _RECEIVED, _APPLICATION, _DROPPED, _RESOLUTION = 
 _PACKET_HEAD = Struct("<7I")
 #: What a packet without options has beside its bytes and their padding.
 PACKET_BYTES = _PACKET_HEAD.size + 4
-#: The length of what ``statistics`` gives.
+#: The length of what ``statistics`` returns.
 STATISTICS_BYTES = 12 + 12 + 12 + 12 + 4
 
 
 def section(application: str) -> bytes:
-    """It gives the header of a section of unknown length, which names the program that writes it."""
+    """Return the header of a section of unknown length; ``application`` is the program that writes it."""
     return _block(_SECTION, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _options([(_APPLICATION, application.encode())]))
 
 
 def interface(link: int, name: str = "", description: str = "") -> bytes:
-    """It describes an interface by its link type, and by what is not empty. Their numbers are 0, 1, 2 … in the file."""
+    """Return the description of an interface: its link type, and the texts that are not empty.
+
+    Interfaces are numbered 0, 1, 2 … in the order of the file.
+    """
     texts = [(_NAME, name), (_DESCRIPTION, description)]
     options = [(code, text.encode(errors="replace")) for code, text in texts if text]
     return _block(_INTERFACE, pack("<HHI", link, 0, 0) + _options([*options, (_RESOLUTION, b"\x09")]))
@@ -32,9 +34,9 @@ def interface(link: int, name: str = "", description: str = "") -> bytes:
 def packet(
     number: int, ts_ns: int, data: bytes, wire_length: int, comments: Sequence[bytes] = ()
 ) -> tuple[bytes, bytes, bytes]:
-    """It gives a packet of interface ``number``: what stands before its bytes, these, and what follows them.
+    """Return a packet of interface ``number`` as three pieces: what precedes its bytes, the bytes, what follows them.
 
-    ``wire_length``: as it was on the wire; less than there is counts as what there is.
+    ``wire_length``: its length on the wire; a value below the captured length counts as the captured length.
     """
     padding = bytes(-len(data) % 4)
     options = _options([(_COMMENT, comment) for comment in comments])
@@ -45,7 +47,7 @@ def packet(
 
 
 def statistics(received: int, dropped: int) -> bytes:
-    """It gives the counts of interface 0: packets that came, and how many of them were dropped."""
+    """Return the counts of interface 0: packets received, and how many of them were dropped."""
     counts = [(_RECEIVED, pack("<Q", received)), (_DROPPED, pack("<Q", dropped))]
     return _block(_STATISTICS, pack("<III", 0, 0, 0) + _options(counts))
 

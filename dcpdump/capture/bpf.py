@@ -1,8 +1,8 @@
-"""Programs for the kernel's packet filter (classic BPF), made here, so that nothing need be installed.
+"""Make programs for the kernel's packet filter (classic BPF), so that nothing need be installed.
 
-Knows how to ask a packet for its ports, whatever link it came by, and how to tell the second look at a
-loopback packet from the first. Refuses to judge what it cannot see through: later fragments, tags and
-extension headers pass, and are chosen from when they are decoded. What a tunnel over UDP carries it does not see.
+Knows how to find a packet's ports on any link type, and how to drop the second of the two copies of a loopback packet.
+Does not judge what it cannot parse: later fragments, VLAN tags and extension headers pass, and are filtered when they
+are decoded. Does not see what a tunnel over UDP carries.
 """
 
 import ctypes
@@ -25,40 +25,40 @@ class Instruction(NamedTuple):
     number: int
 
 
-LOAD_WORD, LOAD_HALF, LOAD_BYTE = 0x20, 0x28, 0x30  #: from a fixed place
-LOAD_HALF_BEHIND = 0x48  #: from a place behind the index
+LOAD_WORD, LOAD_HALF, LOAD_BYTE = 0x20, 0x28, 0x30  #: from a fixed offset
+LOAD_HALF_BEHIND = 0x48  #: from an offset behind the index
 INDEX, INDEX_IP_HEADER = 0x01, 0xB1
 EQUAL, ABOVE, AT_LEAST, ANY_BIT = 0x15, 0x25, 0x35, 0x45
-SKIP, VERDICT = 0x05, 0x06
+SKIP, RETURN = 0x05, 0x06
 
-#: Where the kernel lets a program ask for what is not in the packet's bytes, and where IP begins.
-_ABOUT, _NETWORK = 0xFFFFF000, 0xFFF00000
-_ETHERTYPE, _DIRECTION, _HARDWARE = _ABOUT, _ABOUT + 4, _ABOUT + 28
+#: Offsets at which the kernel offers what is not in the packet's bytes (SKF_AD_OFF), and where IP begins.
+_ANCILLARY, _NETWORK = 0xFFFFF000, 0xFFF00000
+_ETHERTYPE, _DIRECTION, _HARDWARE = _ANCILLARY, _ANCILLARY + 4, _ANCILLARY + 28
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _TCP = 6
 _EXTENSIONS = (0, 43, 44, 60)
 LOOPBACK, OUTGOING = 772, 4
 _ALL, _NOTHING = 0xFFFFFFFF, 0
-#: The most steps that the kernel takes.
+#: The most steps that the kernel accepts.
 LONGEST = 4096
 _SO_ATTACH_FILTER = 26
 
-NOTHING: tuple[Instruction, ...] = (Instruction(VERDICT, 0, 0, _NOTHING),)
+NOTHING: tuple[Instruction, ...] = (Instruction(RETURN, 0, 0, _NOTHING),)
 
 
 def once() -> list[Instruction]:
-    """Begin a program: a loopback packet passes twice, going out and coming in, and is wanted once."""
+    """Begin a program: a loopback packet is seen twice, outgoing and incoming, and wanted once."""
     return [
         Instruction(LOAD_WORD, 0, 0, _HARDWARE),
         Instruction(EQUAL, 0, 3, LOOPBACK),
         Instruction(LOAD_WORD, 0, 0, _DIRECTION),
-        *_verdict_if(OUTGOING, _NOTHING),
+        *_return_if(OUTGOING, _NOTHING),
     ]
 
 
 def by_port(ports: Ranges | None) -> list[Instruction]:
-    """End a program: only TCP from or to these ports, in IP of either version; without ports everything."""
-    everything = [Instruction(VERDICT, 0, 0, _ALL)]
+    """End a program: pass only TCP from or to these ports, over IPv4 or IPv6; without ports pass everything."""
+    everything = [Instruction(RETURN, 0, 0, _ALL)]
     if ports is None:
         return everything
     four = [
@@ -73,7 +73,7 @@ def by_port(ports: Ranges | None) -> list[Instruction]:
     ]
     six = [
         Instruction(LOAD_BYTE, 0, 0, _NETWORK + 6),
-        *(step for header in _EXTENSIONS for step in _verdict_if(header, _ALL)),
+        *(step for header in _EXTENSIONS for step in _return_if(header, _ALL)),
         Instruction(EQUAL, 1, 0, _TCP),
         *NOTHING,
         Instruction(INDEX, 0, 0, 40),
@@ -88,7 +88,7 @@ def by_port(ports: Ranges | None) -> list[Instruction]:
         *everything,
         *six,
     ]
-    # Of so many ranges the kernel can be spared the list: what it lets through is chosen from once more.
+    # For too many ranges, pass everything: packets are filtered by port once more when they are decoded.
     return program if len(program) < LONGEST - 8 else everything
 
 
@@ -96,33 +96,33 @@ def _either_port(ports: Ranges) -> list[Instruction]:
     loads = [Instruction(LOAD_HALF_BEHIND, 0, 0, _NETWORK + at) for at in (0, 2)]
     steps: list[Instruction] = []
     for load in loads:
-        steps += [load, *_verdict_in(ports.excluded, _NOTHING)] if ports.excluded else []
+        steps += [load, *_return_in(ports.excluded, _NOTHING)] if ports.excluded else []
     for load in loads:
-        steps += [load, *_verdict_in(ports.spans, _ALL)] if ports.spans else []
-    return [*steps, Instruction(VERDICT, 0, 0, _NOTHING if ports.spans else _ALL)]
+        steps += [load, *_return_in(ports.spans, _ALL)] if ports.spans else []
+    return [*steps, Instruction(RETURN, 0, 0, _NOTHING if ports.spans else _ALL)]
 
 
-def _verdict_if(number: int, verdict: int) -> list[Instruction]:
-    return [Instruction(EQUAL, 0, 1, number), Instruction(VERDICT, 0, 0, verdict)]
+def _return_if(number: int, result: int) -> list[Instruction]:
+    return [Instruction(EQUAL, 0, 1, number), Instruction(RETURN, 0, 0, result)]
 
 
-def _verdict_in(spans: Iterable[tuple[int, int]], verdict: int) -> list[Instruction]:
+def _return_in(spans: Iterable[tuple[int, int]], result: int) -> list[Instruction]:
     steps: list[Instruction] = []
     for low, high in spans:
         steps.append(Instruction(AT_LEAST, 0, 2, low))
-        steps += [Instruction(ABOVE, 1, 0, high), Instruction(VERDICT, 0, 0, verdict)]
+        steps += [Instruction(ABOVE, 1, 0, high), Instruction(RETURN, 0, 0, result)]
     return steps
 
 
 def attach(sock: socket.socket, program: Sequence[Instruction]) -> None:
-    """Let the kernel ask a program which packets the socket gets."""
+    """Let a program in the kernel decide which packets the socket receives."""
     code = b"".join(pack("=HBBI", *step) for step in program)
     steps = ctypes.create_string_buffer(code, len(code))
     sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pack("HP", len(program), ctypes.addressof(steps)))
 
 
 def compiled(expression: str, interface: str) -> list[Instruction]:
-    """Compile an expression as tcpdump takes them. That needs libpcap, which scapy knows how to ask."""
+    """Compile an expression in tcpdump's syntax, with libpcap through scapy. Raises LiveError, FilterError."""
     from scapy.arch.common import compile_filter  # here: it loads much, for what is seldom asked
     from scapy.error import Scapy_Exception
 
@@ -133,6 +133,6 @@ def compiled(expression: str, interface: str) -> list[Instruction]:
         raise LiveError("--bpf needs libpcap, which is not there", "", hint) from error
     except Scapy_Exception as error:
         reason = str(error).rpartition("(")[2].removesuffix(")")
-        raise FilterError(f"--bpf: {expression!r} is no filter: {reason}", hint="man pcap-filter") from error
+        raise FilterError(f"--bpf: {expression!r} is not a filter: {reason}", hint="man pcap-filter") from error
     steps = ctypes.string_at(program.bf_insns, 8 * program.bf_len)
     return [Instruction(*unpack("=HBBI", steps[at : at + 8])) for at in range(0, len(steps), 8)]

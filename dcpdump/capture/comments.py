@@ -1,4 +1,4 @@
-"""Remarks: what a pcapng says in words of interfaces and packets, for those who write packets to another file."""
+"""Read the names of interfaces and the comments of packets from a pcapng, to write them to another file."""
 
 from struct import unpack_from
 from typing import NamedTuple
@@ -13,22 +13,22 @@ _COMMENT, _NAME = 1, 2
 
 
 class PacketComments(NamedTuple):
-    """What is said of one packet: the name of its interface, and comments."""
+    """The name of a packet's interface, and the comments on the packet."""
 
     interface: str = ""
     comments: tuple[bytes, ...] = ()
 
 
-class Remarks:
-    """Give it what a transcript gives, all of it: an interface is described once, long before its packets."""
+class CommentReader:
+    """A reader of comments. Feed it all raw records of a capture: interfaces are described before their packets."""
 
     def __init__(self) -> None:
         self._order = ""
         self._names: list[str] = []
-        self._health = Health("")  # what is wrong with options has been told by the reader
+        self._health = Health("")  # faults of options were reported by the reader
 
     def of(self, packet: Packet, raw: bytes) -> PacketComments:
-        """Give what is said of a packet, in whose record the bytes end."""
+        """Return the comments of a packet; ``raw`` are the bytes up to the end of its record."""
         at = 0
         comments: tuple[bytes, ...] = ()
         while len(raw) - at >= 12:

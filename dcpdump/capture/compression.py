@@ -1,8 +1,8 @@
-"""Compressed captures: gzip, xz, bzip2, zstd and lz4, told by their first bytes, decompressed while read.
+"""Decompress captures while they are read: gzip, xz, bzip2, zstd and lz4, recognised by their first bytes.
 
-Whatever can be decompressed comes out; then ``failure`` says why there is no more. Memory stays bounded
-whatever the data expands to, and whatever window the data asks for: lz4 has 64 KiB, gzip 32, bzip2 900,000 bytes,
-zstd and xz as much as their header says.
+Whatever can be decompressed is returned; then ``failure`` says why there is no more. Memory stays bounded whatever the
+data expands to, and whatever window the data asks for: lz4 has 64 KiB, gzip 32, bzip2 900,000 bytes, zstd and xz as
+much as their header says.
 """
 
 import bz2
@@ -25,7 +25,7 @@ from dcpdump.forked_worker import started
 #: The largest output of one step, so that a bomb is met in pieces; an error costs at most the step it is in.
 STEP = 64 * 1024
 #: The most memory that one stream may ask for: twice what `xz -9` needs (65 MiB), and the largest window that zstd
-#: decompresses unless told otherwise (``--long=27``), a bound that is cramjam's own.
+#: decompresses by default (``--long=27``), a bound that is cramjam's own.
 MEMORY = 128 * 1024 * 1024
 #: What lzma and zstd say of data that ask for more, and how to decompress those all the same.
 _TOO_MUCH = {"Memory usage limit exceeded": "xz -dc", "too much memory": "zstd -dc --long=31"}
@@ -69,7 +69,7 @@ class Gzip:
         before = self._inflate.copy()
         try:
             return self._inflate.decompress(data, max_length)
-        except zlib.error as error:  # zlib keeps what it had inflated: go again, byte by byte up to the fault
+        except zlib.error as error:  # zlib discards what it had inflated: repeat, byte by byte up to the fault
             self._broken = error
         return _inflate_until_error(before, data)
 
@@ -88,7 +88,7 @@ def _xz() -> Decompressor:
     return lzma.LZMADecompressor(memlimit=MEMORY)
 
 
-class Unpacked:
+class StreamDecompression:
     """The bytes inside a gzip, xz or bzip2 stream, or inside several of them one after the other."""
 
     def __init__(self, source: ByteSource, name: str, magic: bytes, begin: Callable[[], Decompressor]) -> None:
@@ -145,12 +145,12 @@ class Unpacked:
         self._ended = True
 
 
-class Poured:
-    """The bytes inside a zstd or lz4 file, poured through a pipe by a thread.
+class PipedDecompression:
+    """The bytes inside a zstd or lz4 file, written to a pipe by a thread.
 
-    cramjam decompresses these only from one buffer into one output. The buffer is the file, mapped, and
-    the output a pipe: so neither is ever in memory as a whole. What comes from a pipe is spooled to an
-    unnamed temporary file first, and is thus read only when its writer has finished.
+    cramjam decompresses these only from one buffer into one output. The buffer is the file, mapped, and the output a
+    pipe: so neither is ever in memory as a whole. What comes from a pipe is copied to an unnamed temporary file first,
+    and is thus read only when its writer has finished.
     """
 
     def __init__(self, source: ByteSource, path: str | None, name: str, codec: Callable[..., object]) -> None:
@@ -171,8 +171,8 @@ class Poured:
         finally:
             os.close(into)
         sinks = [sink]
-        del sink  # the thread holds the only one: the pipe ends when it lets go
-        self._thread = threading.Thread(target=self._pour, args=(codec, sinks), daemon=True)
+        del sink  # the thread holds the only reference: the pipe ends when it drops it
+        self._thread = threading.Thread(target=self._decompress, args=(codec, sinks), daemon=True)
         if not started(self._thread):
             sinks.clear()
             os.close(self._pipe)
@@ -195,7 +195,7 @@ class Poured:
         self._mapped.close()
         self._source.close()
 
-    def _pour(self, codec: Callable[..., object], sinks: list[object]) -> None:
+    def _decompress(self, codec: Callable[..., object], sinks: list[object]) -> None:
         if hasattr(signal, "pthread_sigmask"):  # closing early is no reason for SIGPIPE to end the program
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
         try:
@@ -208,7 +208,7 @@ class Poured:
 
 
 def _too_large(name: str, error: Exception) -> str:
-    """Return the words for data that ask for too much memory, and what to try; "" for any other error."""
+    """Return the message for data that ask for too much memory, with what to try; "" for any other error."""
     way = next((way for words, way in _TOO_MUCH.items() if words in str(error)), "")
     if not way:
         return ""
@@ -237,22 +237,22 @@ class Compression(NamedTuple):
 
 
 COMPRESSIONS = (
-    Compression("gzip", b"\x1f\x8b", lambda source, _: Unpacked(source, "gzip", b"\x1f\x8b", Gzip)),
-    Compression("xz", b"\xfd7zXZ\0", lambda source, _: Unpacked(source, "xz", b"\xfd7zXZ\0", _xz)),
-    Compression("bzip2", b"BZh", lambda source, _: Unpacked(source, "bzip2", b"BZh", bz2.BZ2Decompressor)),
+    Compression("gzip", b"\x1f\x8b", lambda source, _: StreamDecompression(source, "gzip", b"\x1f\x8b", Gzip)),
+    Compression("xz", b"\xfd7zXZ\0", lambda source, _: StreamDecompression(source, "xz", b"\xfd7zXZ\0", _xz)),
+    Compression("bzip2", b"BZh", lambda source, _: StreamDecompression(source, "bzip2", b"BZh", bz2.BZ2Decompressor)),
     Compression(
         "zstd",
         b"\x28\xb5\x2f\xfd",
-        lambda source, path: Poured(source, path, "zstd", cramjam.zstd.decompress_into),
+        lambda source, path: PipedDecompression(source, path, "zstd", cramjam.zstd.decompress_into),
     ),
     Compression(
         "lz4",
         b"\x04\x22\x4d\x18",
-        lambda source, path: Poured(source, path, "lz4", cramjam.lz4.decompress_into),
+        lambda source, path: PipedDecompression(source, path, "lz4", cramjam.lz4.decompress_into),
     ),
 )
 
 
 def compression_of(head: bytes) -> Compression | None:
-    """Tell the compressed form that begins with ``head``."""
+    """Return the compressed form that begins with ``head``; None for any other bytes."""
     return next((form for form in COMPRESSIONS if head.startswith(form.magic)), None)

@@ -1,6 +1,6 @@
-"""Damage and Health: what is wrong with a capture, as data.
+"""Describe what is wrong with a capture, as data.
 
-Knows how much to keep (a hostile file can hold a million faults) and nothing of any file format.
+Knows how much to keep (a hostile file can hold a million faults), and does not know any file format.
 """
 
 from dataclasses import dataclass, field
@@ -37,18 +37,18 @@ class Health:
     drops: int = 0  #: packets that the capturing machine says it lost
 
     def hurt(self, where: int, record: int, what: str, lost: str = "") -> str:
-        """Record a fault and give its words back, for the packet that it concerns."""
+        """Record a fault and return its text, for the packet that it concerns."""
         self.damage_count += 1
         if len(self.damage) < DAMAGE_KEPT:
             self.damage.append(Damage(self.file, where, record, what, lost))
         return what
 
     def warn(self, text: str) -> None:
-        """Remember an oddity, once."""
+        """Record an oddity, once."""
         _remember(self.warnings, text)
 
     def note(self, text: str) -> None:
-        """Remember a fact, once."""
+        """Record a fact, once."""
         _remember(self.notes, text)
 
 

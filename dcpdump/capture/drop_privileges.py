@@ -1,8 +1,8 @@
-"""Rights: given up once the interface is open, since what reads other people's bytes should have none.
+"""Drop all privileges once the interface is open, since what parses other people's bytes should have none.
 
-Knows who called sudo, and how a process makes sure that it never has a right again. Files that are written
-afterwards belong to that person; where root called without sudo, they have to be root's. On Linux a thread gives up
-its own rights only: there has to be one thread still, and whether any kept a right is read from the kernel.
+Knows who called sudo, and how a process makes sure that it never regains a privilege. Files that are written afterwards
+belong to that user; where root called without sudo, they have to be root's. On Linux a thread drops only its own
+privileges: there must still be only one thread, and whether any kept one is read from the kernel.
 """
 
 import ctypes
@@ -16,15 +16,15 @@ from dcpdump.errors import LiveError
 
 _NO_NEW_PRIVILEGES = 38
 _CAPABILITIES_3 = 0x20080522
-#: What the kernel tells of a thread that has no right, and no way to one.
+#: The kernel's status of a thread that has no privilege, and no way to regain one.
 _WITHOUT = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapAmb": 0, "NoNewPrivs": 1}
 
 
 def drop(*, writes: bool) -> str:
-    """Give up all rights, for good, and say as whom the process goes on.
+    """Drop all privileges, for good, and return the name of the user that the process continues as.
 
-    Root becomes whoever called sudo, or nobody. If root has files to write, it stays root by name (who else may
-    write where root wants them?), but without any capability. Raises LiveError where any thread kept a right.
+    Root becomes whoever called sudo, or the user nobody. If root has files to write, it stays root by name (who else
+    may write where root wants them?), but without any capability. Raises LiveError where any thread kept a privilege.
     """
     if not hasattr(os, "geteuid"):
         return ""
@@ -48,7 +48,7 @@ def drop(*, writes: bool) -> str:
 
 
 def _caller() -> pwd.struct_passwd | None:
-    """Find who called sudo; None where nobody did, or root."""
+    """Return who called sudo; None without sudo, or where root called it."""
     try:
         uid, gid = int(os.environ.get("SUDO_UID", "0")), int(os.environ.get("SUDO_GID", "0"))
     except ValueError:
@@ -73,7 +73,7 @@ def _of_uid(uid: int, gid: int) -> pwd.struct_passwd:
 
 
 def _renounce() -> None:
-    """Leave no capability, and no way to one: not by a program that has some either."""
+    """Give up every capability, and any way to regain one, even by running a program that has some."""
     libc = ctypes.CDLL(None, use_errno=True)
     for done in (
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0),
@@ -85,12 +85,14 @@ def _renounce() -> None:
 
 
 def _verify() -> None:
-    """Raise OSError if any thread of this process kept a right, or may get one again."""
+    """Raise OSError if any thread of this process kept a privilege, or may regain one."""
     for task in Path("/proc/self/task").iterdir():
         try:
             lines = (task / "status").read_text(errors="replace").splitlines()
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended
-        told = {name: int(value, 16) for name, _, value in (line.partition(":") for line in lines) if name in _WITHOUT}
-        if told != _WITHOUT:
+        status = {
+            name: int(value, 16) for name, _, value in (line.partition(":") for line in lines) if name in _WITHOUT
+        }
+        if status != _WITHOUT:
             raise OSError(errno.EPERM, f"thread {task.name} has some still")

@@ -1,7 +1,7 @@
-"""open_capture: a file, a FIFO or standard input → a Capture, an iterable of Packets.
+"""Open a file, a FIFO or standard input as a Capture, an iterable of Packets.
 
-Knows how a capture is told from anything else and how its layers are stacked (source, compression, format).
-Knows neither what pcap and pcapng look like inside, nor several files at once: that is the timeline's.
+Knows how to recognise a capture and how its layers are stacked (source, compression, format). Does not know what pcap
+and pcapng look like inside, nor several files at once: that is the timeline's.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,15 +18,15 @@ from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_so
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
 
-_HEAD = 512  #: bytes looked at to say what a file is that is not a capture
+_HEAD = 512  #: bytes from which a file that is not a capture is recognised
 _SECTION_MAGICS = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
 
 
 class Capture:
-    """One capture: iterate over it for its packets, and look at its health afterwards, or meanwhile.
+    """One capture: iterate over it for its packets, and read its health afterwards, or meanwhile.
 
-    An ordinary file is opened when its packets are asked for, so any number of captures can be held; a
-    pipe is open from the start, and can be read once. In a ``with`` it is closed at the end.
+    An ordinary file is opened when its packets are asked for, so any number of captures can be held; a pipe is open
+    from the start, and can be read once. In a ``with`` it is closed at the end.
     """
 
     def __init__(self, path: str, salvage: bool, follow: bool, source: Callable[[], ByteSource] | None = None) -> None:
@@ -44,31 +44,31 @@ class Capture:
 
     @property
     def damage(self) -> list[Damage]:
-        """The faults found so far, the first thousand of them."""
+        """Return the faults found so far, the first thousand of them."""
         return self.health.damage
 
     @property
     def warnings(self) -> list[str]:
-        """Oddities through which nothing is missing."""
+        """Return oddities through which nothing is missing."""
         return self.health.warnings
 
     @property
     def notes(self) -> list[str]:
-        """Facts worth a line."""
+        """Return facts worth a line."""
         return self.health.notes
 
     @property
     def drops(self) -> int:
-        """Packets that the capture itself says were lost while it was taken."""
+        """Return how many packets the capture itself reports as lost while it was taken."""
         return self.health.drops
 
     @property
     def rereadable(self) -> bool:
-        """Whether it is an ordinary file, of which another look costs nothing."""
+        """Return whether it is an ordinary file, which can be read again."""
         return self._reopens
 
     def first_time(self) -> int | None:
-        """Give the time of the first packet, of an ordinary file; None where there is none."""
+        """Return the time (ns) of the first packet of an ordinary file; None where there is none."""
         with Capture(self.name, self._salvage, False, self._source) as probe:
             return next((packet.ts_ns for packet in probe), None)
 
@@ -98,7 +98,7 @@ class Capture:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file. Iterating over an ordinary one opens it again."""
+        """Close the file. Iterating over an ordinary one opens it again."""
         if self._window is not None:
             self._window.close()
             self._window = None
@@ -120,7 +120,7 @@ class Capture:
             health.hurt(window.offset, health.packets, window.failure, "everything after it")
 
     def _open(self, path: str = "") -> None:
-        """Open the file to where its first header is known to be good, or says what it is instead."""
+        """Open the file up to its first header, or raise CaptureError, which says what it is instead."""
         path = path or self.name
         regular = self._source is None and _is_regular(path)
         self._followed = FollowedFile(path) if self._follow and regular else None
@@ -145,15 +145,15 @@ def open_capture(
 ) -> Capture:
     """Open a capture, ``-`` being standard input, or raise CaptureError, which says what it is instead.
 
-    With ``salvage``, reading goes on behind damage, at the next record that one can believe. With
-    ``follow``, the end of a file is waited at, and its writer's next file is gone on with. ``source`` opens it,
-    again and again, where ``path`` is no path of this machine but only a name.
+    With ``salvage``, reading continues behind damage, at the next plausible record. With ``follow``, the end of a file
+    is waited at, and its writer's next file continues it. ``source`` opens the bytes, each time anew, where ``path`` is
+    only a name and not a path of this machine.
     """
     return Capture(path, salvage, follow, source)
 
 
 def looks_like_capture(path: str) -> bool:
-    """Say whether a file begins like a capture, compressed or not."""
+    """Return whether a file begins like a capture, compressed or not."""
     try:
         open_capture(path).close()
     except CaptureError:
@@ -169,14 +169,14 @@ def _is_regular(path: str) -> bool:
 
 
 def _reader(window: SourceWindow, health: Health, salvage: bool) -> Pcap | Pcapng:
-    """Choose the reader for the header at the window, which has been looked at before."""
+    """Return the reader for the header at the window, which has been checked before."""
     if window.peek(4) in MAGICS:
         return Pcap(window, health, salvage)
     return Pcapng(window, health, salvage)
 
 
 def _header_fault(window: SourceWindow) -> str:
-    """Say what is wrong with a header whose first four bytes are right."""
+    """Return what is wrong with a header whose first four bytes are right; "" if nothing is."""
     size = HEADER_SIZE if window.peek(4) in MAGICS else SECTION_HEADER_SIZE
     if (have := window.need(size)) < size:
         return f"the capture's header is cut short: it has {size} bytes, {have} are there"

@@ -1,7 +1,7 @@
-"""Following a capture file that is still being written, and the files that its writer goes on with.
+"""Follow a capture file that is still being written, and the files that its writer continues with.
 
-Knows when a file has ended because another took its place: the same name with another file behind it,
-a file cut back to its beginning, or the next of a numbered or dated series. Knows no format.
+Knows when a file has ended because another replaced it: the same name with another file behind it, a file cut back to
+its beginning, or the next of a numbered or dated series. Knows no format.
 """
 
 import os
@@ -10,7 +10,7 @@ import time
 
 from dcpdump.capture.source import unreadable
 
-#: How often a file without news is looked at.
+#: Seconds between two reads of a file that does not grow.
 PAUSE = 0.1
 
 _DUMPCAP = re.compile(r"^(?P<series>.*)_\d{5,}_\d{14}(?P<suffix>\..*)?$")
@@ -20,9 +20,9 @@ _DIGITS = re.compile(r"\d+")
 
 
 class FollowedFile:
-    """A file whose end is not believed: ``read`` waits for more bytes, until the writer has left the file.
+    """A file whose end is not final: ``read`` waits for more bytes, until the writer has left the file.
 
-    ``successor`` is then the path to go on with.
+    ``successor`` is then the path to continue with.
     """
 
     def __init__(self, path: str, pause: float = PAUSE) -> None:
@@ -43,14 +43,14 @@ class FollowedFile:
             if self.successor:
                 return b""
             self.successor = self._find_successor()
-            if not self.successor:  # else: once more, for what was written just before
+            if not self.successor:  # else: read once more, for what was written just before
                 time.sleep(self._pause)
 
     def close(self) -> None:
         self._file.close()
 
     def _find_successor(self) -> str:
-        """Give the path that the writer has gone on to, or "" while it has not."""
+        """Return the path that the writer continues with, or "" while it has not left this file."""
         mine = os.fstat(self._file.fileno())
         try:
             now = os.stat(self._path)
@@ -63,7 +63,7 @@ class FollowedFile:
         return self._next_of_series(mine)
 
     def _next_of_series(self, mine: os.stat_result) -> str:
-        """Give the first file of the same series that was written to after this one."""
+        """Return the first file of the same series that was written to after this one."""
         folder, name = os.path.split(self._path)
         newer = []
         with os.scandir(folder or ".") as entries:
@@ -77,7 +77,7 @@ class FollowedFile:
 
 
 def same_series(one: str, other: str) -> bool:
-    """Say whether two names differ only as one writer's rotated files do.
+    """Return whether two names differ only as one writer's rotated files do.
 
     That is: dumpcap's ``_00001_20250101120000``, the number that tcpdump -C puts at the end, or a date.
     """
@@ -91,6 +91,6 @@ def same_series(one: str, other: str) -> bool:
 
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
-    """Give a key by which file2 comes before file10."""
+    """Return a sort key by which file2 comes before file10."""
     parts = re.split(r"(\d+)", name)
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)

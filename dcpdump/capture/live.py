@@ -1,7 +1,7 @@
-"""Live: an interface, open for capture. scapy opens the socket; a ring and a filter of ours are put on it.
+"""Open an interface for capture: scapy opens the socket; a ring and a filter are attached here.
 
-Knows what may stand in the way (no right, no such interface, not Linux), and the ways out. Once it is open
-no right is needed any more.
+Knows what can prevent that (no privilege, no such interface, not Linux), and the alternatives. Once the interface is
+open no privilege is needed any more.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from dcpdump.capture import bpf
-from dcpdump.capture.ring import PATIENCE_MS, RING_SIZE, Ring, Taken
+from dcpdump.capture.ring import BLOCK_TIMEOUT_MS, RING_SIZE, Ring, Taken
 from dcpdump.errors import LiveError
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.ranges import Ranges
@@ -27,7 +27,7 @@ ANY = "any"
 _ALL_PROTOCOLS = 3
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 
-#: kind of hardware → LINKTYPE_ of what its packets begin with
+#: ARPHRD_ type of hardware → LINKTYPE_ of its packets
 LINKTYPES = {
     1: 1,  # Ethernet
     bpf.LOOPBACK: 1,
@@ -40,7 +40,7 @@ LINKTYPES = {
 
 
 class Live:
-    """An interface from which packets are taken."""
+    """An interface that packets are captured from."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Live:
         self._scapy = _opened(name)
         self._socket: socket.socket = self._scapy.ins
         try:
-            # Nothing may come before all is set, or the kernel's count is not ours.
+            # No packet may arrive before all is set, or the kernel's count differs from ours.
             bpf.attach(self._socket, bpf.NOTHING)
             self.ring = Ring(self._socket, size)
             if name == ANY:
@@ -65,25 +65,25 @@ class Live:
             self._scapy.close()
             raise _refused(f"cannot capture: {(error.strerror or str(error)).lower()}", name) from error
 
-    def take(self, patience_ms: int) -> list[Taken]:
-        """Take the packets that came; wait for the first so long."""
-        return self.ring.take(patience_ms)
+    def take(self, timeout_ms: int) -> list[Taken]:
+        """Return the blocks of packets that were captured; wait up to ``timeout_ms`` for the first."""
+        return self.ring.take(timeout_ms)
 
     def last(self) -> Iterator[Taken]:
-        """Let nothing more come, and give what did."""
+        """Stop capturing, and yield the blocks that were captured before."""
         bpf.attach(self._socket, bpf.NOTHING)
-        time.sleep(4 * PATIENCE_MS / 1000)
-        while taken := self.ring.take(2 * PATIENCE_MS):
+        time.sleep(4 * BLOCK_TIMEOUT_MS / 1000)
+        while taken := self.ring.take(2 * BLOCK_TIMEOUT_MS):
             yield from taken
 
     def close(self) -> None:
-        """Let go of the interface."""
+        """Close the interface."""
         self.ring.close()
         self._scapy.close()
 
 
 class Interface(NamedTuple):
-    """What can be captured on."""
+    """An interface that can be captured on."""
 
     name: str
     addresses: tuple[str, ...]
@@ -91,7 +91,7 @@ class Interface(NamedTuple):
 
 
 def interfaces() -> list[Interface]:
-    """List what can be captured on: all at once, then one by one."""
+    """Return the interfaces that can be captured on: first the one for all, then each."""
     _needs_linux(ANY)
     import scapy.arch  # noqa: F401 - it fills what it is asked for
     from scapy.config import conf
@@ -104,7 +104,7 @@ def interfaces() -> list[Interface]:
 
 
 def _program(name: str, ports: Ranges | None, expression: str) -> list[bpf.Instruction]:
-    """Make the program that narrows a capture as far as the kernel can."""
+    """Return the program that filters packets as far as the kernel can."""
     if not expression:
         return [*bpf.once(), *bpf.by_port(ports)]
     if name == ANY:
@@ -130,7 +130,7 @@ def _needs_linux(name: str) -> None:
 
 
 def _opened(name: str) -> Any:
-    """Let scapy open the socket. All interfaces at once it does not know: that takes another bind, later."""
+    """Open the socket with scapy. It cannot open all interfaces at once: for that, the socket is bound again later."""
     _known(name)
     # It warns of links that it has no class for. Those would come with its layers, which read all routes first:
     # of a router that takes minutes.
@@ -153,7 +153,7 @@ def _opened(name: str) -> Any:
 
 
 def _widen(sock: socket.socket) -> None:
-    """Bind a socket to all interfaces. Python's own bind wants the name of one."""
+    """Bind a socket to all interfaces; Python's own bind requires the name of one."""
     address = pack("=H2s16x", socket.AF_PACKET, _ALL_PROTOCOLS.to_bytes(2, "big"))
     if ctypes.CDLL(None, use_errno=True).bind(sock.fileno(), address, len(address)):
         number = ctypes.get_errno()
@@ -161,7 +161,7 @@ def _widen(sock: socket.socket) -> None:
 
 
 def _refused(what: str, name: str) -> LiveError:
-    """Return the error for who may not capture, with the other ways to do so."""
+    """Return the error for a user who may not capture, with the alternatives."""
     return LiveError(
         what,
         name,
@@ -174,6 +174,6 @@ def _refused(what: str, name: str) -> LiveError:
 
 
 def link_of(hardware: int, ethertype: bytes) -> tuple[int, bool]:
-    """Give the LINKTYPE_ of a packet, and whether it begins at its network header instead of its link header."""
+    """Return the LINKTYPE_ of a packet, and whether it begins at its network header instead of its link header."""
     known = LINKTYPES.get(hardware)
     return (known, False) if known is not None else (101 if ethertype in (_IPV4, _IPV6) else 147, True)

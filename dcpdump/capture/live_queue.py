@@ -1,7 +1,7 @@
-"""Intake: packets are taken from an interface in a thread of its own, and wait here to be decoded.
+"""Capture packets from an interface in a thread of its own, and queue them to be decoded.
 
-Its books add up: what came was given away, still waits, or was dropped here because too much waited.
-Knows nothing of what is in packets.
+Every packet is counted once: it was handed on, still waits, or was dropped here because too much waited. Does not know
+what is in packets.
 """
 
 import threading
@@ -16,23 +16,25 @@ from dcpdump.capture.save import Save
 from dcpdump.errors import LiveError
 from dcpdump.forked_worker import started
 
-#: What may wait.
-ROOM = 256 * 1024 * 1024
-#: How long an interface without traffic is waited for at a time, in milliseconds.
+#: Bytes of packets that may wait.
+BUFFER_BYTES = 256 * 1024 * 1024
+#: Milliseconds of each wait on an interface without traffic.
 IDLE_MS = 100
-#: Given away at a time, at most.
+#: Bytes that are handed on at a time, at most.
 _MOST = 4 * 1024 * 1024
-#: Where so much came at once, more is coming: it is waited for, since many packets are done faster than few.
+#: Where so many bytes arrived at once, wait for more: large batches are decoded faster than small ones.
 _MUCH = 32 * 1024
 _MORE_S = 0.05
 
 
 class LiveQueue:
-    """It takes packets while it is open, until it is stopped or its time is over. ``save`` gets all of them."""
+    """A queue that captures while it is open, until it is stopped or its time is over. ``save`` gets all packets."""
 
-    def __init__(self, live: Live, *, room: int = ROOM, save: Save | None = None, seconds: float | None = None) -> None:
+    def __init__(
+        self, live: Live, *, limit: int = BUFFER_BYTES, save: Save | None = None, seconds: float | None = None
+    ) -> None:
         self._live = live
-        self._room = room
+        self._limit = limit
         self._save = save
         self._ends = None if seconds is None else time.monotonic() + seconds
         self._waiting: deque[Taken] = deque()
@@ -41,25 +43,25 @@ class LiveQueue:
         self._stopped = threading.Event()
         self._over = False
         self.error: Exception | None = None
-        self.dropped = 0  #: packets that came, and were not given away because too much waited
+        self.dropped = 0  #: packets captured, but not handed on because too much waited
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
 
     @property
     def received(self) -> int:
-        """Packets that came."""
+        """Return the number of packets that the kernel delivered."""
         return self._live.ring.received
 
     @property
     def dropped_by_kernel(self) -> int:
-        """Packets that the kernel had no room for."""
+        """Return the number of packets that the kernel dropped because the ring was full."""
         return self._live.ring.dropped
 
     def stop(self) -> None:
-        """Take no more. What has come is still given away."""
+        """Stop capturing. What was captured is still handed on."""
         self._stopped.set()
 
     def batches(self) -> Iterator[list[Taken]]:
-        """Give what came, some at a time, until it has stopped; an empty list whenever nothing comes."""
+        """Yield what was captured, some at a time, until it has stopped; an empty list whenever nothing arrives."""
         while True:
             with self._changed:
                 if not self._waiting and not self._over:
@@ -103,7 +105,7 @@ class LiveQueue:
             self._take()
             if self._save is not None:
                 self._save.close(self.dropped_by_kernel)
-        except Exception as error:  # whatever it is, who reads is told
+        except Exception as error:  # whatever it is, the reader reports it
             self.error = self.error or error
         finally:
             with self._changed:
@@ -113,12 +115,12 @@ class LiveQueue:
     def _take(self) -> None:
         try:
             while not self._stopped.is_set() and (self._ends is None or time.monotonic() < self._ends):
-                self._keep(self._live.take(self._patience()))
+                self._keep(self._live.take(self._timeout_ms()))
             self._keep(self._live.last())
         except OSError as error:
             self.error = LiveError(error.strerror or str(error), self._live.name)
 
-    def _patience(self) -> int:
+    def _timeout_ms(self) -> int:
         if self._ends is None:
             return IDLE_MS
         return max(0, min(IDLE_MS, round(1000 * (self._ends - time.monotonic()))))
@@ -128,7 +130,7 @@ class LiveQueue:
             if self._save is not None:
                 self._save.write(taken.data, self.dropped_by_kernel)
             with self._changed:
-                if self._size + len(taken.data) > self._room:
+                if self._size + len(taken.data) > self._limit:
                     self.dropped += taken.packets
                     continue
                 self._waiting.append(taken)

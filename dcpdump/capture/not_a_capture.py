@@ -1,4 +1,4 @@
-"""What a file that is not a capture is instead, from its first bytes, and what to do with it.
+"""Recognise what a file that is not a capture is instead, by its first bytes, and suggest what to do with it.
 
 Knows names and first bytes only; a wrong guess costs a hint, never a decode.
 """
@@ -36,7 +36,7 @@ _HEX_DIGITS = re.compile(rb"(?:0x)?[0-9a-f]{2}(?:[\s:,\-]*(?:0x)?[0-9a-f]{2}){7}
 
 
 def describe(head: bytes) -> tuple[str, str]:
-    """Give what ``head`` looks like, and a hint; both may be ""."""
+    """Return what ``head`` looks like, and a hint; both may be ""."""
     for magic, name, hint in SIGNATURES:
         if head.startswith(magic):
             return name, hint

@@ -1,6 +1,6 @@
-"""expand: what stands on the command line → capture files.
+"""Expand what stands on the command line to capture files.
 
-Knows files, globs and folders; opens files of a folder only to tell captures from the rest.
+Knows files, globs and folders; opens files of a folder only to find the captures among them.
 """
 
 import difflib
@@ -17,7 +17,7 @@ CAPTURE_NAME = re.compile(r"\.(?:pcap|pcapng|cap|ntar|dmp)\d*(?:\.(?:gz|zst|lz4|
 
 
 def expand(paths: Sequence[str]) -> list[str]:
-    """Give the capture files that ``paths`` name, each once: files, globs, folders with all below them.
+    """Return the capture files that ``paths`` name, each once: files, globs, folders with all below them.
 
     ``-`` stands for itself. Raises CaptureError for a path that names nothing.
     """

@@ -1,8 +1,8 @@
-"""Classic pcap: global headers and records → Packets. Own reader, since scapy's loses what a packet has over
-262,140 bytes, and takes damage for the end of the file.
+"""Read classic pcap: global headers and records become Packets.
 
-Knows the six magics, what a record may not be, and how to find the next record after damage. Knows
-nothing of what is inside a packet, except, after damage, whether bytes may begin one.
+This is a reader of our own, since scapy's loses what a packet has over 262,140 bytes, and takes damage for the end of
+the file. Knows the six magics, what a record may not be, and how to find the next record after damage. Does not know
+what is inside a packet, except, after damage, whether bytes may begin one.
 """
 
 import re
@@ -42,7 +42,7 @@ _new: Final = tuple.__new__  # Packet(...) takes twice as long
 
 @dataclass(frozen=True, slots=True)
 class PcapHeader:
-    """A pcap's global header, understood."""
+    """A pcap's global header, decoded."""
 
     order: str
     fractions: int
@@ -73,7 +73,7 @@ class Pcap:
         self._salvage = salvage
         self._record = Struct(self.header.order + "IIII")
         self._seconds: int | None = None  #: of the record before
-        self._stray: int | None = None  #: seconds that no neighbour shares: nothing to go by
+        self._stray: int | None = None  #: seconds of a single odd record: not a reference for others
         self.appended = False  #: it ended because another capture begins where the window stands
         if self.header.version[0] != 2:
             health.warn("version {}.{} of pcap is unknown; read like 2.4".format(*self.header.version))
@@ -96,7 +96,7 @@ class Pcap:
                     return
                 fault = self._fault(seconds, fraction, length, wire)
                 if fault:
-                    if not self._go_on_after(fault):
+                    if not self._resume_after(fault):
                         return
                     continue
             end = window.at + size + length
@@ -104,7 +104,7 @@ class Pcap:
                 have = window.need(size + length) - size
                 if have < length:
                     if self._salvage and self._record_inside():
-                        self._go_on_after("says it is longer than the rest of the file")
+                        self._resume_after("says it is longer than the rest of the file")
                         continue
                     cut = self._cut(length, have)
                     data = window.data[window.at + size :]
@@ -129,7 +129,7 @@ class Pcap:
             yield _new(Packet, (number, ns, link, data, wire, name, "", 0))
 
     def _another_header(self) -> bool:
-        """Say whether a capture begins here: somebody has put two files into one."""
+        """Return whether a capture begins here, because two files were concatenated."""
         window = self._window
         head = window.peek(12)
         if head[:4] in MAGICS:
@@ -143,14 +143,14 @@ class Pcap:
         return found
 
     def _fault(self, seconds: int, fraction: int, length: int, wire: int) -> str:
-        """Say why this record header cannot be one; odd ones are believed if a possible one follows."""
+        """Return why this record header cannot be one, or ""; odd ones are accepted if a possible one follows."""
         if length > PACKET_LIMIT:
             return f"says it is {length:,} bytes long, and none over {PACKET_LIMIT:,} is believed"
         odd = length > wire or wire > PACKET_LIMIT or fraction >= self.header.fractions
         if self._seconds is not None:
             odd = odd or not self._seconds - DAY <= seconds <= self._seconds + YEAR
         nothing = not length and not wire
-        if odd and (nothing or not self._possible_after(seconds, length, wire)):
+        if odd and (nothing or not self._is_followed_by_record(seconds, length, wire)):
             return "is not a record: its header makes no sense, and neither does what would follow it"
         if length > PACKET_USUAL:
             self._health.warn(f"a packet has more than {PACKET_USUAL:,} bytes")
@@ -158,8 +158,8 @@ class Pcap:
             self._health.warn("a time has more than a second of fractions; they are carried over")
         return ""
 
-    def _possible_after(self, seconds: int, length: int, wire: int) -> bool:
-        """Say whether the record after this one may be one: the one witness for an odd record."""
+    def _is_followed_by_record(self, seconds: int, length: int, wire: int) -> bool:
+        """Return whether a record may follow this one: the only evidence for an odd record."""
         window, size = self._window, self.header.record_size
         have = window.need(2 * size + length)
         if have < size + length:
@@ -168,11 +168,11 @@ class Pcap:
             return wire > 0  # the last one
         if window.data[window.at + size + length : window.at + size + length + 4] in MAGICS:
             return True
-        following = self._mark(size + length)
+        following = self._header_at(size + length)
         if self._near(following.seconds) and not self._near(seconds):
             self._stray = seconds
             self._health.warn(f"the time of record {self._health.packets + 1} is far from its neighbours'")
-        if self._mark(0).sober(self.header.fractions) and following.sober(self.header.fractions):
+        if self._header_at(0).is_ordinary(self.header.fractions) and following.is_ordinary(self.header.fractions):
             return True  # merged from captures of other years: odd in its time alone
         return (
             following.wire > 0
@@ -185,7 +185,7 @@ class Pcap:
         return self._seconds is not None and abs(seconds - self._seconds) <= DAY
 
     def _end(self) -> None:
-        """End a file, which is whole if nothing is left of it."""
+        """End a file, which is whole if no byte is left of it."""
         window, size = self._window, self.header.record_size
         left = window.need(size)
         if left:
@@ -202,8 +202,8 @@ class Pcap:
         what = f"record {number} (byte {at:,}) is cut short: {length:,} bytes promised, {have:,} there"
         return self._health.hurt(at, number, what, f"{length - have:,} bytes, and any packet after it")
 
-    def _go_on_after(self, fault: str) -> bool:
-        """Report the fault and, if it is asked to salvage, moves to the next record; says if there is one."""
+    def _resume_after(self, fault: str) -> bool:
+        """Report the fault and, with salvage, move to the next record; return whether there is one."""
         window, number, at = self._window, self._health.packets + 1, self._window.offset
         what = f"record {number} (byte {at:,}) {fault}"
         if not self._salvage:
@@ -215,16 +215,16 @@ class Pcap:
         return found
 
     def _record_inside(self) -> bool:
-        """Say whether a record begins inside this one, the file's last: then its length is wrong."""
+        """Return whether a record begins inside this one, the file's last: then its length is wrong."""
         window = self._window
-        here = window.at  # stays true: the source has ended, so the window does not move its bytes any more
+        here = window.at  # stays valid: the source has ended, so the window no longer moves its bytes
         window.at += 1
         found = self._find_record()
         window.at = here
         return found
 
     def _find_record(self) -> bool:
-        """Move the window to the next plausible record, or to its end; says whether there is one."""
+        """Move the window to the next plausible record, or to its end; return whether there is one."""
         window = self._window
         pattern = self._time_pattern()
         while window.need(self.header.record_size) >= self.header.record_size:
@@ -240,7 +240,7 @@ class Pcap:
         return False
 
     def _time_pattern(self) -> "re.Pattern[bytes]":
-        """Find the seconds within a day of the record before, by their upper two bytes, or a magic."""
+        """Return a pattern for seconds within a day of the record before, by their upper two bytes, or for a magic."""
         magics = [re.escape(magic) for magic in MAGICS]
         if self._seconds is None:
             times = [b"...."]
@@ -252,38 +252,38 @@ class Pcap:
         return re.compile(b"(?s)" + b"|".join(times + magics))
 
     def _plausible(self) -> bool:
-        """Say whether the window stands at a believable record: strict, since damage came before."""
+        """Return whether the window stands at a plausible record: strict, since damage came before."""
         window, size, header = self._window, self.header.record_size, self.header
         if window.need(size) < size:
             return False
-        mark = self._mark(0)
-        if not mark.sober(header.fractions) or (self._seconds is not None and not self._near(mark.seconds)):
+        here = self._header_at(0)
+        if not here.is_ordinary(header.fractions) or (self._seconds is not None and not self._near(here.seconds)):
             return False
-        beyond = size + mark.length
+        beyond = size + here.length
         have = window.need(beyond + size)
         data = window.data[window.at + size : window.at + min(beyond, size + LOOKED_AT)]
         if not begins_like(header.link_type, data):
             return False
-        if fits(header.link_type, data, mark.wire - header.fcs):
+        if fits(header.link_type, data, here.wire - header.fcs):
             return True
         if have < beyond + size:
             return have == beyond
-        following = self._mark(beyond)
-        return following.sober(header.fractions) and abs(following.seconds - mark.seconds) <= DAY
+        following = self._header_at(beyond)
+        return following.is_ordinary(header.fractions) and abs(following.seconds - here.seconds) <= DAY
 
-    def _mark(self, ahead: int) -> "_Mark":
+    def _header_at(self, ahead: int) -> "_RecordHeader":
         """Read the record header ``ahead`` bytes from the window."""
-        return _Mark(*self._record.unpack_from(self._window.data, self._window.at + ahead))
+        return _RecordHeader(*self._record.unpack_from(self._window.data, self._window.at + ahead))
 
 
-class _Mark(NamedTuple):
-    """The four numbers of a record header, believed or not."""
+class _RecordHeader(NamedTuple):
+    """The four numbers of a record header, plausible or not."""
 
     seconds: int
     fraction: int
     length: int
     wire: int
 
-    def sober(self, fractions: int) -> bool:
-        """Say whether the numbers are what every well-made capture has."""
+    def is_ordinary(self, fractions: int) -> bool:
+        """Return whether the numbers are what every well-made capture has."""
         return 0 < self.length <= self.wire <= PACKET_USUAL and self.fraction < fractions

@@ -1,8 +1,8 @@
-"""pcapng: blocks → Packets. Own reader, since scapy's keeps the interfaces of a section for the next one,
-ignores time offsets, believes any block length, and takes damage for the end of the file.
+"""Read pcapng: blocks become Packets.
 
-Knows the blocks that hold packets or say how to read them, and passes over the others. Knows nothing of
-what is inside a packet.
+This is a reader of our own, since scapy's keeps the interfaces of a section for the next one, ignores time offsets,
+believes any block length, and takes damage for the end of the file. Knows the blocks that hold packets or say how to
+read them, and skips the others. Does not know what is inside a packet.
 """
 
 import re
@@ -17,8 +17,8 @@ from dcpdump.net.packet import Packet
 
 HEADER_SIZE = 28  #: of the smallest section header
 BLOCK_LIMIT = 128 * 1024 * 1024  #: a longer block is damage
-LAST_NS = (1 << 63) - 1  #: of the year 2262: what the tables that times go into can hold
-BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer one is passed over, never in memory as a whole
+LAST_NS = (1 << 63) - 1  #: of the year 2262: the latest time that the tables can hold
+BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer one is skipped, never in memory as a whole
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
 _NEEDED = frozenset((INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET))
@@ -55,7 +55,7 @@ class Pcapng:
                 return
             kind, length, fault = self._block()
             if not fault and length > BLOCK_KEPT:
-                if self._pass_over(kind, length):
+                if self._skip_block(kind, length):
                     continue
                 return
             have = window.need(length) if not fault else 0
@@ -64,7 +64,7 @@ class Pcapng:
             if not fault and have < length and self._salvage and self._block_inside():
                 fault = "says it is longer than the rest of the file"
             if fault:
-                if not self._go_on_after(fault):
+                if not self._resume_after(fault):
                     return
                 continue
             whole = have >= length
@@ -105,7 +105,7 @@ class Pcapng:
             yield _new(Packet, (count, ts, interface.link_type, packet, wire, file, "", number))
 
     def _block(self) -> tuple[int, int, str]:
-        """Read the block's type and length, and says why it cannot be a block. A section begins here."""
+        """Return the block's type and length, and why it cannot be a block (or ""). A section header starts one."""
         window = self._window
         head = window.data[window.at : window.at + 12]
         if head[:4] == PCAPNG_MAGIC:
@@ -125,21 +125,21 @@ class Pcapng:
         return kind, length, ""
 
     def _trailer_fault(self, length: int) -> str:
-        """Say whether the length at the block's end contradicts the one at its beginning."""
+        """Return how the length at the block's end contradicts the one at its beginning; "" if it does not."""
         window = self._window
         (again,) = unpack_from(self._section.order + "I", window.data, window.at + length - 4)
         return "" if again == length else f"says {length:,} bytes at its beginning and {again:,} at its end"
 
     def _another_header(self) -> bool:
-        """Say whether a pcap begins here: somebody has put two files into one."""
+        """Return whether a pcap begins here, because two files were concatenated."""
         window = self._window
         if window.data[window.at : window.at + 4] in MAGICS:
             self.appended = True
             self._health.warn(f"another capture begins at byte {window.offset:,}: several files were put into one")
         return self.appended
 
-    def _pass_over(self, kind: int, length: int) -> bool:
-        """Pass over a block too long to be kept; says whether the file goes on."""
+    def _skip_block(self, kind: int, length: int) -> bool:
+        """Skip a block that is too long to be kept; return whether the file continues."""
         window, health, at = self._window, self._health, self._window.offset
         if kind in _NEEDED:
             what = f"the block at byte {at:,} has {length:,} bytes, more than a packet of {PACKET_LIMIT:,} needs"
@@ -151,7 +151,7 @@ class Pcapng:
         return False
 
     def _read(self, kind: int, length: int, body: bytes, whole: bool) -> Packet | None:
-        """Read a block's body, of which a part may be missing at the end of the file."""
+        """Read a block's body, part of which may be missing at the end of the file."""
         health, where = self._health, self._window.offset
         section = self._section
         if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET) and len(body) >= FIXED[kind]:
@@ -175,7 +175,7 @@ class Pcapng:
         return None
 
     def _packet(self, kind: int, body: bytes, whole: bool) -> Packet | None:
-        """Make the packet of a packet block."""
+        """Return the packet of a packet block; None where it cannot be read."""
         health, section, where = self._health, self._section, self._window.offset
         units: int | None = None
         lost = 0xFFFF
@@ -195,13 +195,13 @@ class Pcapng:
             return None
         if kind == SIMPLE_PACKET and interface.snaplen:
             length = min(wire, interface.snaplen)
-        room = len(body) - start
+        space = len(body) - start
         if length > PACKET_LIMIT:
             what = f"the packet at byte {where:,} has {length:,} bytes, over the limit of {PACKET_LIMIT:,}"
             health.hurt(where, health.packets + 1, what, "this packet")
             return None
         health.packets += 1
-        damage = self._shortage(length, room, whole)
+        damage = self._shortage(length, space, whole)
         if length > PACKET_USUAL:
             health.warn(f"a packet has more than {PACKET_USUAL:,} bytes")
         if kind == OLD_PACKET and lost != 0xFFFF:
@@ -221,23 +221,23 @@ class Pcapng:
             ns = None
         return Packet(health.packets, ns, interface.link_type, data, wire, health.file, damage, number)
 
-    def _shortage(self, length: int, room: int, whole: bool) -> str:
-        """Report a packet of which a part is missing, or whose file ends with it."""
+    def _shortage(self, length: int, space: int, whole: bool) -> str:
+        """Report a packet of which a part is missing, or whose file ends with it; return the damage, or ""."""
         health, where = self._health, self._window.offset
         name = f"packet {health.packets} (byte {where:,})"
-        if whole and length > room:
-            what = f"{name} says it has {length:,} bytes, and its block has room for {room:,}"
-            return health.hurt(where, health.packets, what, f"{length - room:,} bytes")
+        if whole and length > space:
+            what = f"{name} says it has {length:,} bytes, and its block has room for {space:,}"
+            return health.hurt(where, health.packets, what, f"{length - space:,} bytes")
         if whole:
             return ""
-        if length > room:
-            what = f"{name} is cut short: {length:,} bytes promised, {room:,} there"
-            return health.hurt(where, health.packets, what, f"{length - room:,} bytes, and any packet after it")
+        if length > space:
+            what = f"{name} is cut short: {length:,} bytes promised, {space:,} there"
+            return health.hurt(where, health.packets, what, f"{length - space:,} bytes, and any packet after it")
         health.hurt(where, health.packets, f"the end of {name} is cut off, after its data", "any packet after it")
         return ""
 
     def _packet_options(self, interface: int, raw: bytes) -> int:
-        """Count the drops that a packet tells of, and gives the length of its FCS, 0 if it does not say."""
+        """Count the drops that a packet reports, and return the length of its FCS, 0 if it does not say."""
         fcs = 0
         order = self._section.order
         for code, value in options(order, raw, self._health, self._window.offset):
@@ -257,8 +257,8 @@ class Pcapng:
                 dropped += unpack_from(order + "Q", value)[0]
         self._section.count_drops(interface, 0, dropped, self._health)
 
-    def _go_on_after(self, fault: str) -> bool:
-        """Report the fault and, if it is asked to salvage, moves to the next block; says if there is one."""
+    def _resume_after(self, fault: str) -> bool:
+        """Report the fault and, with salvage, move to the next block; return whether there is one."""
         window, health, at = self._window, self._health, self._window.offset
         what = f"the block at byte {at:,} {fault}"
         if not self._salvage:
@@ -270,16 +270,16 @@ class Pcapng:
         return found
 
     def _block_inside(self) -> bool:
-        """Say whether a block begins inside this one, the file's last: then its length is wrong."""
+        """Return whether a block begins inside this one, the file's last: then its length is wrong."""
         window = self._window
-        here = window.at  # stays true: the source has ended, so the window does not move its bytes any more
+        here = window.at  # stays valid: the source has ended, so the window no longer moves its bytes
         window.at += 1
         found = self._find_block()
         window.at = here
         return found
 
     def _find_block(self) -> bool:
-        """Move the window to the next plausible block, or to its end; says whether there is one."""
+        """Move the window to the next plausible block, or to its end; return whether there is one."""
         window, order = self._window, self._section.order
         kinds = [pack(order + "I", kind) for kind in (SECTION, *_NEEDED, 4, STATISTICS, SECRETS)]
         pattern = re.compile(b"|".join(re.escape(head) for head in (*kinds, *MAGICS)))
@@ -296,7 +296,7 @@ class Pcapng:
         return False
 
     def _plausible(self) -> bool:
-        """Say whether a block begins at the window: its two lengths must agree, which chance seldom does."""
+        """Return whether a block begins at the window: its two lengths must agree, which chance seldom does."""
         window = self._window
         head = window.peek(12)
         order = ORDERS.get(head[8:12]) if head[:4] == PCAPNG_MAGIC else self._section.order

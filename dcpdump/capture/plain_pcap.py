@@ -1,4 +1,4 @@
-"""Records of a plain pcap, many at once: what every well-made file has, and nothing else."""
+"""Read many records of a plain pcap at once: only what every well-made file has."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ SIZE: Final = 16  #: bytes of a record's header
 
 
 def is_plain(header: PcapHeader) -> bool:
-    """Return whether records of such a file may be read here."""
+    """Return whether records of such a file can be read here."""
     return header.record_size == SIZE and not header.fcs and header.version == (2, 4)
 
 
@@ -19,7 +19,7 @@ class Records:
     __slots__ = ("ends", "seconds", "sound", "starts", "times", "used", "wire")
 
     def __init__(self, data: bytes, big: bool, fractions: int, seconds: int | None) -> None:
-        """Read them. ``big``: numbers have their first byte first; ``seconds``: those of the record before."""
+        """Read the records. ``big``: numbers are big-endian; ``seconds``: those of the record before, if any."""
         self.starts: list[int] = []  #: where the bytes of packets begin in ``data``
         self.ends: list[int] = []
         self.times: list[int] = []  #: ns since 1970
@@ -42,8 +42,8 @@ class Records:
             if end > size:
                 break
             seconds, fraction, wire = number(data, at, big), number(data, at + 4, big), number(data, at + 12, big)
-            gone = seconds - before if known else 0
-            if gone < -DAY or gone > YEAR or fraction >= fractions or length > wire or wire > PACKET_USUAL:
+            elapsed = seconds - before if known else 0
+            if elapsed < -DAY or elapsed > YEAR or fraction >= fractions or length > wire or wire > PACKET_USUAL:
                 self.sound = False
                 break
             starts.append(start)
@@ -57,14 +57,14 @@ class Records:
 
 
 def number(data: bytes, at: int, big: bool) -> int:
-    """Return the four bytes at a place as a number."""
+    """Return the four bytes at an offset as a number."""
     if big:
         return be32(data, at)
     return data[at + 3] << 24 | data[at + 2] << 16 | data[at + 1] << 8 | data[at]
 
 
 def boundaries(data: bytes, big: bool) -> list[int]:
-    """Return where records begin that follow one another from the first byte on: of the whole ones, and the next."""
+    """Return the offsets of records that follow one another from the first byte on: of the whole ones, and the next."""
     places: list[int] = []
     at, size = 0, len(data)
     while True:

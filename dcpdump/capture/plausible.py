@@ -1,4 +1,4 @@
-"""Whether captured bytes begin like a packet of their link type. Used only to find the way back after damage.
+"""Judge whether captured bytes begin like a packet of their link type. Used only to resynchronise after damage.
 
 Knows where a few link headers keep the network protocol and where IP keeps its length; decodes nothing.
 """
@@ -21,13 +21,13 @@ _LAYOUTS: dict[int, tuple[int | None, int]] = {
 
 _ETHERTYPES = frozenset((0x0800, 0x0806, 0x86DD, 0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x88CC))
 _IP = frozenset((0x0800, 0x86DD))
-#: Bytes of a packet that the questions below need; giving them more is waste.
+#: Bytes of a packet that the checks below read; more is waste.
 LOOKED_AT = 64
 _SHORTEST_ETHERNET = 60  # shorter packets are padded to this
 
 
 def begins_like(link_type: int, data: bytes) -> bool:
-    """Say whether ``data`` may begin a packet; link types not known here may begin anyhow."""
+    """Return whether ``data`` may begin a packet; for link types not known here, always."""
     layout = _LAYOUTS.get(link_type)
     if layout is None:
         return True
@@ -43,7 +43,7 @@ def begins_like(link_type: int, data: bytes) -> bool:
 
 
 def fits(link_type: int, data: bytes, wire_length: int) -> bool:
-    """Say whether ``data`` begins an IP packet whose own length is that of the record: strong evidence."""
+    """Return whether ``data`` begins an IP packet whose own length is that of the record: strong evidence."""
     layout = _LAYOUTS.get(link_type)
     if layout is None or len(data) < layout[1] + 20 or not begins_like(link_type, data):
         return False

@@ -1,6 +1,6 @@
-"""Transcript: a capture's packets together with the bytes that hold them, for those who write it anew.
+"""Read a capture's packets together with the bytes that hold them, to write the capture anew.
 
-The readers are those that everybody uses; this keeps what they consume until it is asked for.
+The packets come from the usual readers; the bytes that these consume are kept until they are taken.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from dcpdump.net.packet import Packet
 
 
 class Tee:
-    """A source that remembers what was read from it, until that is taken."""
+    """A source that keeps what was read from it until it is taken."""
 
     def __init__(self, source: SourceWindow) -> None:
         self._source = source
@@ -20,7 +20,7 @@ class Tee:
 
     @property
     def failure(self) -> str:
-        """Why the bytes ended before their end."""
+        """Return why the bytes ended before their end; "" if they did not."""
         return self._source.failure
 
     def read(self, size: int, /) -> bytes:
@@ -29,7 +29,7 @@ class Tee:
         return piece
 
     def take(self, until: int) -> bytes:
-        """Give the bytes before an offset that were not taken yet."""
+        """Return the bytes before an offset that were not taken yet."""
         count = until - self._base
         taken = bytes(memoryview(self._kept)[:count])
         del self._kept[:count]
@@ -41,15 +41,15 @@ class Tee:
 
 
 class RawRecords(Capture):
-    """One ordinary file. ``entries`` gives each packet with all bytes since the one before it."""
+    """One ordinary file. ``entries`` yields each packet with all bytes since the one before it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, salvage: bool = False) -> None:
         self._tee: Tee | None = None
-        self.rest = b""  #: what follows the last packet, once all were given
-        super().__init__(path, salvage=False, follow=False)
+        self.rest = b""  #: what follows the last packet, once all were yielded
+        super().__init__(path, salvage=salvage, follow=False)
 
     def entries(self) -> Iterator[tuple[Packet, bytes]]:
-        """Yield the packets, and the bytes from the end of the last one's record to the end of its own."""
+        """Yield each packet with the bytes from the end of the previous packet's record to the end of its own."""
         for packet in self:
             yield packet, self.taken()
 
@@ -58,7 +58,7 @@ class RawRecords(Capture):
         self.rest = self.taken()
 
     def taken(self) -> bytes:
-        """Give the bytes from what was taken last to the end of the packet that was given last."""
+        """Return the bytes from what was taken last to the end of the packet that was yielded last."""
         return self._tee.take(self._window.offset) if self._tee is not None and self._window is not None else b""
 
     def _open(self, path: str = "") -> None:

@@ -1,7 +1,7 @@
-"""Copyist: writes the records of a capture again, around other packets of the same length.
+"""Write the records of a capture again, around other packets of the same length.
 
-Times, lengths and the numbers of blocks stay as they are, byte for byte. What a pcapng says in words (comments,
-names of hosts, secrets of TLS, blocks of makers) may be anybody's, and is left out and counted.
+Times, lengths and the numbers of blocks stay as they are, byte for byte. Texts of a pcapng (comments, names of hosts,
+secrets of TLS, custom blocks) may hold anything, so they are left out and counted.
 """
 
 import zlib
@@ -14,7 +14,7 @@ from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, ORDERS, PACKET,
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
 _VERSIONS = ((2, 4), (2, 3))
 #: Options that are numbers, with the bytes of each, by block; and those that name what the capture was made with:
-#: hardware, operating system and application, and the interface. Its description and filter are whatever was typed.
+#: hardware, operating system and application, and the interface. Its description and filter are free text.
 _NUMBERS: dict[int, dict[int, int]] = {
     SECTION: {},
     INTERFACE: {8: 8, 9: 1, 10: 4, 13: 1, 14: 8},
@@ -34,7 +34,7 @@ _FCS = 4
 
 
 class Rewriter:
-    """Give it what a transcript gives. ``words``: names of interfaces and machines stay too."""
+    """A writer that is fed the entries of RawRecords. ``words``: keep the names of interfaces and machines too."""
 
     def __init__(self, *, words: bool) -> None:
         self.left_out: Counter[str] = Counter()
@@ -44,7 +44,7 @@ class Rewriter:
         self._begun = False
 
     def record(self, raw: bytes, data: bytes) -> bytes:
-        """Write a packet's record again, and what stands before it, with ``data`` as the packet."""
+        """Return a packet's record again, and what precedes it, with ``data`` as the packet."""
         head, at = self._before(raw, len(raw))
         if self._pcap is not None:
             end = at + self._pcap.record_size
@@ -52,12 +52,12 @@ class Rewriter:
         return head + self._packet(raw[at:], data)
 
     def rest(self, raw: bytes) -> bytes:
-        """Write again what follows the last packet."""
+        """Return again what follows the last packet."""
         head, _ = self._before(raw, len(raw) + 1)
         return head
 
     def _before(self, raw: bytes, end: int) -> tuple[bytes, int]:
-        """Write all blocks again but the one that reaches to ``end``; gives them, and where that one begins."""
+        """Rewrite all blocks but the one that reaches to ``end``; return them, and the offset of that one."""
         out: list[bytes] = []
         at = 0
         while at < len(raw):
@@ -93,12 +93,12 @@ class Rewriter:
         kind, length = unpack_from(self._order + "II", block)
         start = 8 + FIXED[kind]
         whole = length <= len(block)
-        room = len(block) - start - (4 if whole else 0)
+        available = len(block) - start - (4 if whole else 0)
         if kind == SIMPLE_PACKET:
             captured = len(data)
         else:
             (captured,) = unpack_from(self._order + "I", block, start - 8)
-        captured = min(captured, room)
+        captured = min(captured, available)
         body = data + _check_sequence(block[start : start + captured], data)
         if not whole:
             return block[:start] + body
@@ -113,7 +113,7 @@ class Rewriter:
         return pack(self._order + "I", kind) + length + body + length
 
     def _options(self, kind: int, raw: bytes) -> bytes:
-        """Write again those options that may stay: a number that is longer than its number may be anything."""
+        """Return the options that are kept. A number of the wrong length may hold anything, so it is not."""
         words = _WORDS.get(kind, frozenset[int]()) if self._words else frozenset[int]()
         out, at = b"", 0
         while at + 4 <= len(raw):
@@ -135,7 +135,7 @@ def _is_pcap(raw: bytes) -> bool:
 
 
 def _check_sequence(captured: bytes, data: bytes) -> bytes:
-    """Give what follows the packet in its record: a frame check sequence that is right if it was, or zeros."""
+    """Return what follows the packet in its record: a frame check sequence that is right if it was, or zeros."""
     behind = captured[len(data) :]
     if len(behind) == _FCS and zlib.crc32(captured[:-_FCS]).to_bytes(4, "little") == behind:
         return zlib.crc32(data).to_bytes(4, "little")

@@ -1,7 +1,7 @@
-"""Ring: memory that the kernel fills with packets, block by block, while we are busy (TPACKET_V3).
+"""Map memory that the kernel fills with packets, block by block (TPACKET_V3).
 
-Knows how blocks change hands and where in them packets stand; looks into no packet. A block that is taken
-is copied, so that the kernel has it back at once.
+Knows how blocks change owners and where packets lie in them; does not look into packets. A block that is taken is
+copied, so that the kernel has it back at once.
 """
 
 import mmap
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from struct import Struct, pack
 from typing import NamedTuple
 
-BLOCK_SIZE = 512 * 1024  #: room for seven packets of 64 KiB, or a few hundred of the usual size
+BLOCK_SIZE = 512 * 1024  #: holds seven packets of 64 KiB, or a few hundred of the usual size
 RING_SIZE = 64 * 1024 * 1024
-#: A block that is not full is handed over after so long: what a quiet interface brings is seen at once.
-PATIENCE_MS = 10
+#: Milliseconds after which the kernel hands over a block that is not full.
+BLOCK_TIMEOUT_MS = 10
 
 _SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _TPACKET_V3 = 263, 5, 6, 10, 2
 _REQUEST = Struct("=7I")
@@ -27,11 +27,11 @@ _BLOCK = Struct("=8x4I")
 #: Of a packet: where the next begins, seconds, nanoseconds, bytes here, on the wire, status, where the link and
 #: the network header begin; tag and kind of tag; then, in the address: ethertype, interface, hardware.
 PACKET = Struct("=6I2H4xIH12x2siH")
-_TAGGED, _KIND_TOLD = 1 << 4, 1 << 6
+_TAGGED, _KIND_VALID = 1 << 4, 1 << 6
 
 
 class Raw(NamedTuple):
-    """A packet as the ring has it; ``start``, ``network`` and ``end`` are places in its block."""
+    """A packet as it lies in the ring; ``start``, ``network`` and ``end`` are offsets in its block."""
 
     ts_ns: int
     start: int
@@ -45,7 +45,7 @@ class Raw(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A block that was taken: ``first`` is the number of its first packet, 1, 2, 3 … of all that came."""
+    """A block that was taken: ``first`` is the number of its first packet, 1, 2, 3 … of all received."""
 
     first: int
     packets: int
@@ -53,7 +53,7 @@ class Taken(NamedTuple):
 
 
 class Ring:
-    """A ring on a packet socket. Needs no right: the socket has it."""
+    """A ring on a packet socket. Needs no privilege: the socket has it."""
 
     def __init__(self, sock: socket.socket, size: int = RING_SIZE) -> None:
         self._socket = sock
@@ -61,11 +61,11 @@ class Ring:
         while True:
             self.blocks = max(2, size // BLOCK_SIZE)
             frames = self.blocks * (BLOCK_SIZE // _FRAME)
-            request = _REQUEST.pack(BLOCK_SIZE, self.blocks, _FRAME, frames, PATIENCE_MS, 0, 0)
+            request = _REQUEST.pack(BLOCK_SIZE, self.blocks, _FRAME, frames, BLOCK_TIMEOUT_MS, 0, 0)
             try:
                 sock.setsockopt(_SOL_PACKET, _RX_RING, request)
                 break
-            except OSError:  # so much memory is not to be had
+            except OSError:  # not that much memory is available
                 if size <= 2 * BLOCK_SIZE:
                     raise
                 size //= 2
@@ -76,17 +76,17 @@ class Ring:
         self._poll.register(sock, select.POLLIN | select.POLLERR)
         self._at = 0
         self.received = 0  #: packets taken
-        self.dropped = 0  #: packets for which there was no room
+        self.dropped = 0  #: packets that the kernel dropped because the ring was full
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Return its size in bytes."""
         return self.blocks * BLOCK_SIZE
 
-    def take(self, patience_ms: int) -> list[Taken]:
-        """Take the blocks that are ready, up to all of the ring; wait for one if there is none.
+    def take(self, timeout_ms: int) -> list[Taken]:
+        """Take the blocks that are ready, up to all of the ring; wait up to ``timeout_ms`` for one if there is none.
 
-        Raises OSError when the interface goes away.
+        Raises OSError when the interface disappears.
         """
         taken: list[Taken] = []
         waited = False
@@ -94,7 +94,7 @@ class Ring:
             base = self._at * BLOCK_SIZE
             status, packets, _, length = _BLOCK.unpack_from(self._memory, base)
             if not status & _OURS:
-                if taken or waited or not self._wait(patience_ms):
+                if taken or waited or not self._wait(timeout_ms):
                     break
                 waited = True
                 continue
@@ -106,11 +106,11 @@ class Ring:
         return taken
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Unmap the memory."""
         self._memory.close()
 
-    def _wait(self, patience_ms: int) -> bool:
-        for _, event in self._poll.poll(patience_ms):
+    def _wait(self, timeout_ms: int) -> bool:
+        for _, event in self._poll.poll(timeout_ms):
             if event & select.POLLERR:
                 number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if number:
@@ -119,13 +119,13 @@ class Ring:
         return False
 
     def _count(self) -> None:
-        """Ask the kernel what it dropped since it was asked last."""
+        """Add the packets that the kernel dropped since the last call."""
         _, dropped, _ = _COUNTS.unpack(self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size))
         self.dropped += dropped
 
 
 def places_of(block: bytes, base: int, places: list[int]) -> None:
-    """Add where the packets of a block begin, counted from ``base``."""
+    """Append the offsets at which the packets of a block begin, counted from ``base``."""
     _, count, at, _ = _BLOCK.unpack_from(block)
     note, after = places.append, _WORD.unpack_from
     for _ in range(count):
@@ -134,7 +134,7 @@ def places_of(block: bytes, base: int, places: list[int]) -> None:
 
 
 def packets_of(block: bytes) -> Iterator[Raw]:
-    """Go through the packets of a block."""
+    """Yield the packets of a block."""
     places: list[int] = []
     places_of(block, 0, places)
     for at in places:
@@ -144,7 +144,7 @@ def packets_of(block: bytes) -> Iterator[Raw]:
         start = at + link
         inserted = b""
         if status & _TAGGED:
-            inserted = pack(">HH", kind if status & _KIND_TOLD else 0x8100, tag)
+            inserted = pack(">HH", kind if status & _KIND_VALID else 0x8100, tag)
         yield Raw(
             seconds * 1_000_000_000 + ns,
             start,

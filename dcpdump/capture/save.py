@@ -1,7 +1,7 @@
-"""Save: packets as they come → pcapng files, one after the other, each whole as far as it was written.
+"""Save packets to pcapng files as they arrive, one file after the other, each valid as far as it was written.
 
-Knows when a file is full or old enough for the next one, and how many are kept. Looks into no packet but to
-put a VLAN tag back where it was on the wire.
+Knows when a file is full or old enough for the next one, and how many are kept. Does not look into packets but to put a
+VLAN tag back where it was on the wire.
 """
 
 import os
@@ -17,14 +17,14 @@ from dcpdump.capture.live import link_of
 from dcpdump.capture.ring import Raw, packets_of
 from dcpdump.errors import OutputError
 
-#: What a packet may take beside its bytes: its own block, padding, its interface's, and the end of the file.
+#: What a packet may add besides its bytes: its own block, padding, its interface's, and the end of the file.
 _AROUND = blocks.PACKET_BYTES + 3 + 56 + blocks.STATISTICS_BYTES
 _TAG_AT = 12  #: behind the Ethernet addresses
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When the next file begins: after so many bytes, so many seconds; and how many are kept. 0: never, all."""
+    """When the next file begins: after so many bytes, so many seconds; and how many files are kept. 0: never, all."""
 
     size: int = 0
     seconds: float = 0
@@ -32,12 +32,12 @@ class Rotation:
 
     @property
     def rotates(self) -> bool:
-        """Whether there is more than one file."""
+        """Return whether there is more than one file."""
         return bool(self.size or self.seconds)
 
 
 class Save:
-    """It writes ring blocks to a file, or to a series of them. Raises OutputError."""
+    """A writer of ring blocks to a file, or to a series of them. Raises OutputError."""
 
     def __init__(self, path: str, rotation: Rotation | None = None, *, force: bool = False) -> None:
         self.path = Path(path)
@@ -49,7 +49,7 @@ class Save:
         self.size = 0  #: bytes of the file that is open
         self._begun_ns = 0
         self._packets = 0
-        self._drops = 0  #: told when the file began
+        self._drops = 0  #: the kernel's count when the file began
         self._interfaces: dict[tuple[int, int], int] = {}
         if self._rotation.rotates:
             if not self.path.parent.is_dir():
@@ -83,7 +83,7 @@ class Save:
         self._put(pieces)
 
     def close(self, drops: int) -> None:
-        """End the file that is open, with what was dropped meanwhile."""
+        """Close the open file, with the number of packets dropped meanwhile."""
         if self._fd < 0:
             return
         if self._interfaces:
@@ -101,7 +101,7 @@ class Save:
         return bool(seconds) and packet.ts_ns >= self._begun_ns + seconds * 1e9
 
     def _begin(self, ts_ns: int) -> None:
-        """Begin the next file, and let go of the oldest if there are too many."""
+        """Begin the next file, and remove the oldest if there are too many."""
         self.files += 1
         path = self.path
         if self._rotation.rotates:
@@ -124,7 +124,7 @@ class Save:
         self._put([section])
 
     def _describe(self, interface: int, link: int, pieces: list[bytes]) -> int:
-        """Describe an interface before its first packet, and give it its number in the file."""
+        """Describe an interface before its first packet, and return its number in the file."""
         number = self._interfaces[interface, link] = len(self._interfaces)
         pieces.append(blocks.interface(link, _name_of(interface)))
         self.size += len(pieces[-1])

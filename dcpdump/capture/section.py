@@ -1,7 +1,7 @@
-"""Section and Interface: what a pcapng section says about its packets, and the options that say it.
+"""Read what a pcapng section says about its packets, and the options that say it.
 
-Knows link type, snap length, time resolution, time offset and FCS. Keeps no names and no comments: they
-are bytes from the file that nothing here needs.
+Knows link type, snap length, time resolution, time offset and FCS. Keeps no names and no comments: they are bytes from
+the file that reading packets does not need.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ class InterfaceDescription(NamedTuple):
     fcs: int
 
     def nanoseconds(self, units: int) -> int:
-        """Turn a time stamp into nanoseconds since 1970, rounded down."""
+        """Return a time stamp as nanoseconds since 1970, rounded down."""
         return units * self.multiplier // self.divisor + self.offset_ns
 
 
 class PcapngSection:
-    """A section's byte order and interfaces. The next section begins with none."""
+    """A section's byte order and interfaces. The next section begins without interfaces."""
 
     def __init__(self, order: str) -> None:
         self.order = order
@@ -53,7 +53,7 @@ class PcapngSection:
             self.interfaces.append(described)
 
     def count_drops(self, interface: int, lost: int, counted: int, health: Health) -> None:
-        """Add ``lost`` packets, or takes the ``counted`` total; both tell of the same packets."""
+        """Add ``lost`` packets, or take the ``counted`` total; both count the same packets, so the greater is used."""
         by_packet, by_statistics = self._drops.get(interface, (0, 0))
         after = (by_packet + lost, max(by_statistics, counted))
         health.drops += max(after) - max(by_packet, by_statistics)
@@ -76,7 +76,7 @@ def read_interface(order: str, body: bytes, health: Health, where: int) -> Inter
 
 
 def _resolution(value: int, health: Health) -> tuple[int, int]:
-    """Give (multiplier, divisor) from time units to nanoseconds."""
+    """Return (multiplier, divisor) from time units to nanoseconds."""
     exponent = value & 0x7F
     if value & 0x80:
         if exponent > 30:

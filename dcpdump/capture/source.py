@@ -1,7 +1,7 @@
-"""Where a capture's bytes come from, and the window through which the readers see them.
+"""Open the bytes of a capture, and hold the window through which the readers see them.
 
-Knows files, standard input and how much to read; knows no format and no compression. Reads forward
-only, never seeks, and never waits for more bytes than were asked for: a pipe may still be written.
+Knows files, standard input and how much to read; knows no format and no compression. Reads forward only, never seeks,
+and never waits for more bytes than were asked for: a pipe may still be written.
 """
 
 import os
@@ -16,15 +16,23 @@ CHUNK = 256 * 1024
 
 
 class ByteSource(Protocol):
-    """Bytes in order. ``read`` gives what is there, up to ``size``, and ``b""`` at the end."""
+    """Bytes in order. ``read`` returns what is there, up to ``size``, and ``b""`` at the end."""
 
     @property
     def failure(self) -> str:
-        """Why the bytes ended before their end, in words; "" when they did not."""
+        """Return why the bytes ended before their end, in words; "" if they did not."""
 
     def read(self, size: int, /) -> bytes: ...
 
     def close(self) -> None: ...
+
+
+_read = [0]  # bytes of files, by this process
+
+
+def bytes_read() -> int:
+    """Return how many bytes of files this process has read, those that were read again included."""
+    return _read[0]
 
 
 class FileSource:
@@ -35,7 +43,9 @@ class FileSource:
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
 
     def read(self, size: int, /) -> bytes:
-        return self._file.read(size) or b""
+        data = self._file.read(size) or b""
+        _read[0] += len(data)
+        return data
 
     def close(self) -> None:
         self._file.close()
@@ -54,8 +64,8 @@ class StandardInput:
                 "-",
                 "tcpdump -U --immediate-mode -B 65536 -w - port 11210 | dcpdump read -",
             )
-        # Unbuffered it gives what is there, and holds no lock while it waits: the process may end meanwhile.
-        # What stands in for standard input in a test may have no buffer.
+        # Unbuffered it returns what is there, and holds no lock while it waits: the process may end meanwhile.
+        # A replacement of standard input in a test may have no buffer.
         self._file = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
     def read(self, size: int, /) -> bytes:
@@ -68,8 +78,8 @@ class StandardInput:
 class SourceWindow:
     """The part of a source that is in memory: ``data`` from ``at`` on is not yet consumed.
 
-    Readers look at ``data`` and move ``at`` themselves, since a method call for each of a million records
-    is what they would spend their time on.
+    Readers read ``data`` and move ``at`` themselves, since a method call for each of a million records would cost more
+    than anything else they do.
     """
 
     __slots__ = ("_ended", "_source", "at", "base", "data", "failure")
@@ -84,11 +94,11 @@ class SourceWindow:
 
     @property
     def offset(self) -> int:
-        """Where the next byte stands in the source."""
+        """Return the offset of the next byte in the source."""
         return self.base + self.at
 
     def need(self, size: int) -> int:
-        """Have ``size`` bytes from ``at`` on in memory, if the source has them; say how many there are."""
+        """Load ``size`` bytes from ``at`` on, if the source has them; return how many are in memory."""
         have = len(self.data) - self.at
         if have >= size or self._ended:
             return have
@@ -105,12 +115,12 @@ class SourceWindow:
         return have
 
     def peek(self, size: int) -> bytes:
-        """Give the next bytes, up to ``size``, without consuming them."""
+        """Return the next bytes, up to ``size``, without consuming them."""
         self.need(size)
         return self.data[self.at : self.at + size]
 
     def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes without keeping them; say how many there were."""
+        """Skip ``size`` bytes without keeping them; return how many there were."""
         passed = 0
         while passed < size:
             step = min(self.need(1), size - passed)
@@ -121,7 +131,7 @@ class SourceWindow:
         return passed
 
     def read(self, size: int, /) -> bytes:
-        """Give what is in memory or comes next, up to ``size``: a window is a source too."""
+        """Return what is in memory or comes next, up to ``size``: a window is a source too."""
         size = min(self.need(1), size)
         piece = self.data[self.at : self.at + size]
         self.at += size
@@ -145,7 +155,7 @@ class SourceWindow:
 
 
 def is_regular(path: str) -> bool:
-    """Say whether ``path`` is an ordinary file, which can be opened again and mapped."""
+    """Return whether ``path`` is an ordinary file, which can be opened again and mapped."""
     return path != "-" and stat.S_ISREG(os.stat(path).st_mode)
 
 
@@ -160,7 +170,7 @@ def open_source(path: str) -> ByteSource:
 
 
 def unreadable(path: str, error: OSError) -> CaptureError:
-    """Say why the system refuses ``path``."""
+    """Return the error for a path that the system refuses to open."""
     if isinstance(error, FileNotFoundError):
         return CaptureError("there is no such file", path)
     if isinstance(error, IsADirectoryError):

@@ -1,6 +1,7 @@
-"""Inflow: the packets of inputs that may keep one waiting, taken in a thread of their own as they come.
+"""Read inputs that may block in a thread of their own, and hand on their packets as they arrive.
 
-A capture can only be asked for its next packet, and that may take hours to come. The inflow gives what came by now.
+A capture can only be asked for its next packet, and that may take hours to arrive. The queue returns what arrived by
+now.
 """
 
 import threading
@@ -9,18 +10,18 @@ from collections.abc import Iterable, Iterator
 from dcpdump.forked_worker import started
 from dcpdump.net.packet import Packet
 
-#: What may wait, in bytes of packets: who writes is slowed down then. It is what is done at once: enough to be fast,
+#: Bytes of packets that may wait: beyond, the writer is slowed down. It is also the size of a batch: enough to be fast,
 #: and little enough for its last frame to be shown soon after its first packet came.
-ROOM = 512 * 1024
-#: How long an input that brings nothing is waited for at a time.
+BUFFER_BYTES = 512 * 1024
+#: Seconds of each wait for an input that brings nothing.
 _IDLE_S = 0.1
-#: Where so much came at once, more is coming: it is waited for, since many packets are done faster than few.
+#: Where so many bytes arrived at once, wait for more: large batches are decoded faster than small ones.
 _MUCH = 32 * 1024
 _MORE_S = 0.02
 
 
 class StreamQueue:
-    """It takes ``packets`` while its batches are asked for."""
+    """A queue that reads ``packets`` while its batches are asked for."""
 
     def __init__(self, packets: Iterable[Packet]) -> None:
         self._packets = packets
@@ -28,13 +29,13 @@ class StreamQueue:
         self._size = 0
         self._changed = threading.Condition()
         self._over = False
-        self._left = False  #: nobody asks any more
+        self._closed = False  #: the reader has stopped
         self._error: BaseException | None = None
 
     def batches(self) -> Iterator[list[Packet]]:
-        """Yield what came, some at a time, to the end of the input; an empty list whenever nothing comes.
+        """Yield what arrived, some at a time, to the end of the input; an empty list whenever nothing arrives.
 
-        Where there may be no more threads, each packet is yielded as it comes, and the next is waited for.
+        Where no thread can be started, each packet is yielded as it arrives, and the next is waited for.
         """
         # The end does not wait for the thread, which may be waiting for a packet that never comes.
         if not started(threading.Thread(target=self._take, name="inflow", daemon=True)):
@@ -45,17 +46,17 @@ class StreamQueue:
                 yield batch
         finally:
             with self._changed:
-                self._left = True
+                self._closed = True
                 self._changed.notify_all()
         if self._error is not None:
             raise self._error
 
     def _batch(self) -> list[Packet] | None:
-        """Give what waits, or none of it at the end."""
+        """Return what waits; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._over, _IDLE_S)
-            if _MUCH < self._size < ROOM:
-                self._changed.wait_for(lambda: self._size >= ROOM or self._over, _MORE_S)
+            if _MUCH < self._size < BUFFER_BYTES:
+                self._changed.wait_for(lambda: self._size >= BUFFER_BYTES or self._over, _MORE_S)
             if self._over and not self._waiting:
                 return None
             batch, self._waiting, self._size = self._waiting, [], 0
@@ -67,7 +68,7 @@ class StreamQueue:
             for packet in self._packets:
                 if not self._keep(packet):
                     return
-        except BaseException as error:  # whatever it is, who asks is told
+        except BaseException as error:  # whatever it is, the reader raises it
             self._error = error
         finally:
             with self._changed:
@@ -75,10 +76,10 @@ class StreamQueue:
                 self._changed.notify_all()
 
     def _keep(self, packet: Packet) -> bool:
-        """Let a packet wait; false when nobody asks any more."""
+        """Queue a packet; return False when the reader has stopped."""
         with self._changed:
             self._waiting.append(packet)
             self._size += len(packet.data)
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._size < ROOM or self._left)
-            return not self._left
+            self._changed.wait_for(lambda: self._size < BUFFER_BYTES or self._closed)
+            return not self._closed

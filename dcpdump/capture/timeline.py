@@ -1,7 +1,7 @@
-"""Several captures as one timeline.
+"""Merge several captures into one timeline.
 
-Knows that rotated files follow one another and that concurrent ones overlap; changes the order within no
-file. Holds one packet of each file that is open, and opens a file only when its time has come.
+Knows that rotated files follow one another and that concurrent ones overlap; keeps the order within each file. Holds
+one packet of each file that is open, and opens a file only when its time has come.
 """
 
 import heapq
@@ -19,8 +19,8 @@ OPEN_LIMIT = 128
 def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, passed: int = 0) -> Iterator[Packet]:
     """Yield the packets of all captures in order of (time, file, number), each file in its own order.
 
-    A packet without a time comes right after the one before it in its file. So many packets of the first
-    capture as have ``passed`` are left out. However it ends, the captures are closed then.
+    A packet without a time comes right after the one before it in its file. The first ``passed`` packets of the first
+    capture are left out. However it ends, the captures are closed then.
     """
     try:
         if len(captures) == 1:
@@ -34,7 +34,7 @@ def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, passe
 
 
 def begin(capture: Capture) -> tuple[int, str]:
-    """Give where a capture begins in the timeline: when (-1: nobody knows), and its name."""
+    """Return where a capture begins in the timeline: its first time (-1 where that is unknown), and its name."""
     first = capture.first_time() if capture.rereadable else None
     return -1 if first is None else first, capture.name
 
@@ -42,7 +42,7 @@ def begin(capture: Capture) -> tuple[int, str]:
 def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
     waiting = sorted(lanes, key=lambda lane: lane.key, reverse=True)
     active: list[tuple[tuple[int, str, int], int, _Lane]] = []
-    order = 0  # tells lanes apart whose keys are equal: one file, named twice
+    order = 0  # distinguishes lanes with equal keys: one file, named twice
     while waiting or active:
         while waiting and (not active or waiting[-1].key <= active[0][0]):
             if len(active) == open_limit:
@@ -67,7 +67,7 @@ def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
 
 
 class _Lane:
-    """A capture, its next packet, and where that stands in the timeline."""
+    """A capture, its next packet, and that packet's place in the timeline."""
 
     def __init__(self, capture: Capture, passed: int) -> None:
         self.capture = capture
@@ -77,7 +77,7 @@ class _Lane:
         self.key = (*begin(capture), 0)
 
     def advance(self) -> bool:
-        """Go to the next packet; say whether there is one. A finished capture is closed."""
+        """Read the next packet; return whether there is one. A finished capture is closed."""
         if self._packets is None:
             self._packets = islice(self.capture, self._passed, None)
         self.packet = next(self._packets, None)

@@ -1,6 +1,6 @@
-"""PcapngWriter: packets of any captures as one pcapng section, with times in nanoseconds.
+"""Write packets of any captures as one pcapng section, with times in nanoseconds.
 
-Knows interfaces and their numbers, and nothing of files: it gives bytes.
+Knows interfaces and their numbers; does not know files: it returns bytes.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dcpdump.net.packet import Packet
 
 
 class PcapngWriter:
-    """``header`` first, then each packet. Interfaces are described when their first packet comes."""
+    """A writer: ``header`` first, then each packet. Interfaces are described before their first packet."""
 
     def __init__(self, application: str) -> None:
         self._application = application
@@ -18,13 +18,13 @@ class PcapngWriter:
         self._last_ns = 0
 
     def header(self) -> bytes:
-        """Give the section's header."""
+        """Return the section's header."""
         return blocks.section(self._application)
 
     def packet(self, packet: Packet, name: str = "", comments: Sequence[bytes] = ()) -> bytes:
-        """Give a packet, and before it the description of its interface if that is new.
+        """Return a packet, and before it the description of its interface if that is new.
 
-        A packet without a time gets that of the one before it, since the format has no packets without.
+        A packet without a time is written with that of the one before it, since the format requires a time.
         """
         out = b""
         key = (packet.file, packet.interface, packet.link_type, name)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from dcpdump.batch.part import Part
-from dcpdump.check.engine import TICKS, RuleEngine
-from dcpdump.check.fold import Fold
+from dcpdump.check.engine import RuleEngine
+from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.redact import Redactor
 from dcpdump.streams.document_run import DocumentRun, Step
 from dcpdump.streams.feed import Feed
@@ -22,8 +22,8 @@ class Judging:
     def __init__(self, dissection: Watching, *, rules: bool = True) -> None:
         self.ledger = Ledger(closely=rules)
         self.fold = Fold()
-        self._feed = Feed(dissection, self.ledger, closely=TICKS if rules else 0)
-        self._referee = RuleEngine(ledger=self.ledger) if rules else None
+        self._feed = Feed(dissection, self.ledger, closely=rules)
+        self._referee = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 
     def feed(self, parts: Sequence[Part]) -> None:
         """It takes what a block brought, before the dissection's gaps are cleared."""

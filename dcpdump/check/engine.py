@@ -23,6 +23,7 @@ from dcpdump.check.rule import (
     STRAY,
     STREAM_DONE,
     ZERO,
+    Broken,
     Rule,
 )
 from dcpdump.check.rules import RULES
@@ -38,6 +39,7 @@ from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     BUFFER_ACK,
     CLOSE_STREAM,
+    DELETION,
     FLUSH,
     MARKER,
     MUTATION,
@@ -65,9 +67,12 @@ _OF_STREAMS = STREAMED | {SEQNO_ACK}
 class RuleEngine:
     """Feed it events and runs, in order; it feeds the ledger, and returns the findings that each of them brings."""
 
-    def __init__(self, rules: Iterable[Rule] = RULES, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, rules: Iterable[Rule] = RULES, ledger: Ledger | None = None, *, shown: int | None = None
+    ) -> None:
+        """``shown``: how many findings of a rule and stream are wanted; runs may have the others counted."""
         self.ledger = ledger if ledger is not None else Ledger(closely=True)
-        self._panel = panel = RuleRunner(rules)
+        self._panel = panel = RuleRunner(rules, shown)
         self._ask = panel.ask
         self._evidence: dict[int, PendingEvidence] = {}
         self._last: dict[int, FrameEvent] = {}  # by connection: the last frame that is no message of a stream
@@ -110,13 +115,18 @@ class RuleEngine:
         return self.feed_burst(step) if isinstance(step, DocumentRun) else self.feed(step)
 
     def feed_burst(self, run: DocumentRun) -> list[Finding]:
-        """Take mutations of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
+        """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
         connection, close = self.ledger.connections.get(run.connection), run.close
         stream = None if connection is None else connection.current.get(run.word << 16 | run.stream_id)
-        if connection is None or stream is None or close is None or not self._spares(run, close, connection, stream):
+        broken = None
+        if connection is not None and stream is not None and close is not None:
+            broken = self._broken(run, close, connection, stream)
+        if connection is None or stream is None or broken is None:
             return [finding for frame in run.each() for finding in self.feed(frame)]
         self._panel.release(connection.number, run.direction)
-        if stream.losses != connection.losses[run.direction] or connection.window.would_fill(run.size):
+        for rule, those in broken:
+            self._panel.hear_run(rule, those, run, connection, stream)
+        if connection.window.would_fill(run.size):
             self.ledger.feed_burst(run)
         else:
             self.ledger.learn_burst(connection, run, stream)
@@ -171,19 +181,28 @@ class RuleEngine:
         for event, delayed in evidence.look(frame):
             self._panel.ask_delayed(event, delayed, connection, frame)
 
-    def _spares(self, run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-        """Return whether a run just continues its stream, and breaks no rule."""
-        before = connection.heard_ns[run.direction]
+    def _broken(
+        self, run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream
+    ) -> list[tuple[Rule, Broken]] | None:
+        """Return which rules a run breaks that just continues its stream; None where it may be more than that."""
+        before, found = connection.heard_ns[run.direction], []
         if before is None or run.first_ns - before > SILENT or close.pause_ns > SILENT:
-            return False
+            return None
         if run.direction != connection.feeder or not stream.goes_on(run.opaque):
-            return False
-        events = (MUTATION, MARKED) if connection.window.size is None else (MUTATION, MARKED, COUNTED)
-        for event in events:
-            for spares in self._panel.spares[event]:
-                if spares is None or not spares(run, close, connection, stream):
-                    return False
-        return True
+            return None
+        if stream.losses != connection.losses[run.direction]:
+            return None
+        if (run.first - 1) // TICKS != (run.first + run.frames - 1) // TICKS and not self._evidence_of(
+            connection
+        ).is_quiet(run):
+            return None
+        for rule in self._panel.judges_of_runs(_events(run, close, connection, stream)):
+            spared = rule.spares is not None and rule.spares(run, close, connection, stream)
+            if isinstance(spared, Broken):
+                found.append((rule, spared))
+            elif not spared:
+                return None
+        return found
 
     def _done(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
         """Ask about a stream that is over."""
@@ -275,6 +294,20 @@ class RuleEngine:
         before = None if waiting is None or waiting.request is None else waiting.request.still_open
         if before is not None and before.end_frame is None:
             self._done(before.last_sight, connection, before)
+
+
+def _events(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> tuple[int, ...]:
+    """Return the events of a run, as those of its messages."""
+    events = [MUTATION, MARKED]
+    if close.forms:
+        events.append(DELETION)
+    if connection.window.size is not None:
+        events.append(COUNTED)
+    if close.packed:
+        events.append(PACKED)
+    if not stream.items_since_marker:
+        events.append(FIRST)
+    return tuple(events)
 
 
 def _astray(frame: FrameEvent, connection: ConnectionState) -> bool:

@@ -21,7 +21,9 @@ from dcpdump.check.rule import (
     Delayed,
 )
 from dcpdump.spec import find
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.exchanges import Kind
+from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.flow_state import FlowState, standing
 from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
@@ -107,6 +109,25 @@ class PendingEvidence:
         yield from self._beyond()
         yield from self._acknowledgements(frame)
 
+    def is_quiet(self, run: DocumentRun) -> bool:
+        """Return whether nothing can become clear while documents come that continue a stream. When in doubt, not."""
+        connection, exchanges = self._connection, self._connection.exchanges
+        if exchanges.earlier or exchanges.unasked or self._overdrawn or self._ahead or self._done:
+            return False
+        for kind in exchanges.kinds():
+            for waiting in self._unreported(kind):
+                if run.last_ns - (waiting.frame.ts_ns or run.last_ns) >= _SOON:
+                    return False
+                break
+        window, close = connection.window, run.close
+        since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
+        if run.first_ns - since > _STALL or close is None or close.pause_ns > _STALL:
+            return False
+        missed_ns = self._noops_missed_ns()
+        if missed_ns is not None and run.last_ns > missed_ns:
+            return False
+        return not connection.sync_replication or not any(each.unacked for each in connection.current.values())
+
     @property
     def _frames(self) -> int:
         return sum(self._connection.frames)
@@ -123,13 +144,10 @@ class PendingEvidence:
         """Yield requests that should have been answered by now. Each comes once; its answer may still come."""
         connection, exchanges = self._connection, self._connection.exchanges
         for kind in exchanges.kinds():
-            reported = max(self._reported.get(kind, 0), connection.lost_frame)
             answered = exchanges.answered.get(kind, 0)
             heard = connection.frames[1 - kind[0]]
-            for waiting in exchanges.waiting(kind):
+            for waiting in self._unreported(kind):
                 asked = waiting.frame
-                if asked.number <= reported or waiting.doubtful:
-                    continue
                 waited = now_ns - (asked.ts_ns or now_ns)
                 if waited < _SOON:
                     break
@@ -139,6 +157,14 @@ class PendingEvidence:
                     continue
                 self._reported[kind] = asked.number
                 yield OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
+
+    def _unreported(self, kind: Kind) -> Iterator[UnansweredRequest]:
+        """Yield the requests of a kind that wait, oldest first, and may be found overdue."""
+        connection = self._connection
+        reported = max(self._reported.get(kind, 0), connection.lost_frame)
+        for waiting in connection.exchanges.waiting(kind):
+            if waiting.frame.number > reported and not waiting.doubtful:
+                yield waiting
 
     def _stalls(self, frame: FrameEvent, now_ns: int) -> Iterator[Found]:
         """Yield a window that has been full for long; where its account is relative, if the producer is blocked."""
@@ -156,18 +182,27 @@ class PendingEvidence:
 
     def _noops_missing(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer."""
-        connection = self._connection
-        noops = connection.noops
-        if not connection.on("enable_noop") or connection.feeder is None or connection.noops_enabled_ns is None:
-            return
-        sent_ns = connection.heard_ns[connection.feeder]  # where it sends nothing else either, it is silent
-        interval = noop_interval_ns(connection)
-        if interval is None or sent_ns is None or noops.open_ns is not None:
-            return
-        since = max(noops.last_ns or 0, noops.answered_ns or 0, connection.noops_enabled_ns, self._noop_missed_ns)
-        if sent_ns - since > 2 * interval + SECOND:
+        connection, missed_ns = self._connection, self._noops_missed_ns()
+        # Where the producer sends nothing else either, it is silent.
+        sent_ns = None if connection.feeder is None else connection.heard_ns[connection.feeder]
+        if missed_ns is not None and sent_ns is not None and sent_ns > missed_ns:
+            since = self._noop_ns()
             self._noop_missed_ns = sent_ns
             yield NOOPS_MISSING, Delayed(frame, connection.no_stream, sent_ns - since)
+
+    def _noops_missed_ns(self) -> int | None:
+        """Return from when on NOOPs are missing; None where none are expected."""
+        connection = self._connection
+        interval = noop_interval_ns(connection) if connection.on("enable_noop") else None
+        if interval is None or connection.noops_enabled_ns is None or connection.noops.open_ns is not None:
+            return None
+        return self._noop_ns() + 2 * interval + SECOND
+
+    def _noop_ns(self) -> int:
+        """Return the time of the latest NOOP, or since when they are expected."""
+        connection, noops = self._connection, self._connection.noops
+        enabled_ns = connection.noops_enabled_ns or 0
+        return max(noops.last_ns or 0, noops.answered_ns or 0, enabled_ns, self._noop_missed_ns)
 
     def _lags(self, now_ns: int) -> Iterator[Found]:
         for stream in self._connection.current.values():

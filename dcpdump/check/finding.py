@@ -22,6 +22,7 @@ class Finding:
     status: str = ""  #: what a conforming peer would have answered
     reason: str = ""  #: of an unknown one: why there is no verdict
     marked: str = field(default="", compare=False, repr=False)  #: the message, with what it quotes marked
+    times: int = field(default=1, compare=False)  #: above 1: it stands for so many that are only counted
 
     @property
     def place(self) -> tuple[str, int, int | None, int, bool]:

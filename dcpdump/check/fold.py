@@ -20,9 +20,10 @@ class Fold:
 
     def add(self, finding: Finding) -> None:
         """It takes a finding."""
-        self.counts[finding.severity] += 1
-        self._met[finding.place] += 1
-        if self._limit is None or self._met[finding.place] <= self._limit:
+        place = finding.place
+        self.counts[finding.severity] += finding.times
+        met = self._met[place] = self._met[place] + finding.times
+        if self._limit is None or met <= self._limit:
             self.kept.append(finding)
 
     def hide(self, redactor: Redactor) -> None:

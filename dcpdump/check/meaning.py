@@ -90,7 +90,15 @@ def form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
         return "it has a value, and HELLO did not grant collections"
     if frame.opcode != DELETION or frame.shape.version not in ("1", "2"):
         return ""
-    second, times = frame.shape.version == "2", bool(flags & _DELETE_TIMES)
+    return deletion_not_agreed(connection, second=frame.shape.version == "2")
+
+
+def deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
+    """Return why a deletion of version 1, or of the second, is refused; nothing where it is not."""
+    flags = connection.open_flags
+    if flags is None or flags & _PREVIEW:
+        return ""
+    times = bool(flags & _DELETE_TIMES)
     if times and not second:
         return "it is of version 1, and DCP_OPEN asked for delete times"
     if second and not times and (flags & PRODUCER or without_collections(connection)):

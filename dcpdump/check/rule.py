@@ -92,8 +92,17 @@ class Delayed(NamedTuple):
 Answer = str | Remark | Sequence[Remark] | None
 #: Asked with a frame, or with what became clear about one, its connection and its stream.
 Judge = Callable[..., Answer]
-#: Says that no frame of a run can break a rule. When in doubt it says no.
-Spares = Callable[[DocumentRun, Close, ConnectionState, Stream], bool]
+
+
+class Broken(NamedTuple):
+    """The frames of a run that break a rule of a frame alone, all of them as badly. All others do not."""
+
+    places: Sequence[int]
+    severity: Severity
+
+
+#: Returns whether no frame of a run can break a rule, when in doubt False; or which ones do.
+Spares = Callable[[DocumentRun, Close, ConnectionState, Stream], bool | Broken]
 
 #: What suspends a rule, by the letters of ``Rule.off``.
 SUSPENSIONS = {

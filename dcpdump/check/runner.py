@@ -5,13 +5,14 @@ force, it is left out. Verdicts wait until the other direction goes on without a
 finds.
 """
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import replace
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.quote import unmarked
-from dcpdump.check.rule import EVENTS, SUSPENSIONS, Delayed, Remark, Rule, Scope, Severity
+from dcpdump.check.rule import EVENTS, SUSPENSIONS, Broken, Delayed, Remark, Rule, Scope, Severity
+from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
@@ -38,15 +39,17 @@ _WAIT = frozenset({Scope.SINCE, Scope.CONNECTION, Scope.STREAM})
 class RuleRunner:
     """The rules by event. Ask it at an event; ``taken`` returns what was found."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule], shown: int | None = None) -> None:
         asked: dict[int, list[Rule]] = defaultdict(list)
         for rule in rules:
             for event in rule.on:
                 asked[event].append(rule)
         #: by event, the rules and their functions
         self.on = [tuple((rule, rule.judge) for rule in asked[event]) for event in range(EVENTS)]
-        #: by event, what says of a run that no rule of it can be broken
-        self.spares = [tuple(rule.spares for rule in asked[event]) for event in range(EVENTS)]
+        self._shown = shown
+        #: by rule and stream: the findings of runs
+        self._met: Counter[tuple[str, int, int, int]] = Counter()
+        self._judges: dict[tuple[int, ...], tuple[Rule, ...]] = {}
         self._found: list[Finding] = []
         #: by connection, the direction that they wait for, and rule: bytes may be missing that are not missed yet
         self._waiting: dict[tuple[int, int], dict[str, deque[Finding]]] = {}
@@ -92,6 +95,34 @@ class RuleRunner:
             answer = judge(delayed, connection, delayed.stream)
             if answer:
                 self.hear(rule, answer, delayed.frame, connection, delayed.stream, 1 - now.direction)
+
+    def judges_of_runs(self, events: tuple[int, ...]) -> tuple[Rule, ...]:
+        """Return the rules of events, each once."""
+        found = self._judges.get(events)
+        if found is None:
+            found = tuple(dict.fromkeys(rule for event in events for rule, _ in self.on[event]))
+            self._judges[events] = found
+        return found
+
+    def hear_run(
+        self, rule: Rule, broken: Broken, run: DocumentRun, connection: ConnectionState, stream: Stream
+    ) -> None:
+        """Make findings of the frames of a run that break a rule, and one that counts those that are not shown."""
+        place = rule.code, connection.number, stream.vbucket, stream.stream_id
+        places, met = broken.places, self._met[place]
+        self._met[place] += len(places)
+        left = len(places) if self._shown is None else max(0, self._shown - met)
+        frames = run.each() if left else []
+        for at in places[:left]:
+            frame = frames[at]
+            self.hear(rule, rule.judge(frame, connection, stream), frame, connection, stream, 1 - frame.direction)
+        for at in places[left : left + 1]:
+            number, vbucket, times = run.first + at, stream.vbucket, len(places) - left
+            self._found.append(
+                Finding(
+                    rule, broken.severity, "", connection.number, number, None, vbucket, stream.stream_id, times=times
+                )
+            )
 
     def hear(
         self, rule: Rule, answer: object, frame: FrameEvent, connection: ConnectionState, stream: Stream, waits_for: int

@@ -1,4 +1,4 @@
-"""dcpdump check: where conversations break the protocol's rules, and where nobody can tell."""
+"""Provide ``dcpdump check``: report where connections break the protocol's rules, and where that is unknown."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -8,13 +8,15 @@ import click
 
 from dcpdump import __version__
 from dcpdump.capture import expand
-from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
-from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options, moment
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
@@ -26,7 +28,7 @@ from dcpdump.streams.document_run import Step
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option("--explain", metavar="RULE", help="Print a rule's page: DCP301 or S1.")
 @click.option("--list", "listed", is_flag=True, help="List the rules.")
@@ -41,6 +43,7 @@ _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSP
 )
 @click.option("--all", "everything", is_flag=True, help=f"All repeats, not {SHOWN} for each rule and stream.")
 @choosing_options(streams=True)
+@input_options()
 @display_options(formats=("text", "ndjson", "sarif"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def check(
@@ -57,19 +60,19 @@ def check(
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
-    verdict. Filters choose findings; every frame is looked at, whatever they say.
+    verdict. Filters choose findings; every frame is judged, whatever they say.
     """
     rules = _chosen(select, ignore)
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     if explain is not None or listed:
         return _tell(rules if explain is None else _named(explain, "--explain"), explain is not None, shown)
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        checking = Checking(chosen, shown, rules, everything=everything, alone=len(paths) == 1)
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        checking = Checking(chosen, shown, given, rules, everything=everything, alone=len(paths) == 1)
         reading = checking.read(paths, sink)
-        if reading.status != code.UNUSABLE:  # else there was nothing to look at, which the summary tells
+        if reading.status != code.UNUSABLE:  # else there was nothing to judge, which the summary reports
             checking.write(sink, paths)
         status = reading.conclude("none" if quiet else "text")
     return code.FINDINGS if status in (code.DONE, code.DAMAGED) and checking.fails(fail_on) else status
@@ -78,15 +81,26 @@ def check(
 class Checking(LedgerConsumer):
     """A referee of all frames, and what it finds of the connections to show. ``alone``: there is one capture."""
 
-    closely = TICKS
+    closely = True
 
-    def __init__(self, chosen: Chosen, shown: Display, rules: Sequence[Rule], *, everything: bool, alone: bool) -> None:
-        super().__init__(chosen, shown)
+    def __init__(
+        self,
+        chosen: Chosen,
+        shown: Display,
+        given: InputOptions,
+        rules: Sequence[Rule],
+        *,
+        everything: bool,
+        alone: bool,
+    ) -> None:
+        super().__init__(chosen, shown, given)
         self._rules = rules
         self._alone = alone
-        self._referee = RuleEngine(rules, self.ledger)
+        limit = None if everything else SHOWN
+        # What is only counted has no time of its own.
+        self._referee = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
         self._lose = self._referee.lose
-        self._fold = Fold(None if everything else SHOWN)
+        self._fold = Fold(limit)
 
     def _learn(self, step: Step) -> None:
         self._keep(self._referee.feed_step(step))
@@ -109,7 +123,7 @@ class Checking(LedgerConsumer):
             return False
         if wanted.vbuckets is not None and (finding.vbucket is None or finding.vbucket not in wanted.vbuckets):
             return False
-        since = None if wanted.since is None else moment(wanted.since, self._begins_ns)
+        since = None if wanted.since is None else wanted.since.at(self._begins_ns)
         if since is not None and (finding.ts_ns is None or finding.ts_ns < since):
             return False
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
@@ -121,7 +135,7 @@ class Checking(LedgerConsumer):
 
     @property
     def findings(self) -> list[tuple[Finding, int]]:
-        """What was found, and how many more there are of each."""
+        """Return what was found, and how many more there are of each."""
         return self._fold.findings()
 
     def write(self, sink: Sink, files: Sequence[str]) -> None:
@@ -134,7 +148,7 @@ class Checking(LedgerConsumer):
         report(sink, self._shown, lambda: [*findings.lines(found), total], lambda: findings.objects(found))
 
     def fails(self, fail_on: str) -> bool:
-        """It says whether there is a finding as bad as that."""
+        """Return whether there is a finding as bad as that."""
         if fail_on == "never":
             return False
         bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
@@ -142,7 +156,7 @@ class Checking(LedgerConsumer):
 
 
 def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
-    """It prints rules: as a list, or each with its page."""
+    """Print rules: as a list, or each with its page."""
     with Sink(shown.path, force=shown.force) as sink:
         palette = Palette(shown.coloured(sink.is_terminal))
         if shown.format != "text":
@@ -161,7 +175,7 @@ def _chosen(select: str | None, ignore: str | None) -> tuple[Rule, ...]:
 
 
 def _named(text: str, option: str) -> tuple[Rule, ...]:
-    """It reads a list of rules: codes and ids, and beginnings of either."""
+    """Return the rules that a list names: by codes, ids, or beginnings of either."""
     found: dict[Rule, None] = {}
     for word in filter(None, (word.strip().upper() for word in text.split(","))):
         if word in BY_NAME:

@@ -1,30 +1,34 @@
-"""dcpdump conns: client and server of each connection, and what they agreed on."""
+"""Provide ``dcpdump conns``: list client and server of each connection, and what they negotiated."""
 
 from typing import Any
 
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.render import conns as rows
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=False)
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """List connections: client and server, features, flags, controls, keep-alive, how they ended.
 
-    A question mark stands where the capture does not tell.
+    A question mark stands where the capture does not say.
     """
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = LedgerConsumer(chosen, shown)
-        reading = keeper.read(paths, sink)
-        keeper.report(sink, lambda: rows.lines(keeper.connections), lambda: rows.objects(keeper.connections))
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        consumer = LedgerConsumer(chosen, shown, given)
+        reading = consumer.read(paths, sink)
+        connections = consumer.connections
+        consumer.report(sink, lambda: [rows.Connections(connections)], lambda: rows.objects(connections))
         return reading.conclude("none" if quiet else "text")

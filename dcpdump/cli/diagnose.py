@@ -10,6 +10,8 @@ from dcpdump.capture import expand
 from dcpdump.check.rules import RULES
 from dcpdump.cli import exit as code
 from dcpdump.cli.check import Checking
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import display, display_options
@@ -29,7 +31,7 @@ _WIDEST = 120
 _SEVERITIES = [severity.value for severity in Severity]
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @click.option(
@@ -40,6 +42,7 @@ _SEVERITIES = [severity.value for severity in Severity]
     help="Exit with 1 for troubles as bad as this.",
 )
 @click.option("--all", "everything", is_flag=True, help="All troubles and connections, not the worst alone.")
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: bool, **options: Any) -> int:
@@ -50,17 +53,17 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     streams and connections; every frame is looked at, whatever they say.
     """
     carried = carried_options(options)
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
 
     def line(command: Command) -> str:
         return command_line(command, captures, carried)
 
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = Checking(chosen, shown, RULES, everything=False, alone=len(paths) == 1)
-        reading = keeper.read(paths, sink)
-        found = diagnosed(evidence_of(keeper))
-        if keeper.ledger.frames:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        consumer = Checking(chosen, shown, given, RULES, everything=False, alone=len(paths) == 1)
+        reading = consumer.read(paths, sink)
+        found = diagnosed(evidence_of(consumer))
+        if consumer.ledger.frames:
             width = min(_WIDEST, shutil.get_terminal_size().columns) if sink.is_terminal else None
             report(
                 sink,
@@ -72,19 +75,19 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     return code.FINDINGS if status in (code.DONE, code.DAMAGED) and _fails(found, fail_on) else status
 
 
-def evidence_of(keeper: Checking, idle_ns: int = IDLE_NS) -> Evidence:
+def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
     """Return what a reading that is over has to say."""
-    judge = Judge(keeper.ledger, idle_ns)
+    judge = Judge(consumer.ledger, idle_ns)
     return Evidence(
-        keeper.ledger,
-        [(stream, judge.verdict(stream)) for stream in keeper.streams],
-        keeper.connections,
-        keeper.findings,
-        keeper.rules,
-        keeper.dissection.tally,
-        keeper.dissection.balance,
-        [capture.health for capture in keeper.captures],
-        keeper.begins_ns,
+        consumer.ledger,
+        [(stream, judge.verdict(stream)) for stream in consumer.streams],
+        consumer.connections,
+        consumer.findings,
+        consumer.rules,
+        consumer.dissection.tally,
+        consumer.dissection.balance,
+        [capture.health for capture in consumer.captures],
+        consumer.begins_ns,
     )
 
 

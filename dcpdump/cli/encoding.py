@@ -1,6 +1,6 @@
-"""Plain: what stands in for characters that the encoding of a terminal, or of a locale, does not have.
+"""Replace characters that the encoding of a terminal, or of a locale, does not have.
 
-It is an error handler of Python's codecs, so that output, notes and help all say it alike.
+This is an error handler of Python's codecs, so that output, notes and help all replace them alike.
 """
 
 import codecs
@@ -9,7 +9,7 @@ import json
 #: The name under which ``encode`` and text streams know it.
 PLAIN = "dcpdump.plain"
 
-#: Our own characters. Bars are as wide as what they stand for: they are in columns.
+#: Our own characters. Replacements of bars have the same width: they are in columns.
 _OURS = {
     "→": "->",
     "…": "...",
@@ -21,7 +21,7 @@ _OURS = {
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
-    """It gives what to write instead: of ours a likeness, of a document's characters the escapes that JSON has."""
+    """Return the replacement: for our own characters similar ones, for a document's characters JSON escapes."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]

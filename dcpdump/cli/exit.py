@@ -1,4 +1,4 @@
-"""The exit codes: a contract with scripts."""
+"""Define the exit codes: a contract with scripts."""
 
 DONE = 0
 FINDINGS = 1  #: check: findings at or above --fail-on
@@ -6,7 +6,7 @@ USAGE = 2
 UNUSABLE = 3  #: the input cannot be used
 DAMAGED = 4  #: done, but the input was damaged or a limit was hit
 UNWRITABLE = 5  #: the output could not be written
-NO_CAPTURE = 6  #: no right to capture, or no such interface
+NO_CAPTURE = 6  #: no privilege to capture, or no such interface
 BUG = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141

@@ -1,4 +1,4 @@
-"""dcpdump explain: pasted bytes, in whatever form they come → the specification's table of each frame."""
+"""Provide ``dcpdump explain``: print pasted bytes, in any form, as the specification's table of each frame."""
 
 import shlex
 import sys
@@ -13,6 +13,7 @@ from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.check.alone import judge
 from dcpdump.check.finding import Finding
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
@@ -27,7 +28,7 @@ from dcpdump.render.style import Palette
 _TEXTS = ("table", "grid", "line")
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("text", nargs=-1, metavar="[HEX]…")
 @click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")
 @click.option("--form", type=click.Choice(DIALECTS), metavar="FORM", help="Take the paste for this form only.")
@@ -118,7 +119,7 @@ def _json(explained: Annotated, found: Sequence[Finding], shown: Display) -> str
 
 
 def _rules(found: Sequence[Finding], shown: Display, view: View) -> str:
-    """Return what rules say of a frame. Their sentences may have parts of keys in them."""
+    """Return the findings on a frame as text. Their messages may quote parts of keys."""
     lines = frame_lines(found, with_message=shown.redactor is None)
     return "".join(f"{view.palette.paint(line)}\n" for line in lines)
 
@@ -130,6 +131,6 @@ def _suggestion(suggestion: Suggestion, shown: Display, view: View) -> str:
     if shown.redactor is None:
         head.append(Line(LineKind.HINT, "which reads:"))
     text = "".join(f"{view.palette.paint(line)}\n" for line in head)
-    if shown.redactor is not None:  # if it is not what was meant, bytes of a key would stand as numbers
+    if shown.redactor is not None:  # a wrong suggestion would print bytes of a key as numbers
         return text
     return text + OUTPUTS[shown.format].write(suggestion.record, view)

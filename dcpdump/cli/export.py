@@ -1,20 +1,21 @@
-"""dcpdump export: captures → the columnar tables."""
+"""Provide ``dcpdump export``: write captures as columnar tables."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand, open_capture
+from dcpdump.capture import Capture, expand
 from dcpdump.cli import exit as code
-from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.tables import TableNames, need_pyarrow
-from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.limits import Limits
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @selection_options(captures=True)
 @display_options(("parquet", "arrow", "csv"))
@@ -26,8 +27,7 @@ from dcpdump.net.limits import DEFAULT, Limits
     show_default=True,
     help="Which to write; findings too: what check says takes longer than all the others together.",
 )
-@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options(follow=False)
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Threads and processes; default: the cores."
 )
@@ -39,8 +39,6 @@ def export(
     captures: tuple[str, ...],
     schema: bool,
     tables: tuple[str, ...],
-    salvage: bool,
-    memory: int,
     jobs: int | None,
     summary: str,
     quiet: bool,
@@ -48,11 +46,12 @@ def export(
 ) -> int:
     """Write the frames of captures as columns: tables for DuckDB, pandas, Polars, Spark.
 
-    DIR gets frames, gaps (bytes that were never captured), streams (what became of each) and files (what was
-    read), each with the same columns for every capture. It appears whole or not at all. Filters choose the rows
-    of frames; streams and findings look at all.
+    DIR gets frames, gaps (bytes that were never captured), streams (what became of each) and files (what was read),
+    each with the same columns for every capture. It appears whole or not at all. Filters choose the rows of frames;
+    streams and findings read all.
     """
     need_pyarrow()
+    given = input_of(options)
     chosen, shown = selection(options), display({**options, "color": "never"})
     if schema:
         _print_schemas()
@@ -61,8 +60,8 @@ def export(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
-    inputs = [open_capture(path, salvage=salvage) for path in expand(captures)]
-    return _export(inputs, chosen, shown, replace(DEFAULT, memory=memory), tables, jobs, "none" if quiet else summary)
+    inputs = given.open(expand(captures))
+    return _export(inputs, chosen, shown, given.limits, tables, jobs, "none" if quiet else summary)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -85,7 +84,7 @@ def _export(
 ) -> int:
     """Read everything (or as much as was asked for), write the tables, and return the exit code.
 
-    Where there is no frame there are no tables, nor are those of an earlier export that these were to replace.
+    Where there is no frame no tables are written, and those of an earlier export that they would replace are removed.
     """
     from dcpdump.arrow.folder import Tables
     from dcpdump.cli.exporting import Exporting

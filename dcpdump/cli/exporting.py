@@ -1,4 +1,4 @@
-"""Exporting: the frames of a reading as rows of tables, made by several processes and written in a thread."""
+"""Write the frames of a reading as rows of tables; several processes make the rows, a thread writes them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from dcpdump.arrow.background import BackgroundWriter
 from dcpdump.arrow.files import Files, gap_rows
 from dcpdump.arrow.folder import Tables
 from dcpdump.arrow.frame_table import FrameTable
-from dcpdump.arrow.ipc import ReceivedBatches, carried
+from dcpdump.arrow.ipc import ReceivedBatches, pack_batch
 from dcpdump.arrow.schema import frames
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.filter import masks
@@ -23,7 +23,7 @@ from dcpdump.streams.watching import Watching
 
 
 class Exporting(Consumer[Part]):
-    """It feeds tables. ``jobs``: how many processes there may be."""
+    """A consumer that writes tables. ``jobs``: how many processes may be used."""
 
     def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:
         self._dissection, self._chosen, self._shown, self._tables = dissection, chosen, shown, tables
@@ -39,26 +39,26 @@ class Exporting(Consumer[Part]):
         self._judging: Judging | None = None
         if "streams" in tables.names or "findings" in tables.names:
             self._judging = Judging(dissection, rules="findings" in tables.names)
-        self._last_ns: int | None = None  # when the last packet came
-        # Whoever counts rows has to see all of them.
+        self._last_ns: int | None = None  # the time of the last packet
+        # To stop at a count, one process must see all rows.
         self._decoding: Workers[list[Part]] = Workers(
             jobs if chosen.count is None else 1, self._decode, packed, unpacked
         )
-        self._beside = jobs > 1
+        self._threaded = jobs > 1
         self._writing: BackgroundWriter[Any] | None = None
         self._arrivals = ReceivedBatches(frames())
 
     def meet(self, block: Block) -> None:
-        """Count packets. The first tell when the input begins, which the processes have to know."""
+        """Count packets. The first block sets the beginning of the input, which the processes need."""
         self._chosen.begin(block.begins_ns)
         self._last_ns = block.where(-1).ts_ns
         self._files.feed(block)
         if self._writing is None:
-            self._decoding.begin()  # before there is a thread, of which processes that are copied would know nothing
-            self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), beside=self._beside)
+            self._decoding.begin()  # before the thread starts: forked processes would not have it
+            self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), threaded=self._threaded)
 
     def take(self, parts: list[Part]) -> bool:
-        """Write what was lost, judge, and have rows made; return whether there are enough."""
+        """Write gaps, judge frames, and have rows made; return whether there are enough."""
         gaps = self._dissection.gaps
         if gaps and "gaps" in self._tables.names:
             self._tables.feed("gaps", gap_rows(gaps, self._shown.redactor))
@@ -81,7 +81,7 @@ class Exporting(Consumer[Part]):
         self._decoding.close()
 
     def conclude(self, captures: Sequence[Capture]) -> None:
-        """Write what became of captures and streams, and what the rules found."""
+        """Write the tables of files and streams, and what the rules found."""
         problems = {each.name: [str(damage) for damage in each.damage] for each in captures}
         self._tables.feed("files", self._files.rows(problems))
         if self._judging is None:
@@ -99,7 +99,7 @@ class Exporting(Consumer[Part]):
         return self._chosen.count is not None and self.frames >= self._chosen.count
 
     def _decode(self, parts: list[Part]) -> bytes:
-        return carried(self._table.feed(joined(parts)))
+        return pack_batch(self._table.feed(joined(parts)))
 
     def _write(self, made: Iterable[bytes | memoryview]) -> None:
         for data in made:
@@ -110,7 +110,7 @@ class Exporting(Consumer[Part]):
 
 
 def _groups(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Put small parts together. What is left when the input ends may be much, and is not copied at once."""
+    """Group small parts. At the end of the input much may be left, and it is not copied all at once."""
     group: list[Part] = []
     size = 0
     for part in parts:

@@ -1,10 +1,12 @@
-"""dcpdump flow: flow control, and when it stopped a producer."""
+"""Provide ``dcpdump flow``: show flow control, and when it blocked a producer."""
 
 from typing import Any
 
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
@@ -12,9 +14,10 @@ from dcpdump.render import flow as rows
 from dcpdump.render.lines import Line, LineKind
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=False)
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
@@ -24,23 +27,23 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     kind of message a consumer never acknowledges. Where the beginning was not captured, or bytes were lost, what is
     outstanding is the least that it can be (≥), and whether the producer is blocked is inferred from its waits.
     """
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = LedgerConsumer(chosen, shown)
-        reading = keeper.read(paths, sink)
-        now = keeper.ledger.last_ns
-        keeper.report(
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        consumer = LedgerConsumer(chosen, shown, given)
+        reading = consumer.read(paths, sink)
+        now = consumer.ledger.last_ns
+        consumer.report(
             sink,
-            lambda: rows.lines(keeper.connections, now, drawn=sink.is_terminal) or [_nothing(keeper)],
-            lambda: rows.objects(keeper.connections, now),
+            lambda: rows.lines(consumer.connections, now, drawn=sink.is_terminal) or [_nothing(consumer)],
+            lambda: rows.objects(consumer.connections, now),
         )
         return reading.conclude("none" if quiet else "text")
 
 
-def _nothing(keeper: LedgerConsumer) -> Line:
+def _nothing(consumer: LedgerConsumer) -> Line:
     """Return why there is no flow control to show."""
-    if not keeper.connections:
+    if not consumer.connections:
         return Line(LineKind.PLAIN, "no connection matches")
-    dcp = any(each.open_frame is not None or each.streams for each in keeper.connections)
+    dcp = any(each.open_frame is not None or each.streams for each in consumer.connections)
     return Line(LineKind.PLAIN, "no message of a stream, so no flow control" if dcp else "no DCP connections")

@@ -1,4 +1,4 @@
-"""Frames: those that are chosen, written as they are completed; where files have many, by several processes."""
+"""Write chosen frames as they are completed; where files have many, in several processes."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -17,14 +17,14 @@ from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_text import Bulk
 from dcpdump.render.style import Palette
 
-#: Fewer rows than this are written sooner than another process is started.
+#: Fewer rows than this are written faster than a process is started.
 FORK_ROWS = 1000
-#: Of rows that are written one by one, so many are shown at a time.
+#: Rows that are written at a time, where they are made one by one.
 _SHOWN_ROWS = 128
 
 
 class Selected(Consumer[Part]):
-    """It puts the rows of parts that a selection wants, until there are as many as that."""
+    """A consumer that passes on the rows that a selection wants, up to its count."""
 
     def __init__(self, chosen: Selection, put: Callable[[Part, list[int]], object], verb: str) -> None:
         self._chosen = chosen
@@ -33,11 +33,11 @@ class Selected(Consumer[Part]):
         self.verb = verb
 
     def meet(self, block: Block) -> None:
-        """Let the selection know when the capture begins."""
+        """Set the beginning of the capture in the selection."""
         self._chosen.begin(block.begins_ns)
 
     def take(self, parts: list[Part]) -> bool:
-        """Put the rows that are wanted; return whether there are enough."""
+        """Pass on the rows that are wanted; return whether there are enough."""
         count = self._chosen.count
         for part in parts:
             rows = wanted_rows(part, self._masks)
@@ -52,7 +52,9 @@ class Selected(Consumer[Part]):
 
 
 class FrameOutput(Selected):
-    """It writes the frames that are chosen. ``several``: captures; ``jobs``: how many processes there may be."""
+    """A consumer that writes chosen frames. ``several``: there are several captures; ``jobs``: how many processes to
+    use.
+    """
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
         super().__init__(chosen, self._show, SHOWN)
@@ -62,36 +64,36 @@ class FrameOutput(Selected):
         self._bulk = Bulk(shown.format, view, shown.redactor)
         self._jobs = jobs
         self._workers: Workers[tuple[Part, list[int]]] = Workers(jobs, self._made, packed, unpacked)
-        self._under_way: deque[int] = deque()  # how many rows each text is of that is still to be written
+        self._pending: deque[int] = deque()  # the number of rows in each text that is not written yet
 
     def begin(self) -> None:
-        """Write what stands above all frames."""
+        """Write the header."""
         if self._output.header is not None:
             self._sink.write(self._output.header())
 
     def settle(self, *, idle: bool) -> None:
-        """Write everything while nothing comes: it may be long before more does."""
+        """Write everything while the input is idle: it may be long before more arrives."""
         if idle:
             self.finish()
 
     def finish(self) -> None:
-        """Write what is under way."""
+        """Write what is pending."""
         self._write(self._workers.finish())
 
     def close(self) -> None:
-        """End the workers. What they were at is not shown."""
+        """End the workers. Frames that they were still making are not shown."""
         self._workers.close()
-        self.frames -= sum(self._under_way)
+        self.frames -= sum(self._pending)
 
     def _show(self, part: Part, rows: list[int]) -> None:
         if self._jobs > 1 and len(rows) >= FORK_ROWS:
-            self._under_way.append(len(rows))
+            self._pending.append(len(rows))
             self._write(self._workers.put((part, rows)))
             return
         most = len(rows) if self._bulk.in_columns else _SHOWN_ROWS
         pieces = [rows[at : at + most] for at in range(0, len(rows), most)]
-        self.finish()  # what little there is may not overtake what is still under way
-        self._under_way.extend(map(len, pieces))
+        self.finish()  # these rows must not overtake the pending ones
+        self._pending.extend(map(len, pieces))
         self._write(self._made((part, piece)) for piece in pieces)
 
     def _made(self, wanted: tuple[Part, list[int]]) -> bytes:
@@ -99,5 +101,5 @@ class FrameOutput(Selected):
 
     def _write(self, texts: Iterable[bytes | memoryview]) -> None:
         for text in texts:
-            self._under_way.popleft()  # before a signal may come of who sees them
+            self._pending.popleft()  # before the write, during which a signal may arrive
             self._sink.write_encoded(text)

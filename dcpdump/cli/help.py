@@ -1,10 +1,11 @@
-"""dcpdump help: pages that answer one question each, and all of it as man pages."""
+"""Provide ``dcpdump help``: pages that answer one question each, and all of it as man pages."""
 
 from importlib.resources import files
 from pathlib import Path
 
 import click
 
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.man import man_of_command, man_of_page
 from dcpdump.cli.sink import Sink
 from dcpdump.errors import OutputError
@@ -22,7 +23,7 @@ def question(page: str) -> str:
     return page.partition("\n")[0].removeprefix("# ")
 
 
-@click.command("help")
+@click.command("help", cls=GroupedCommand)
 @click.argument("name", required=False)
 @click.option("--man", "folder", type=click.Path(path_type=Path), help="Write all of it as man pages to a folder.")
 @click.pass_context
@@ -49,7 +50,7 @@ def help_command(ctx: click.Context, name: str | None, folder: Path | None) -> N
             text = command.get_help(inner) + "\n"
     else:
         raise click.BadParameter(f"there is no page {name!r}; pages are {', '.join(found)}")
-    with Sink(None) as sink:
+    with Sink(None, paged=True) as sink:
         sink.write(text)
 
 

@@ -1,4 +1,4 @@
-"""dcpdump key: the history of documents, and how far the capture has all of it."""
+"""Provide ``dcpdump key``: show the history of documents, and how complete the capture is for them."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
@@ -16,6 +18,7 @@ from dcpdump.record import Record
 from dcpdump.render import history as rows
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec import find
+from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.column_events import keys
 from dcpdump.streams.document_run import Step, one_by_one
 from dcpdump.streams.frame_event import OWN_SEQNO
@@ -23,26 +26,27 @@ from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning
 
-_CACHE_TRANSFER = 0x66
-_DOCUMENT = [find(opcode).collection_key or opcode == _CACHE_TRANSFER for opcode in range(256)]
+_DOCUMENT = [find(opcode).collection_key or opcode == DCP_CACHE_TRANSFER for opcode in range(256)]
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("pattern")
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
 
-    For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not
-    in a complete range was not sent. A server sends only the latest version of a document in a snapshot.
+    For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not in
+    a complete range was not sent. A server sends only the latest version of a document in a snapshot.
     """
-    matches, chosen, shown = clauses.by_key(pattern, asked="PATTERN"), choosing(options), display(options)
+    matches = clauses.by_key(pattern, asked="PATTERN")
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        tracing = Tracing(chosen, shown, matches)
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        tracing = Tracing(chosen, shown, given, matches)
         reading = tracing.read(paths, sink)
         changes = tracing.changes()
         vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
@@ -56,45 +60,45 @@ def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) ->
 
 
 class Tracing(LedgerConsumer):
-    """It also keeps what it meets of some keys."""
+    """A ledger that also keeps the frames of some keys."""
 
     runs = False
 
-    def __init__(self, chosen: Chosen, shown: Display, matches: Clause) -> None:
-        super().__init__(chosen, shown, self._meet)
+    def __init__(self, chosen: Chosen, shown: Display, given: InputOptions, matches: Clause) -> None:
+        super().__init__(chosen, shown, given, self._collect)
         self._matches = matches
-        self._met: dict[int, Record] = {}  # by the number of the frame
+        self._found: dict[int, Record] = {}  # by the number of the frame
         self._streams: dict[int, Stream] = {}
 
-    def _meet(self, part: Part) -> None:
-        matches, met = self._matches, self._met
+    def _collect(self, part: Part) -> None:
+        matches, found = self._matches, self._found
         for row, key in keys(part):
             if matches(Record(0, BLANK, Meaning(key=key), None)):
-                met[part.first + row] = record_of(part, row)
+                found[part.first + row] = record_of(part, row)
         for row in part.records:
             may = row in part.odd or _DOCUMENT[int(part.header.opcode[row])]
             record = part.record(row) if may else None
             if record is not None and not record.frame.magic.response and matches(record):
-                met[part.first + row] = record
+                found[part.first + row] = record
 
     def _learn(self, step: Step) -> None:
         for frame in one_by_one(step):
             stream = self.ledger.feed(frame)
-            if stream is not None and frame.number in self._met:
+            if stream is not None and frame.number in self._found:
                 self._streams[frame.number] = stream
 
     def changes(self) -> list[Change]:
-        """Return what was met, of the streams to show, as it may be shown."""
+        """Return the changes that were found in the streams to show, redacted if that was asked for."""
         streams = set(self.streams)
         found: list[Change] = []
-        for number, plain in sorted(self._met.items()):
+        for number, plain in sorted(self._found.items()):
             stream = self._streams.get(number)
             if stream is not None and stream in streams:
                 found += _changes(plain, self._shown.shown(plain), self._matches, stream)
         return found
 
     def covered(self, vbucket: int | None) -> list[Coverage]:
-        """Return what the capture has of the vbuckets that were met; of none, of the one where the key belongs."""
+        """Return what the capture has of the vbuckets of those keys; where none was found, of ``vbucket``."""
         vbuckets: set[int | None] = {stream.vbucket for stream in self._streams.values()}
         vbuckets = vbuckets or {vbucket}
         return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]

@@ -1,6 +1,6 @@
-"""Keeper: the stream ledger of a reading, which learns every frame; and which of it to show.
+"""Feed every frame of a reading to the stream ledger, and choose what of it to show.
 
-Filters choose streams and connections, not frames: a ledger that does not see all frames knows nothing.
+Filters choose streams and connections, not frames: the ledger is only right if it gets all frames.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,8 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
-from dcpdump.capture import Capture, open_capture
+from dcpdump.capture import Capture
+from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, clause_option
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
@@ -23,6 +24,7 @@ from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line
+from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.ledger import Ledger
@@ -56,14 +58,14 @@ class Chosen:
         return self.is_between(connection) and self._lasts(connection.last_ns, start_ns)
 
     def is_between(self, connection: ConnectionState) -> bool:
-        """Return whether a connection is one of the chosen, and of the chosen addresses and ports."""
+        """Return whether a connection has one of the chosen numbers, addresses and ports."""
         if not self.places:  # asked for each finding
             return True
         place = Record(0, BLANK, Meaning(), None, None, connection.number, 0, connection.src, connection.dst)
         return all(clause(place) for clause in self.places)
 
     def stream(self, stream: Stream, start_ns: int | None) -> bool:
-        """It says whether a stream is to be shown."""
+        """Return whether a stream is to be shown."""
         if self.vbuckets is not None and stream.vbucket not in self.vbuckets:
             return False
         if self.stream_ids is not None and stream.stream_id not in self.stream_ids:
@@ -71,7 +73,7 @@ class Chosen:
         return self._lasts(stream.last_ns, start_ns) and self.connection(stream.connection, start_ns)
 
     def settled(self, connections: Iterable[ConnectionState]) -> "Chosen":
-        """Return the same choice by the numbers of connections, as their addresses become hashes."""
+        """Return the same choice by the numbers of connections, before their addresses are hashed."""
         numbers = frozenset(each.number for each in connections if self.is_between(each))
 
         def wanted(place: Record) -> bool:
@@ -82,20 +84,15 @@ class Chosen:
     def _lasts(self, last_ns: int | None, start_ns: int | None) -> bool:
         if self.since is None:
             return True
-        return last_ns is not None and last_ns >= moment(self.since, start_ns)
-
-
-def moment(instant: Instant, start_ns: int | None) -> int:
-    """Return when an instant is, where the capture begins at ``start_ns``."""
-    return instant.ns + (start_ns or 0) * instant.relative
+        return last_ns is not None and last_ns >= self.since.at(start_ns)
 
 
 def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
-    """It adds the options that choose connections; ``streams``: those of streams too."""
+    """Add the options that choose connections; ``streams``: those of streams too."""
 
     def add(command: Command) -> Command:
         command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
-        text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, or +30s from the start."
+        text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
         command = click.option("--since", metavar="TIME", help=text)(command)
         for name, _, metavar, about in reversed(_PLACES):
             command = clause_option(name, metavar, about)(command)
@@ -108,7 +105,7 @@ def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
 
 
 def choosing(options: dict[str, Any]) -> Chosen:
-    """It takes the options that choose out of ``options``. Raises FilterError."""
+    """Take the options that choose out of ``options``, and return the choice. Raises FilterError."""
     given = [(parse, options.pop(name)) for name, parse, _, _ in _PLACES]
     vbucket, stream_id = options.pop("vbucket", None), options.pop("stream_id", None)
     since, until = options.pop("since"), options.pop("until")
@@ -122,7 +119,7 @@ def choosing(options: dict[str, Any]) -> Chosen:
 
 
 class LedgerConsumer(Consumer[Part]):
-    """It has the ledger learn all frames up to the chosen time, and knows what of it is to be shown.
+    """A ledger fed with all frames up to the chosen time, and the choice of what to show.
 
     ``look`` is called with frames before anything is learnt of them.
     """
@@ -131,12 +128,14 @@ class LedgerConsumer(Consumer[Part]):
     #: Whether documents may come in runs: not where something is to be learnt of each.
     runs = True
     #: As ``Feed`` has it.
-    closely = 0
+    closely = False
 
-    def __init__(self, chosen: Chosen, shown: Display, look: Callable[[Part], None] | None = None) -> None:
-        self.dissection = Watching(show_secrets=shown.show_secrets)
-        self.ledger = Ledger(closely=bool(self.closely))
-        self._wanted, self._shown, self._look = chosen, shown, look
+    def __init__(
+        self, chosen: Chosen, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
+    ) -> None:
+        self.dissection = Watching(given.limits, show_secrets=shown.show_secrets)
+        self.ledger = Ledger(closely=self.closely)
+        self._wanted, self._shown, self._input, self._look = chosen, shown, given, look
         self.captures: list[Capture] = []  #: that are read
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
@@ -144,13 +143,15 @@ class LedgerConsumer(Consumer[Part]):
 
     def read(self, paths: Sequence[str], sink: Sink) -> Reading[Part]:
         """Read captures to their end, or to a signal."""
-        self.captures = [open_capture(path) for path in paths]
+        self.captures = self._input.open(paths)
         reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
         return reading
 
-    def report(self, sink: Sink, lines: Callable[[], Iterable[Line]], objects: Callable[[], Iterable[Json]]) -> None:
-        """Write what was found; nothing where there was no frame, of which the summary tells."""
+    def report(
+        self, sink: Sink, lines: Callable[[], Iterable[Line | Fitting]], objects: Callable[[], Iterable[Json]]
+    ) -> None:
+        """Write what was found; nothing where there was no frame, which the summary reports."""
         if self.ledger.frames:
             report(sink, self._shown, lines, objects)
 
@@ -161,17 +162,17 @@ class LedgerConsumer(Consumer[Part]):
 
     @property
     def begins_ns(self) -> int | None:
-        """The time of the first packet."""
+        """Return the time (ns) of the first packet; None before it."""
         return self._begins_ns
 
     @property
     def streams(self) -> list[Stream]:
-        """The streams to show."""
+        """Return the streams to show."""
         return [stream for stream in self.ledger.streams if self._wanted.stream(stream, self._begins_ns)]
 
     @property
     def connections(self) -> list[ConnectionState]:
-        """The connections to show."""
+        """Return the connections to show, by number."""
         found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self._begins_ns)]
         return sorted(found, key=lambda connection: connection.number)
 
@@ -184,7 +185,7 @@ class LedgerConsumer(Consumer[Part]):
         self._last_ns = block.where(-1).ts_ns
 
     def take(self, parts: list[Part]) -> bool:
-        """Learn everything; there is never enough."""
+        """Learn all frames; return False: there are never enough."""
         until = self._feed.until_ns = self._until
         if self._look is not None:
             for part in parts:
@@ -194,7 +195,7 @@ class LedgerConsumer(Consumer[Part]):
         return False
 
     def finish(self) -> None:
-        """Learn what has waited for others, and the end; then hide what is to be hidden."""
+        """Learn what has waited for others, and the end; then redact, if that was asked for."""
         self._learn_all(self._feed.rest())
         self._feed.close(self._last_ns, self._lose)
         self._end()  # before names become hashes
@@ -204,7 +205,7 @@ class LedgerConsumer(Consumer[Part]):
 
     @property
     def _until(self) -> int | None:
-        return None if self._wanted.until is None else moment(self._wanted.until, self._begins_ns)
+        return None if self._wanted.until is None else self._wanted.until.end(self._begins_ns)
 
     def _learn_all(self, steps: Sequence[Step]) -> None:
         until, learn = self._until, self._learn

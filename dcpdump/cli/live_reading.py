@@ -1,8 +1,8 @@
-"""Live: what an interface brings until it is stopped, as a source of readings; and its books."""
+"""Provide a source of packets from an interface, until it is stopped, and the counts of its packets."""
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,28 +18,30 @@ from dcpdump.record import Json
 
 
 class InterfaceSource:
-    """A source: what an interface brings."""
+    """A source of packets: an interface."""
 
     endless = True
+    #: Files of which all bytes are there.
+    names: Sequence[str] = ()
 
-    def __init__(self, intake: LiveQueue, name: str) -> None:
-        self._intake = intake
+    def __init__(self, queue: LiveQueue, name: str) -> None:
+        self._queue = queue
         self._name = name
-        self.stop = Stop(intake.stop)
+        self.stop = Stop(queue.stop)
 
     def blocks(self) -> Blocks:
-        """Yield the packets; None when there is nothing just now. Raises LiveError, once all that came is given."""
-        for batch in self._intake.batches():
+        """Yield the packets; None while nothing arrives. Raises LiveError, once all captured packets were yielded."""
+        for batch in self._queue.batches():
             yield block_of(batch, self._name) if batch else None
-        if self._intake.error is not None:
-            raise self._intake.error
+        if self._queue.error is not None:
+            raise self._queue.error
 
     def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
-        """Stop the intake, and write on standard error what a run came to; to interrupt it is how it usually ends."""
+        """Stop capturing, and write the run's summary on standard error; an interrupt is the usual end."""
         if form == "none":
             return
-        self._intake.finish()
-        counts = books(self._intake, dissection)
+        self._queue.finish()
+        counts = packet_counts(self._queue, dissection)
         if form == "json":
             note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
             return
@@ -52,29 +54,32 @@ class InterfaceSource:
             note(f"hint: {hint}")
 
     def status(self, _: Dissector) -> int:
-        """Return the exit code: Ctrl-C is how a capture usually ends."""
+        """Return the exit code: Ctrl-C is the usual end of a capture."""
         return code.TERMINATED if self.stop.status == code.TERMINATED else code.DONE
 
 
-def books(intake: LiveQueue, dissector: Dissector) -> Json:
-    """It accounts for all packets: ``received`` is the sum of what follows ``dropped_by_kernel``."""
+def packet_counts(queue: LiveQueue, dissector: Dissector) -> Json:
+    """Return the number of packets by what was done with them.
+
+    ``received`` is the sum of the fields after ``dropped_by_kernel``.
+    """
     decoded = dissector.balance.packets
     return {
-        "received": intake.received,
-        "dropped_by_kernel": intake.dropped_by_kernel,
-        "dropped_by_dcpdump": intake.dropped,
+        "received": queue.received,
+        "dropped_by_kernel": queue.dropped_by_kernel,
+        "dropped_by_dcpdump": queue.dropped,
         "decoded": decoded,
-        "not_looked_at": intake.received - intake.dropped - decoded,
+        "not_looked_at": queue.received - queue.dropped - decoded,
     }
 
 
 def counted(counts: Json) -> str:
-    """It writes the books in one line."""
+    """Return the counts as one line."""
     words = [f"received {counts['received']:,} packet{'' if counts['received'] == 1 else 's'}"]
-    came = counts["received"] + counts["dropped_by_kernel"]
+    arrived = counts["received"] + counts["dropped_by_kernel"]
     for who in ("kernel", "dcpdump"):
         lost = counts[f"dropped_by_{who}"]
-        share = f" ({lost / came:.2%})" if lost else ""
+        share = f" ({lost / arrived:.2%})" if lost else ""
         words.append(f"dropped by {'the ' if who == 'kernel' else ''}{who} {lost:,}{share}")
     words.append(f"decoded {counts['decoded']:,}")
     if counts["not_looked_at"]:
@@ -83,9 +88,9 @@ def counted(counts: Json) -> str:
 
 
 @contextmanager
-def telling(intake: LiveQueue, dissector: Dissector) -> Iterator[None]:
-    """Have SIGUSR1 report what became of all packets so far."""
-    before = signal.signal(signal.SIGUSR1, lambda *_: note(counted(books(intake, dissector))))
+def reporting(queue: LiveQueue, dissector: Dissector) -> Iterator[None]:
+    """Report on SIGUSR1 the packet counts so far."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: note(counted(packet_counts(queue, dissector))))
     try:
         yield
     finally:

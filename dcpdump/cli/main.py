@@ -1,6 +1,6 @@
-"""The command line's front door: commands by name, loaded only when called, and what ends them.
+"""Run the command line: commands by name, imported only when called, and the exit codes that end them.
 
-COMMANDS is the one place where laziness lives: ``--help`` prints from it without importing a command.
+COMMANDS is the one place that names commands without importing them: ``--help`` prints from it.
 """
 
 import os
@@ -19,6 +19,7 @@ import click
 from dcpdump import __version__
 from dcpdump.cli import exit as code
 from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import note, trace
@@ -30,25 +31,37 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
     "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
-    "stats": ("dcpdump.cli.stats:stats", "Count frames: messages, vbuckets, sizes, latencies, rates."),
-    "spec": ("dcpdump.cli.spec:spec", "Print the layouts of messages, as the decoder has them."),
-    "streams": ("dcpdump.cli.streams:streams", "Tell what became of each DCP stream, with a verdict."),
-    "conns": ("dcpdump.cli.conns:conns", "Tell who is on each connection, and what it negotiated."),
-    "rollbacks": ("dcpdump.cli.rollbacks:rollbacks", "Explain rollbacks, clause by clause."),
+    "stats": ("dcpdump.cli.stats:stats", "Count frames by message, vbucket, size and latency."),
+    "spec": ("dcpdump.cli.spec:spec", "Print the layout, the rules and the errors of a message."),
+    "streams": ("dcpdump.cli.streams:streams", "Say what became of each DCP stream, and why."),
+    "conns": ("dcpdump.cli.conns:conns", "List connections: client, features, controls, how they ended."),
+    "rollbacks": (
+        "dcpdump.cli.rollbacks:rollbacks",
+        "Explain rollbacks: the request, the failover log, the clause.",
+    ),
     "flow": ("dcpdump.cli.flow:flow", "Show flow control: who blocked whom, and when."),
-    "key": ("dcpdump.cli.key:key", "Show the history of documents, and whether it is complete."),
-    "top": ("dcpdump.cli.top:top", "Watch connections and streams: rates, lag, unacknowledged bytes."),
-    "check": ("dcpdump.cli.check:check", "Find where conversations break the protocol's rules."),
-    "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong, worst first."),
+    "key": ("dcpdump.cli.key:key", "Show what was sent of a document, and whether that is all."),
+    "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
+    "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
+    "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong in a capture, worst first."),
     "report": ("dcpdump.cli.report:report", "Write one HTML page of what is wrong, with pictures."),
-    "redact": ("dcpdump.cli.redact:redact", "Write captures that may be shared: the same frames without their data."),
-    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames, and of how their connections began."),
-    "export": ("dcpdump.cli.export:export", "Write frames as columns: Parquet, Arrow, csv."),
-    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write archives of captures as tables, on Spark."),
-    "help": ("dcpdump.cli.help:help_command", "Print pages that answer one question each; man pages."),
+    "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
+    "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames to a smaller capture."),
+    "export": ("dcpdump.cli.export:export", "Write frames, streams and gaps as Parquet, Arrow or csv."),
+    "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write the tables of archives of captures, on Spark if large."),
+    "help": ("dcpdump.cli.help:help_command", "Print a page of help, or of a command; write man pages."),
 }
 
-#: How many threads the library behind NumPy may have, by the name that each such library knows it by.
+#: What --help lists: the commands by what somebody wants.
+QUESTIONS: dict[str, tuple[str, ...]] = {
+    "Look at frames": ("read", "sniff", "explain", "spec", "stats"),
+    "Find what is wrong": ("diagnose", "report", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
+    "Share captures": ("carve", "redact"),
+    "Make tables": ("export", "pipeline"),
+    "Learn more": ("help",),
+}
+
+#: Environment variables for the number of threads of the libraries behind NumPy.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -61,14 +74,14 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the words; help and the version are printed on the way."""
+        """Parse the arguments; help and the version are printed here."""
         if "--version" in args:
-            args = sorted(args, key="-v".__ne__)  # how much to say has to be known before it is said
+            args = sorted(args, key="-v".__ne__)  # -v must be known before the version is printed
         with _as_pipe_closed():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """It runs a command."""
+        """Run a command."""
         with _as_pipe_closed():
             status = super().invoke(ctx)
         bare = ctx.meta.get(_BARE)
@@ -77,11 +90,11 @@ class LazyGroup(click.Group):
         return status
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """It names all commands, in the order of the table."""
+        """Return the names of all commands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """It imports a command."""
+        """Import a command."""
         if cmd_name not in COMMANDS:
             return None
         module, _, function = COMMANDS[cmd_name][0].partition(":")
@@ -91,7 +104,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """It takes the first word for a command; a file, or what must be meant for one, stands for ``read`` of it."""
+        """Take the first argument as a command; a file, or what must be meant as one, means ``read`` of it."""
         word = args[0]
         if word not in COMMANDS:
             if word == "-" or os.sep in word or Path(word).exists():
@@ -104,14 +117,15 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """It lists the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """List the commands by what they are used for, without importing them."""
+        for question, names in QUESTIONS.items():
+            with formatter.section(question):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
 @contextmanager
 def _as_pipe_closed() -> Iterator[None]:
-    """It gives a broken pipe the name that click does not know: it would end with an exit code of its own."""
+    """Raise a broken pipe as PipeClosed, which click does not know: it would end with an exit code of its own."""
     try:
         yield
     except BrokenPipeError as error:
@@ -152,17 +166,20 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
+@click.option("--no-pager", is_flag=True, help="Print long output of a terminal without a pager.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def main(debug: bool) -> None:
+@click.pass_context
+def main(ctx: click.Context, debug: bool, no_pager: bool) -> None:
     """A packet inspector for Couchbase's Database Change Protocol (DCP).
 
     Reads captures (pcap, pcapng), finds the DCP conversations in them on any port, and prints every frame
     as the specification draws it. 'dcpdump FILE' is short for 'dcpdump read FILE'.
     """
+    ctx.meta[NO_PAGER] = no_pager
 
 
 def run(arguments: list[str] | None = None) -> NoReturn:
-    """It runs the command line and ends the process with one of the documented exit codes."""
+    """Run the command line, and end the process with one of the documented exit codes."""
     words = sys.argv[1:] if arguments is None else arguments
     streams = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, TextIOWrapper)]
     for stream in streams:
@@ -172,10 +189,10 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     _keep_numpy_to_one_thread()
     try:
         status = outcome(words)
-    except BrokenPipeError:  # of standard error, while an error was told
+    except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
     except EndedAtOnce as ended:
-        os._exit(ended.status)  # to free what a large input has left takes seconds
+        os._exit(ended.status)  # freeing the objects of a large input takes seconds
     end_at_signals()
     for stream in streams:
         status = _finished(stream, status)
@@ -192,7 +209,7 @@ def _keep_numpy_to_one_thread() -> None:
 
 
 def _finished(stream: TextIOWrapper, status: int) -> int:
-    """It writes what a stream still holds, and gives the exit code. What nobody takes or waits for goes nowhere.
+    """Flush a stream, and return the exit code. What has no reader any more is discarded.
 
     Otherwise the interpreter's own flush at exit would complain, or wait.
     """
@@ -209,7 +226,7 @@ def _finished(stream: TextIOWrapper, status: int) -> int:
 
 
 def outcome(words: list[str]) -> int:
-    """It runs the command line and gives the exit code; errors are told on standard error."""
+    """Run the command line, and return the exit code; errors are reported on standard error."""
     debug = "--debug" in words
     try:
         status = main.main(args=words, prog_name="dcpdump", standalone_mode=False)
@@ -261,7 +278,7 @@ def _usage_hint(error: click.UsageError) -> str:
 
 
 def _complain(what: str, hints: Iterable[str], status: int) -> int:
-    """It prints an error: what went wrong, and on a line each what to try. Where that cannot be written, it is lost."""
+    """Print an error: what went wrong, and a line for each hint. Where that cannot be written, it is lost."""
     try:
         note(f"dcpdump: error: {what}")
         for line in filter(None, hints):

@@ -1,4 +1,4 @@
-"""Man pages: commands of click and pages of Markdown as roff. Knows only the Markdown that the pages of help use."""
+"""Write man pages: commands of click and pages of Markdown as roff. Knows only the Markdown of the pages of help."""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import click
 
 from dcpdump import __version__
+from dcpdump.cli.grouped import EXAMPLES
 
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
 _CODE = re.compile(r"`([^`]+)`")
@@ -31,6 +32,8 @@ def man_of_command(command: click.Command, ctx: click.Context) -> str:
     lines.append(".SH OPTIONS")
     for option, text in options:
         lines += [".TP", f".B {_plain(option)}", _plain(" ".join(text.split()))]
+    if examples := EXAMPLES.get(ctx.info_name or ""):
+        lines += [".SH EXAMPLES", ".nf", *map(_plain, examples), ".fi"]
     return "\n".join(lines) + "\n"
 
 

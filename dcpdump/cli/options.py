@@ -1,4 +1,4 @@
-"""Options that commands share, gathered into small frozen groups: what to choose, how to show it."""
+"""Define the options that commands share, gathered into small frozen groups: what to choose, how to show it."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from dcpdump.redact import Redactor
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-#: option, what reads its text into a clause, its metavar, its help
+#: option, the function that parses its text to a clause, its metavar, its help
 _CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("opcode", clauses.by_opcode, "NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
     ("vbucket", clauses.by_vbucket, "RANGES", "vBuckets: 7 · 0-63,512."),
@@ -44,18 +44,18 @@ class Selection:
     texts: Mapping[str, str]  #: the options that the filter was made of, by their names
 
     def begin(self, start_ns: int | None) -> None:
-        """It hears the time of the first packet, from which relative times count."""
+        """Take the time of the first packet, from which relative times count."""
         if self.window is not None and self.window.start_ns is None:
             self.window.start_ns = start_ns
 
     def accepts(self, record: Record) -> bool:
-        """It says whether a frame is to be shown."""
+        """Return whether a frame is to be shown."""
         return self.filter.accepts(record)
 
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """How to show them, and where."""
+    """How to show frames, and where."""
 
     format: str
     color: str
@@ -66,11 +66,11 @@ class Display:
     redactor: Redactor | None = None
 
     def shown(self, record: Record) -> Record:
-        """It gives the record as it may be shown: redacted, if that was asked for."""
+        """Return the record as it may be shown: redacted, if that was asked for."""
         return record if self.redactor is None else self.redactor.record(record)
 
     def coloured(self, terminal: bool) -> bool:
-        """It decides about colour: the option, then NO_COLOR, FORCE_COLOR, TERM=dumb, then the terminal."""
+        """Return whether to use colour: by the option, then NO_COLOR, FORCE_COLOR, TERM=dumb, then the terminal."""
         if self.color != "auto":
             return self.color == "always"
         if os.environ.get("NO_COLOR"):
@@ -81,14 +81,16 @@ class Display:
 
 
 def selection_options(*, captures: bool) -> Callable[[Command], Command]:
-    """It adds the options that choose frames; ``captures``: those of connections and times too."""
+    """Add the options that choose frames; ``captures``: those of connections and times too."""
 
     def add(command: Command) -> Command:
         rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ())
         if captures:
             command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
             command = click.option(
-                "--since", metavar="TIME", help="From a time: 2026-11-20T10:00:00Z, or +30s from the start."
+                "--since",
+                metavar="TIME",
+                help="From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start.",
             )(command)
         command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
         command = click.option(
@@ -102,7 +104,7 @@ def selection_options(*, captures: bool) -> Callable[[Command], Command]:
 
 
 def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
-    """It makes an option that chooses; given several times, its values add up, as those of a list do."""
+    """Return an option that chooses; given several times, its values add up, as those of a list do."""
 
     def join(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
         return BETWEEN.join(values) if values else None
@@ -111,7 +113,7 @@ def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Com
 
 
 def selection(options: dict[str, Any]) -> Selection:
-    """It takes the options that choose frames out of ``options``. Raises FilterError."""
+    """Take the options that choose frames out of ``options``, and return the selection. Raises FilterError."""
     names = [name for name, _, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES)] + ["since", "until"]
     given = {name: options.pop(name.replace("-", "_"), None) for name in names}
     texts = {name: text for name, text in given.items() if text is not None}
@@ -138,7 +140,7 @@ class ValueBytes(click.ParamType):  # type: ignore[type-arg]
     name = "N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """It reads the text; all is -1."""
+        """Return the number; -1 for ``all``."""
         if value == "all":
             return -1
         if str(value).isdigit():
@@ -152,12 +154,12 @@ class Size(click.ParamType):  # type: ignore[type-arg]
     name = "SIZE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """It reads the text."""
+        """Return the number of bytes."""
         text = str(value)
         unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
         digits = text[:-1] if unit > 1 else text
         if not digits.isdecimal():
-            raise click.BadParameter(f"{value!r} is no size, such as 256M", ctx, param)
+            raise click.BadParameter(f"{value!r} is not a size, such as 256M", ctx, param)
         return int(digits) * unit
 
 
@@ -166,9 +168,9 @@ def display_options(
     *,
     value_bytes: str = "64 in every format",
 ) -> Callable[[Command], Command]:
-    """It adds the options that say how to show frames, and where; the first of ``formats`` is the default.
+    """Add the options for how to show frames, and where; the first of ``formats`` is the default.
 
-    ``value_bytes`` says what is shown of a value where the user does not say.
+    ``value_bytes``: the default for how much of a value is shown, as help says it.
     """
     how_much = f"How much of a value to show: a number, or all; by default {value_bytes}."
     rows = [
@@ -198,7 +200,7 @@ def display_options(
 
 
 def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Display:
-    """It takes the options that say how to show frames out of ``options``."""
+    """Take the options for how to show frames out of ``options``, and return them as a Display."""
     given = options.pop("value_bytes")
     form = options.pop("format")
     value_bytes = DEFAULT_VALUE_BYTES if form in ("ndjson", "csv") else text_value_bytes

@@ -1,6 +1,6 @@
-"""Picked: the frames that are chosen, where a filter of opcodes or vbuckets leaves few of them.
+"""Write chosen frames, where a filter of opcodes or vbuckets leaves few of them.
 
-Nothing for columns is loaded before there is a stretch of a capture of which many frames are chosen.
+The modules for columns are only imported when many frames of a block are chosen.
 """
 
 from typing import TYPE_CHECKING, Union
@@ -19,46 +19,48 @@ if TYPE_CHECKING:
 
 
 class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
-    """It writes the frames that are chosen. ``several``: captures; ``jobs``: how many processes there may be."""
+    """A consumer that writes chosen frames. ``several``: there are several captures; ``jobs``: how many processes to
+    use.
+    """
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
         self._chosen, self._shown, self._sink = chosen, shown, sink
         self._several, self._jobs = several, jobs
         self._output = OUTPUTS[shown.format]
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several)
-        self._many: FrameOutput | None = None  # who writes frames of which there are many
+        self._many: FrameOutput | None = None  # writes frames where there are many
 
     def begin(self) -> None:
-        """Write what stands above all frames."""
+        """Write the header."""
         if self._output.header is not None:
             self._sink.write(self._output.header())
 
     def meet(self, block: Block) -> None:
-        """Let the selection know when the capture begins."""
+        """Set the beginning of the capture in the selection."""
         self._chosen.begin(block.begins_ns)
 
     def take(self, pieces: "list[Picked | Part]") -> bool:
-        """Write what is chosen; return whether there is enough."""
+        """Write what is chosen; return whether there are enough."""
         return any(self._take(piece) for piece in pieces)
 
     def settle(self, *, idle: bool) -> None:
-        """Write what there is; while nothing comes, all that is under way too."""
+        """Write what there is; while the input is idle, all that is pending too."""
         if idle:
             self.finish()
         self._sink.flush()
 
     def finish(self) -> None:
-        """Write what is under way."""
+        """Write what is pending."""
         if self._many is not None:
             self._many.finish()
         self._sink.flush()
 
     def close(self) -> None:
-        """End whoever writes."""
+        """End the workers."""
         if self._many is not None:
             self._many.frames = self.frames
             self._many.close()
-            self.frames = self._many.frames  # without what was under way
+            self.frames = self._many.frames  # without what was pending
 
     @property
     def _enough(self) -> bool:
@@ -72,7 +74,7 @@ class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
             self.frames = many.frames
             return self._enough
         if self._many is not None:
-            self._many.finish()  # what is chosen here may not overtake it
+            self._many.finish()  # these frames must not overtake the pending ones
         for record in piece.records:
             if self._chosen.accepts(record):
                 self._sink.write(self._output.write(self._shown.shown(record), self._view))

@@ -1,4 +1,4 @@
-"""dcpdump pipeline: archives of captures → the tables, on Spark or, where they are small, on this machine."""
+"""Provide ``dcpdump pipeline``: write archives of captures as tables, on Spark or, where small, on this machine."""
 
 import os
 import re
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
-from dcpdump.cli.stderr import note, progress
+from dcpdump.cli.progress import progress
+from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 
@@ -28,25 +31,25 @@ _FIXED = {"color": "never", "format": "parquet", "force": True}
 
 
 class Setting(click.ParamType):  # type: ignore[type-arg]
-    """A setting of Spark's: name=value."""
+    """A setting of Spark: name=value."""
 
     name = "NAME=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """It reads the text."""
+        """Return the name and the value."""
         key, mark, text = str(value).partition("=")
         if not mark or not key:
-            raise click.BadParameter(f"{value!r} is no setting, such as spark.executor.memory=4g", ctx, param)
+            raise click.BadParameter(f"{value!r} is not a setting, such as spark.executor.memory=4g", ctx, param)
         return key, text
 
 
 class CaptureId(click.ParamType):  # type: ignore[type-arg]
-    """A name that can be that of a folder, on any file system."""
+    """A name that can be that of a folder on any file system."""
 
     name = "ID"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """It reads the text."""
+        """Return the name, if it can be that of a folder."""
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", str(value)):
             raise click.BadParameter(f"{value!r} holds more than letters, digits, '.', '_' and '-'", ctx, param)
         return str(value)
@@ -54,7 +57,7 @@ class CaptureId(click.ParamType):  # type: ignore[type-arg]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be done, wherever it is done."""
+    """What to write, from what, and how."""
 
     inputs: tuple[str, ...]
     output: str
@@ -70,7 +73,7 @@ class Job:
     duration: float | None
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option(
     "--engine",
@@ -94,8 +97,7 @@ class Job:
     help="With --watch: a capture that did not grow for so long is closed.",
 )
 @click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
-@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options(follow=False)
 @selection_options(captures=True)
 @display_options(("parquet",))
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
@@ -107,8 +109,6 @@ def pipeline(
     tables: tuple[str, ...],
     capture_id: str | None,
     split: int,
-    salvage: bool,
-    memory: int,
     quiet: bool,
     watch: bool,
     idle: float,
@@ -132,7 +132,7 @@ def pipeline(
         shown.path,
         capture_id or _named(captures),
         tables,
-        _choice(chosen, shown, salvage, memory),
+        _choice(chosen, shown, input_of(options)),
         master,
         dict(conf),
         split,
@@ -152,7 +152,7 @@ for _option in pipeline.params:
 
 
 def run(job: Job, engine: str) -> int:
-    """It does the job with an engine, lets the tables appear, and gives the exit code."""
+    """Run the job with an engine, publish the tables, and return the exit code."""
     from dcpdump.spark.input import inputs
     from dcpdump.spark.output import CaptureOutput
 
@@ -163,19 +163,20 @@ def run(job: Job, engine: str) -> int:
         engine = "spark" if size >= SMALL_BYTES or job.master is not None or submitted else "local"
         if engine == "local" and not job.quiet:
             note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which takes longer to start")
-    with CaptureOutput(job.output, job.capture_id) as shelf:
+    with CaptureOutput(job.output, job.capture_id) as output:
         if engine == "local":
             from dcpdump.spark import local
 
-            outcome = local.run([each.path for each in found], job.choice, shelf.folder, job.tables)
+            with progress(() if job.quiet else [each.path for each in found]):
+                outcome = local.run([each.path for each in found], job.choice, output.folder, job.tables)
         else:
-            outcome = _on_spark(job, found, shelf.folder)
+            outcome = _on_spark(job, found, output.folder)
         if not job.quiet:
             _complain(outcome)
         if not outcome.frames:
-            shelf.withdraw()  # old rows may not pass for new
+            output.withdraw()  # old rows must not be taken for new ones
             raise CaptureError(_nothing(outcome), hint="dcpdump read FILE tells more about one of them")
-        shelf.publish(outcome.written, job.tables)
+        output.publish(outcome.written, job.tables)
     if not job.quiet:
         note(_summary(job, outcome))
     return code.DONE if outcome.whole else code.DAMAGED
@@ -187,27 +188,29 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
     with session(job.master, job.conf) as spark:
         from dcpdump.spark.job import run as run_on_spark
 
-        tell = _progress if sys.stderr.isatty() and not job.quiet else None
+        report = _progress if sys.stderr.isatty() and not job.quiet else None
         if not job.quiet:
             size = _size(sum(each.size for each in found))
             note(f"{size} in {_many(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
-        return run_on_spark(spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=tell)
+        return run_on_spark(spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=report)
 
 
 def _progress(what: str, done: int, tasks: int) -> None:
     """Report how far a round is, on one line of the terminal."""
-    progress(f"{what}: {done:,} of {_many(tasks, 'task')}", over=done == tasks)
+    status(f"{what}: {done:,} of {_many(tasks, 'task')}")
+    if done == tasks:
+        clear_status()
 
 
 def follow(job: Job) -> int:
-    """It decodes captures as they are closed, until it is interrupted."""
+    """Decode captures as they are closed, until interrupted, and return the exit code."""
     from dcpdump.spark.launch import session
 
     hurt = False
     with session(job.master, job.conf) as spark:
         from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch
 
-        def tell(done: BatchOutcome) -> None:
+        def report(done: BatchOutcome) -> None:
             nonlocal hurt
             hurt |= not done.outcome.whole
             if not job.quiet:
@@ -227,7 +230,7 @@ def follow(job: Job) -> int:
             tables,
             idle=job.idle,
             split_bytes=job.split_bytes,
-            told=tell,
+            report=report,
         )
         watch.run(job.duration)
         if not job.quiet:
@@ -239,7 +242,7 @@ def follow(job: Job) -> int:
     return code.DAMAGED if hurt else code.DONE
 
 
-def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "Options":
+def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":
     from dcpdump.batch.filter import masks
     from dcpdump.spark.options import Options
 
@@ -248,13 +251,13 @@ def _choice(chosen: Selection, shown: Display, salvage: bool, memory: int) -> "O
         shown.value_bytes,
         shown.show_secrets,
         shown.redactor,
-        salvage,
-        memory,
+        given.salvage,
+        given.memory,
     )
 
 
 def _named(captures: Sequence[str]) -> str:
-    """It makes a name of what stands on the command line: the same words in the same place give the same."""
+    """Return a name for the input: the same arguments in the same folder give the same name."""
     words = [word if "://" in word else os.path.abspath(word) for word in captures]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(words[0].rstrip("/"))).strip("-") or "captures"
     return f"{stem[:48]}-{sha256(chr(0).join(words).encode()).hexdigest()[:8]}"

@@ -1,27 +1,26 @@
-"""dcpdump read: captures → frames, chosen and shown."""
+"""Provide ``dcpdump read``: print chosen frames of captures."""
 
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from dcpdump.capture import expand, open_capture
-from dcpdump.cli.options import Display, Selection, Size, display, display_options, selection, selection_options
+from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
 from dcpdump.filter.clauses import with_problems
 from dcpdump.filter.header_clauses import wanted_of
-from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.limits import Limits
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
 @display_options()
-@click.option("--salvage", is_flag=True, help="After garbage in a capture, go on at the next plausible record.")
-@click.option("-F", "--follow", is_flag=True, help="Wait for more at the end of a capture that is still being written.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options()
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work; the default: the cores."
 )
@@ -31,9 +30,6 @@ from dcpdump.net.limits import DEFAULT, Limits
 @click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
 def read(
     captures: tuple[str, ...],
-    salvage: bool,
-    follow: bool,
-    memory: int,
     jobs: int | None,
     summary: str,
     quiet: bool,
@@ -41,18 +37,17 @@ def read(
 ) -> int:
     """Print the DCP frames of captures: pcap and pcapng, plain or compressed.
 
-    CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP
-    connection goes on from one file into the next. DCP is found by its content, on any port.
+    CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP connection
+    continues from one file into the next. DCP is found by its content, on any port.
     """
-    chosen, shown = selection(options), display(options)
+    chosen, shown, given = selection(options), display(options), input_of(options)
     paths = expand(captures)
-    inputs = [open_capture(path, salvage=salvage, follow=follow) for path in paths]
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    inputs = given.open(paths)
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=all(each.rereadable for each in inputs)) as sink:
         source = CaptureSource(inputs)
         # What comes through a pipe, or goes to a terminal, is shown at once.
         working = 1 if source.endless or sink.is_terminal else worth_having(jobs, inputs)
-        limits = replace(DEFAULT, memory=memory)
-        return _reading(source, chosen, shown, sink, limits, several=len(inputs) > 1, jobs=working).run(
+        return _reading(source, chosen, shown, sink, given.limits, several=len(inputs) > 1, jobs=working).run(
             "none" if quiet else summary
         )
 
@@ -60,7 +55,7 @@ def read(
 def _reading(
     source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, limits: Limits, **options: Any
 ) -> Reading[Any]:
-    """Return the reading that suits what is chosen; each way loads only what it needs."""
+    """Return the reading that suits what is chosen; each kind imports only what it needs."""
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
         from dcpdump.batch.picker import Picker

@@ -1,6 +1,6 @@
-"""Reading: one run over packets. A source yields them in blocks, one dissection cuts frames, a consumer takes those.
+"""Run once over packets: a source yields blocks of them, a dissector cuts frames, a consumer takes the frames.
 
-It knows neither where packets come from nor what becomes of frames, but how a run ends, and what is said of it then.
+It does not know where packets come from or what is done with frames, but how a run ends, and what is reported then.
 """
 
 import gc
@@ -14,6 +14,7 @@ from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
+from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.sink import PipeClosed, Sink
 from dcpdump.cli.stderr import end_line
@@ -30,47 +31,52 @@ Source = Union["CaptureSource", "InterfaceSource"]
 
 
 class Consumer(ABC, Generic[P]):
-    """What takes the frames of a reading as they are completed."""
+    """A consumer of the frames of a reading, as they are completed."""
 
-    #: What it does with frames, as the closing line says.
+    #: What is done with frames, as the closing line says.
     verb = SHOWN
-    #: With how many it did that.
+    #: The number of frames it was done with.
     frames = 0
 
     def begin(self) -> None:
-        """Do what comes before the first packet."""
+        """Prepare before the first packet."""
 
     def meet(self, block: Block) -> None:
-        """Look at packets before they are dissected."""
+        """Read packets before they are dissected."""
 
     @abstractmethod
     def take(self, pieces: list[P]) -> bool:
         """Take the frames that packets completed; return whether there are enough."""
 
     def settle(self, *, idle: bool) -> None:
-        """Do what is due after a block; ``idle``: while nothing comes."""
+        """Do what is due after a block, or (``idle``) while nothing arrives."""
 
     def finish(self) -> None:
-        """Do what is left when the input has ended, or there were enough."""
+        """Finish when the input has ended, or there were enough frames."""
 
     def close(self) -> None:
-        """Free what is held, however the reading ended."""
+        """Free resources, however the reading ended."""
 
 
 class CaptureSource:
-    """A source: files and pipes as one timeline.
+    """A source of packets: files and pipes as one timeline.
 
-    ``patient``: what comes through a pipe is not wanted before there is much of it.
+    ``patient``: packets of a pipe are collected to large blocks before they are yielded.
     """
 
     def __init__(self, captures: Sequence[Capture], *, patient: bool = False) -> None:
         self._captures = captures
         self.stop = Stop()  #: while it is open, the first signal ends the packets
-        #: Whether packets may come for days.
+        #: Whether packets may arrive for days.
         self.endless = not (patient or all(capture.rereadable for capture in captures))
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the files that are read, where all bytes are there; none for pipes."""
+        return [] if self.endless else [capture.name for capture in self._captures]
+
     def blocks(self) -> Blocks:
-        """Yield the packets: of files, or of pipes as they come; None while none do."""
+        """Yield the packets of files, or of pipes as they arrive; None while nothing arrives."""
         captures = self._captures
         for block in blocks_as_they_come(captures) if self.endless else blocks_of(captures):
             if self.stop.status is not None:
@@ -78,7 +84,7 @@ class CaptureSource:
             yield block
 
     def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
-        """Write on standard error what a run came to: the damage, and the balance."""
+        """Write the run's summary on standard error: the damage, and the balance of bytes."""
         count, verb = consumer.frames, consumer.verb
         summarise(dissection, self._captures, count, form, interrupted=interrupted, verb=verb)
 
@@ -88,7 +94,7 @@ class CaptureSource:
 
 
 class Reading(Generic[P]):
-    """One run: where packets come from, what cuts frames, who takes them. ``sink``: to be flushed in the end."""
+    """One run, of a source, a dissector and a consumer. ``sink``: flushed at the end."""
 
     def __init__(
         self, source: Source, dissection: BlockDissector[P], consumer: Consumer[P], sink: Sink | None = None
@@ -105,9 +111,11 @@ class Reading(Generic[P]):
             consumer.finish()
 
     def run(self, summary: str) -> int:
-        """Read, write what the run came to however it ended, and return the exit code."""
+        """Read, write the summary however the run ended, and return the exit code."""
+        shows = self._sink is not None and self._sink.is_terminal  # frames, as they are completed
         try:
-            self.read()
+            with progress(() if shows or summary == "none" else self._source.names):
+                self.read()
         except (PipeClosed, OutputError, EndedAtOnce):
             raise
         except BaseException as error:
@@ -116,25 +124,25 @@ class Reading(Generic[P]):
         return self.conclude(summary)
 
     def analyse(self) -> None:
-        """Read what comes before a signal. A second signal ends the run at once."""
-        with self._source.stop as stop:
+        """Read up to the first signal. A second signal ends the process at once."""
+        with self._source.stop as stop, progress(self._source.names):
             self.read()
         if stop.status == code.INTERRUPTED:
             end_line()
 
     def conclude(self, summary: str) -> int:
-        """Write what the run came to, behind all of its output, and return the exit code."""
+        """Write the run's summary, behind all of its output, and return the exit code."""
         self._conclude(summary, interrupted=self._source.stop.status is not None)
         return self.status
 
     @property
     def status(self) -> int:
-        """The exit code of a run that has ended."""
+        """Return the exit code of a run that has ended."""
         return self._source.status(self._dissection)
 
     def _conclude(self, summary: str, *, interrupted: bool) -> None:
         if self._sink is not None:
-            self._sink.flush()
+            self._sink.settle()
         self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)
 
     def _feed(self, blocks: Blocks) -> bool:
@@ -150,16 +158,16 @@ class Reading(Generic[P]):
 
     def _take(self, pieces: list[P]) -> bool:
         enough = self._consumer.take(pieces)
-        self._dissection.gaps.clear()  # a consumer that wants to know has seen them
+        self._dissection.gaps.clear()  # the consumer has seen them
         return enough
 
 
 @contextmanager
 def _collecting(*, forever: bool) -> Iterator[None]:
-    """Spare the collector of garbage what it would look at in vain.
+    """Keep the garbage collector from searching the objects of a reading for cycles.
 
-    What a reading makes is freed by its last user; looking for cycles in it would take a tenth of the time. What goes
-    on for days may have cycles all the same: then only what is there by now is spared.
+    Reference counts free what a reading makes; searching it for cycles would take a tenth of the time. A reading that
+    runs for days may make cycles all the same: then only the objects that exist at its start are spared.
     """
     (gc.freeze if forever else gc.disable)()
     try:

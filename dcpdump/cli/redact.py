@@ -1,29 +1,30 @@
-"""dcpdump redact: captures → captures that may be given to others."""
+"""Provide ``dcpdump redact``: write captures that may be shared."""
 
 import os
 import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from typing import Any
 
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.options import Size
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.progress import progress
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
-from dcpdump.net.limits import DEFAULT
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
 from dcpdump.streams.wording import counted
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="IN…")
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The file to write; of several, the folder.")
 @click.option(
@@ -36,7 +37,7 @@ from dcpdump.streams.wording import counted
 @click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
 @click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@click.option("--memory", type=Size(), default="256M", show_default=True, help="Most memory to put segments in order.")
+@input_options(salvage=False, follow=False)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 def redact(
     captures: tuple[str, ...],
@@ -45,8 +46,8 @@ def redact(
     salt: str | None,
     salt_file: str | None,
     force: bool,
-    memory: int,
     quiet: bool,
+    **options: Any,
 ) -> int:
     """Write captures that may be shared: keys, values, xattrs, credentials and buckets replaced at equal length.
 
@@ -57,8 +58,8 @@ def redact(
     The result is read back before it appears: no key and no value of 8 bytes or more may be anywhere in it, and
     it must decode to the same frames.
     """
-    paths = expand(captures)
-    inputs = [open_capture(path) for path in paths]
+    paths, given = expand(captures), input_of(options)
+    inputs = given.open(paths)
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("redaction reads its input twice", capture.name, "save it to a file first")
@@ -66,9 +67,9 @@ def redact(
     folder = os.path.dirname(os.path.abspath(out))
     if not os.path.isdir(folder):
         raise OutputError("there is no such folder", folder)
-    with Spill(folder) as spool:
-        redaction = Redaction(inputs, words, spool, full=level == "full", limits=replace(DEFAULT, memory=memory))
-        with ExitStack() as stack:
+    with Spill(folder) as spill:
+        redaction = Redaction(inputs, words, spill, full=level == "full", limits=given.limits)
+        with ExitStack() as stack, progress(() if quiet else paths):
             sinks = _sinks(stack, paths, out, force)
             redaction.survey()
             if redaction.dissector.tally.frames == 0:
@@ -81,7 +82,7 @@ def redact(
     for line in damage_lines(inputs):
         note(line)
     if not quiet:
-        _tell(redaction, out)
+        _report(redaction, out)
     return status_of(redaction.dissector, inputs)
 
 
@@ -94,7 +95,7 @@ def _salt(text: str | None, file: str | None) -> bytes:
 
 
 def _sinks(stack: ExitStack, paths: Sequence[str], out: str, force: bool) -> list[Sink]:
-    """It opens the file that is to appear; of several inputs, the files of a folder that is."""
+    """Open the output file; for several inputs, the files of the output folder."""
     if out.endswith((".gz", ".zst", ".xz", ".bz2", ".lz4")):
         raise click.UsageError(f"{out}: the result is not compressed; give it another name, and compress it afterwards")
     if len(paths) == 1 and not os.path.isdir(out):
@@ -113,13 +114,13 @@ def _sinks(stack: ExitStack, paths: Sequence[str], out: str, force: bool) -> lis
 
 
 def _plain(name: str) -> str:
-    """It gives a name without what says that it is compressed."""
+    """Return a name without the suffix of a compression."""
     stem, suffix = os.path.splitext(name)
     return stem if suffix in (".gz", ".zst", ".xz", ".bz2", ".lz4") else name
 
 
 class _Folder:
-    """A folder that appears under its name if all went well, and else not at all."""
+    """A folder that appears under its name if all went well, and otherwise not at all."""
 
     def __init__(self, part: str, out: str) -> None:
         self._part, self._out = part, out
@@ -139,7 +140,7 @@ class _Folder:
 
 
 def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
-    """It lets nothing appear that is not proved."""
+    """Raise OutputError unless the result is proved."""
     if flaw is None:
         return
     hint = "nothing was written"
@@ -148,7 +149,7 @@ def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
     raise OutputError(f"the result is not fit to be shared: {flaw.text}", out, hint)
 
 
-def _tell(redaction: Redaction, out: str) -> None:
+def _report(redaction: Redaction, out: str) -> None:
     tally, net = redaction.dissector.tally, redaction.dissector.balance
     blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes
     frames = counted(tally.frames, "frame")

@@ -13,7 +13,9 @@ from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, evidence_of, names_of
-from dcpdump.cli.ledger_reading import Chosen, choosing, choosing_options, moment
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.ledger_reading import Chosen, choosing, choosing_options
 from dcpdump.cli.options import Display
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
@@ -30,7 +32,7 @@ _MOST_FRAMES = 500
 _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @click.option("-o", "--output", metavar="FILE", help="The page, written whole or not at all.")
 @click.option("--force", is_flag=True, help="Let -o replace an existing file.")
@@ -45,6 +47,7 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
 )
 @click.option("--no-check", is_flag=True, help="Do not ask the rules of check.")
 @choosing_options(streams=True)
+@input_options()
 @click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names.")
 @click.option(
     "--redact-level",
@@ -66,30 +69,30 @@ def report(
         raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
     carried = carried_options(options)
     shown = _display(output, options)
-    chosen = choosing(options)
+    chosen, given = choosing(options), input_of(options)
     paths = expand(captures)
     wish = Wish(captures, carried, title or names_of(paths), frames, shown.redactor is not None, not no_check)
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = Reporting(chosen, shown, checked=not no_check, alone=len(paths) == 1)
-        reading = keeper.read(paths, sink)
-        if not keeper.ledger.frames:
+        consumer = Reporting(chosen, shown, given, checked=not no_check, alone=len(paths) == 1)
+        reading = consumer.read(paths, sink)
+        if not consumer.ledger.frames:
             sink.abandon()
         else:
-            sink.write(page(context_of(keeper, wish)))
+            sink.write(page(context_of(consumer, wish)))
         return reading.conclude("none" if quiet else "text")
 
 
 class Reporting(Checking):
     """A referee of all frames that also gathers what the pictures need."""
 
-    def __init__(self, chosen: Chosen, shown: Display, *, checked: bool, alone: bool) -> None:
-        super().__init__(chosen, shown, RULES if checked else (), everything=False, alone=alone)
+    def __init__(self, chosen: Chosen, shown: Display, given: InputOptions, *, checked: bool, alone: bool) -> None:
+        super().__init__(chosen, shown, given, RULES if checked else (), everything=False, alone=alone)
         self.gathered = Gathered()
 
     def take(self, parts: list[Part]) -> bool:
         """Gather, and learn everything."""
         gathered, wanted = self.gathered, self._wanted
-        gathered.since_ns = None if wanted.since is None else moment(wanted.since, self.begins_ns)
+        gathered.since_ns = None if wanted.since is None else wanted.since.at(self.begins_ns)
         gathered.until_ns = self._until
         gathered.take(parts, self.dissection.gaps)
         return super().take(parts)
@@ -106,18 +109,18 @@ class Reporting(Checking):
         super()._keep(kept)
 
 
-def context_of(keeper: Reporting, wish: Wish) -> Context:
+def context_of(consumer: Reporting, wish: Wish) -> Context:
     """Return what the page is made from, once everything was read."""
-    gathered = keeper.gathered
+    gathered = consumer.gathered
     gathered.frames.forget_parts()
     axis = gathered.course.axis
     times = None
     if axis.origin_ns is not None:
         times = Times(axis.origin_ns, axis.origin_ns + axis.used * axis.step_ns)
-    context = Context(diagnose(evidence_of(keeper)), gathered, wish, times)
+    context = Context(diagnose(evidence_of(consumer)), gathered, wish, times)
     choose(context)
     wanted = choose_frames(context)[: wish.frames]
-    redactor = keeper.redactor
+    redactor = consumer.redactor
     for number, record in gathered.frames.frames(wanted).items():
         context.records[number] = record if redactor is None else redactor.record(record)
     return context

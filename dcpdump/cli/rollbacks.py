@@ -1,10 +1,12 @@
-"""dcpdump rollbacks: each rollback, and the clause of the protocol that explains it."""
+"""Provide ``dcpdump rollbacks``: list rollbacks, each with the clause of the protocol that explains it."""
 
 from typing import Any
 
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
@@ -12,9 +14,10 @@ from dcpdump.render import rollbacks as rows
 from dcpdump.streams.rollback import rollbacks as found_in
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
@@ -22,13 +25,13 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
 
     Equal rollbacks of a client are one; more than three are a loop.
     """
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        keeper = LedgerConsumer(chosen, shown)
-        reading = keeper.read(paths, sink)
-        streams = keeper.streams
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+        consumer = LedgerConsumer(chosen, shown, given)
+        reading = consumer.read(paths, sink)
+        streams = consumer.streams
         wanted = set(streams)
-        found = [each for each in found_in(keeper.ledger) if each.stream in wanted]
-        keeper.report(sink, lambda: rows.lines(found, streams, keeper.ledger.last_ns), lambda: rows.objects(found))
+        found = [each for each in found_in(consumer.ledger) if each.stream in wanted]
+        consumer.report(sink, lambda: rows.lines(found, streams, consumer.ledger.last_ns), lambda: rows.objects(found))
         return reading.conclude("none" if quiet else "text")

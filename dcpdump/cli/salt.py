@@ -1,4 +1,4 @@
-"""The salt of hashes: from a file, which is made where there is none, or random and then forgotten. Never printed."""
+"""Read the salt of hashes from a file, which is made where it is missing; or make a random one. Never print it."""
 
 import os
 import secrets
@@ -8,12 +8,12 @@ import click
 
 from dcpdump.cli.stderr import note
 
-#: What help says of the option.
+#: The help text of the option.
 SALT_FILE = "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten."
 
 
 def salt_of(path: str | None) -> bytes:
-    """Return the salt that a file holds, or a fresh one. A file that does not exist is made, for its owner alone."""
+    """Return the salt in a file; without a file, a random one. A missing file is made, readable by its owner alone."""
     if path is None:
         return secrets.token_bytes(32)
     try:

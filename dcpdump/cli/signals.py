@@ -1,4 +1,4 @@
-"""Stop: the signals that end a run. At the first, what was done so far is still told; a second ends all at once."""
+"""Handle the signals that end a run: after the first, what was done is still reported; a second ends at once."""
 
 import signal
 from collections.abc import Callable
@@ -11,11 +11,11 @@ _STATUS = {signal.SIGINT: code.INTERRUPTED, signal.SIGTERM: code.TERMINATED}
 
 
 class Terminated(BaseException):
-    """SIGTERM came."""
+    """SIGTERM was received."""
 
 
 class EndedAtOnce(BaseException):
-    """A second signal came: nothing more is told. ``status``: the exit code."""
+    """A second signal was received: nothing more is reported. ``status``: the exit code."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -23,18 +23,18 @@ class EndedAtOnce(BaseException):
 
 
 class Stop:
-    """While it is open, the first signal is only remembered: whoever reads is to end the input when there is one.
+    """A context in which the first signal is only noted: the reader then ends the input. ``on_signal`` is called then.
 
-    It may be opened once more while it is open.
+    It may be entered again while it is open.
     """
 
-    def __init__(self, hear: Callable[[], None] | None = None) -> None:
-        self.status: int | None = None  #: the exit code, once a signal came
-        self._hear = hear
+    def __init__(self, on_signal: Callable[[], None] | None = None) -> None:
+        self.status: int | None = None  #: the exit code, once a signal was received
+        self._on_signal = on_signal
         self._before: list[dict[signal.Signals, Any]] = []
 
     def __enter__(self) -> "Stop":
-        self._before.append({number: signal.signal(number, self._come) for number in _STATUS})
+        self._before.append({number: signal.signal(number, self._receive) for number in _STATUS})
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,21 +43,21 @@ class Stop:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _come(self, number: int, _: FrameType | None) -> None:
+    def _receive(self, number: int, _: FrameType | None) -> None:
         self.status = _next_ends_all(number)
-        if self._hear is not None:
-            self._hear()
+        if self._on_signal is not None:
+            self._on_signal()
 
 
 def raise_at_signals() -> None:
-    """It lets the first signal raise KeyboardInterrupt or Terminated, unless Ctrl-C is to be ignored."""
+    """Let the first signal raise KeyboardInterrupt or Terminated, unless Ctrl-C is to be ignored."""
     for number in _STATUS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _raise)
 
 
 def end_at_signals() -> None:
-    """It lets a signal end the process without a word: there is nothing left to tell."""
+    """Let a signal end the process silently: nothing is left to report."""
     for number in _STATUS:
         signal.signal(number, signal.SIG_DFL)
 

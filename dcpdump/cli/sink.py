@@ -1,4 +1,4 @@
-"""Sink: where output goes. Standard output, or a file that appears whole or not at all."""
+"""Write output: to standard output, or to a file that appears whole or not at all."""
 
 import os
 import stat
@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.pager import Pager, pager_command
 from dcpdump.cli.signals import EndedAtOnce
 from dcpdump.errors import OutputError
 
@@ -18,18 +19,21 @@ _UTF8 = ("utf-8", "utf8")
 
 
 class PipeClosed(Exception):
-    """The reader of standard output, or error, went away. (click would make an exit code of its own of it.)"""
+    """The reader of standard output, or error, has closed it. (click would end with an exit code of its own.)"""
 
 
 class Sink:
-    """It takes text. ``path`` None is standard output.
+    """A writer of text. ``path`` None is standard output; ``paged``: through a pager, where that is a terminal.
 
-    A file is written beside its final name with mode 0600 (captures hold documents) and renamed into
-    place at the end; if anything fails on the way, nothing appears. An existing file is only replaced
-    with ``force``, and an input never.
+    A file is written beside its final name with mode 0600 (captures hold documents) and renamed into place at the end;
+    if anything fails before, nothing appears. An existing file is only replaced with ``force``, and an input never.
     """
 
-    def __init__(self, path: str | None, *, force: bool = False, inputs: Iterable[str] = ()) -> None:
+    def __init__(
+        self, path: str | None, *, force: bool = False, inputs: Iterable[str] = (), paged: bool = False
+    ) -> None:
+        self._paged = paged
+        self._pager: Pager | None = None
         self._pending: list[str] = []
         self._size = 0
         self._final: Path | None = None
@@ -43,7 +47,7 @@ class Sink:
         self._encoding = "utf-8"
         self._final = Path(path)
         if _is_device(self._final):
-            self._file = _opened(self._final)  # there is nothing to replace, and it must not be
+            self._file = _opened(self._final)  # a device must not be replaced
             return
         _refuse_to_harm(self._final, force, inputs)
         try:
@@ -55,44 +59,46 @@ class Sink:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether people see the output as it comes."""
+        """Return whether the output is a terminal."""
         return self._final is None and sys.stdout.isatty()
 
     @property
     def part(self) -> str | None:
-        """The path of the file that is to appear, meanwhile; None where nothing is to."""
+        """Return the path of the unfinished file; None where there is none."""
         return None if self._part is None else str(self._part)
 
     def write(self, text: str) -> None:
-        """It takes text, to be written when there is enough of it, or at the next flush."""
+        """Queue text, to be written when there is enough of it, or at the next flush."""
         self._pending.append(text)
         self._size += len(text)
         if self._size >= _BLOCK:
             self.flush()
 
     def encoded(self, text: str) -> bytes:
-        """It gives the bytes that text becomes here."""
+        """Return text in the encoding of the output."""
         return text.encode(self._encoding, PLAIN)
 
     def recoded(self, text: bytes) -> bytes:
-        """It gives the bytes that UTF-8 becomes here, which nearly everywhere is the same."""
+        """Return UTF-8 in the encoding of the output, which nearly everywhere is the same."""
         return text if self._encoding.lower() in _UTF8 else self.encoded(text.decode())
 
     def flush(self) -> None:
-        """It writes what is pending, so that a reader of a pipe sees it now."""
+        """Write what is pending, so that a reader of a pipe gets it now."""
         if self._file.closed:
             return  # it was given up
         text, self._pending, self._size = "".join(self._pending), [], 0
         self.write_encoded(self.encoded(text))
 
     def write_encoded(self, data: bytes | memoryview) -> None:
-        """It writes what ``encoded`` gave, behind what was written before."""
+        """Write encoded text, behind what was written before."""
         if self._pending:
             self.flush()
+        if self._paged and data:
+            self._begin_pager()
         try:
             left = memoryview(data)
             while left:
-                # Where Python was told not to buffer, a signal may end a write in the middle.
+                # With PYTHONUNBUFFERED a signal may end a write in the middle.
                 left = left[self._file.write(left) :]
             self._file.flush()
         except BrokenPipeError as error:
@@ -102,8 +108,24 @@ class Sink:
             where = str(self._final) if self._final else "standard output"
             raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", where) from error
 
+    def _begin_pager(self) -> None:
+        """Let a pager show what is written from now on, if one is wanted."""
+        self._paged = False
+        command = pager_command() if self.is_terminal else None
+        if command is not None:
+            self._pager = Pager(command)
+            self._file = self._pager.file
+
+    def settle(self) -> None:
+        """Write what is pending; where a pager shows it, wait until that has ended."""
+        self.flush()
+        if self._pager is not None:
+            pager, self._pager = self._pager, None
+            self._file = sys.stdout.buffer
+            pager.close()
+
     def write_pieces(self, pieces: Iterable[bytes]) -> int:
-        """It writes bytes that come in many small pieces, and gives how many there were."""
+        """Write bytes that come in many small pieces, and return the number of pieces."""
         pending: list[bytes] = []
         size = count = 0
         for piece in pieces:
@@ -122,9 +144,12 @@ class Sink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Interrupted work is shown on standard output as far as it got; a file needs all of it.
+        # Interrupted output is shown on standard output as far as it got; a file must be complete.
         if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError, EndedAtOnce))):
             self.flush()
+        if self._pager is not None:
+            pager, self._pager = self._pager, None
+            pager.close()
         if self._final is None:
             return
         if self._part is None:
@@ -142,7 +167,7 @@ class Sink:
             raise OutputError(f"cannot write: {(failed.strerror or str(failed)).lower()}", str(self._final)) from failed
 
     def abandon(self) -> None:
-        """It gives the file up: nothing appears under its name."""
+        """Remove the unfinished file: nothing appears under its name."""
         if self._part is not None:
             self._file.close()
             self._part.unlink(missing_ok=True)
@@ -150,7 +175,7 @@ class Sink:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether it is a place that takes bytes and is no file: /dev/null, a named pipe."""
+    """Return whether a path accepts bytes and is not a file: /dev/null, a named pipe."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -1,4 +1,4 @@
-"""dcpdump sniff: an interface → frames, chosen and shown as they pass."""
+"""Provide ``dcpdump sniff``: print chosen frames of an interface as they pass."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,11 +8,12 @@ import click
 from dcpdump.batch.dissection import Dissection
 from dcpdump.capture import drop_privileges as rights
 from dcpdump.capture.live import ANY, Live, interfaces
-from dcpdump.capture.live_queue import ROOM, LiveQueue
+from dcpdump.capture.live_queue import BUFFER_BYTES, LiveQueue
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
-from dcpdump.cli.live_reading import InterfaceSource, telling
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.live_reading import InterfaceSource, reporting
 from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
@@ -26,7 +27,7 @@ _MILLION = 1_000_000
 
 
 def interface_options(command: Any) -> Any:
-    """It adds the options that say what to capture."""
+    """Add the options for what to capture."""
     for option in (
         click.option(
             "--buffer", type=Size(), default="256M", show_default=True, help="Most bytes of packets that wait."
@@ -50,15 +51,15 @@ class Tap:
     ports: Ranges | None
     bpf: str
     duration: float | None
-    room: int = ROOM
+    limit: int = BUFFER_BYTES
 
     def open(self) -> Live:
-        """It opens the interface. Raises LiveError."""
+        """Open the interface. Raises LiveError."""
         return Live(self.interface, ports=self.ports, expression=self.bpf)
 
 
 def tap(options: dict[str, Any], port: str | None) -> Tap:
-    """It takes the options that say what to capture out of ``options``. Raises FilterError."""
+    """Take the options for what to capture out of ``options``, and return them as a Tap. Raises FilterError."""
     return Tap(
         options.pop("interface") or ANY,
         None if port is None else parse_ranges("--port", port, 0xFFFF),
@@ -68,7 +69,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
     )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @selection_options(captures=True)
 @interface_options
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
@@ -121,17 +122,17 @@ def sniff(
     user = give_up_rights(shown, write)
     with Sink(shown.path, force=shown.force) as sink:
         save = Save(write, rotation, force=shown.force) if write else None
-        with LiveQueue(live, room=wanted.room, save=save, seconds=wanted.duration) as intake:
-            source, dissection = InterfaceSource(intake, live.name), Dissection(show_secrets=shown.show_secrets)
+        with LiveQueue(live, limit=wanted.limit, save=save, seconds=wanted.duration) as queue:
+            source, dissection = InterfaceSource(queue, live.name), Dissection(show_secrets=shown.show_secrets)
             reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
-            with telling(intake, dissection), source.stop:
+            with reporting(queue, dissection), source.stop:
                 if not quiet:
                     note(begun(live, user))
                 return reading.run("none" if quiet else summary)
 
 
 def show_interfaces() -> int:
-    """It lists the interfaces."""
+    """List the interfaces."""
     for each in interfaces():
         words = [each.name, "" if each.up else "(down)", *each.addresses]
         click.echo(safe("  ".join(word for word in words if word)))
@@ -139,15 +140,15 @@ def show_interfaces() -> int:
 
 
 def give_up_rights(shown: Display, write: str | None = None) -> str:
-    """It gives up all rights, and says as whom the process goes on."""
-    # Afterwards our own files may be out of reach: what is loaded when it is first needed is loaded now.
+    """Drop all privileges, and return the user that the process continues as."""
+    # Afterwards our own files may be unreadable: import now what is otherwise imported at first use.
     Palette(shown.coloured(terminal=True))
     snappy.decompress(b"\1\0.")
     return rights.drop(writes=bool(write or shown.path))
 
 
 def begun(live: Live, user: str) -> str:
-    """It says that the capture has begun, for people who wait for it."""
+    """Return the line that reports that the capture has begun."""
     words = [f"capturing on {live.name}", f"ring {live.ring.size >> 20} MiB"]
     if user:
         words.append(f"rights dropped, now {user}")

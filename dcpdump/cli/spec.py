@@ -1,14 +1,15 @@
-"""dcpdump spec: the layouts themselves, from the table that the decoder uses."""
+"""Provide ``dcpdump spec``: print the layouts of messages, from the table that the decoder uses."""
 
 import click
 
+from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.sink import Sink
 from dcpdump.filter import FilterError, Opcode, find_opcodes
 from dcpdump.render import spec as pages
 from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("opcode", required=False)
 @click.option("--all", "everything", is_flag=True, help="List the other opcodes of the connection too.")
 def spec(opcode: str | None, everything: bool) -> None:
@@ -16,7 +17,7 @@ def spec(opcode: str | None, everything: bool) -> None:
 
     OPCODE is a name (mutation, DCP_MUTATION) or a number (0x57).
     """
-    with Sink(None) as sink:
+    with Sink(None, paged=True) as sink:
         if opcode is None:
             sink.write(pages.index([m for m in MESSAGES.values() if m.dcp or m.known or everything]))
             sink.write("\nSent by a server of its own accord (magic 0x82):\n")

@@ -1,4 +1,4 @@
-"""dcpdump stats: counts, bytes, sizes, latencies and rates of the frames of captures."""
+"""Provide ``dcpdump stats``: count the frames of captures by bytes, sizes, latencies and rates."""
 
 from typing import Any
 
@@ -6,8 +6,10 @@ import click
 
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.statistics import Statistics
-from dcpdump.capture import expand, open_capture
+from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import display, display_options, selection, selection_options
 from dcpdump.cli.reading import CaptureSource, Reading
@@ -16,20 +18,23 @@ from dcpdump.cli.summary import COUNTED
 from dcpdump.render import statistics
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
-    chosen, shown = selection(options), display(options)
+    chosen, shown, given = selection(options), display(options), input_of(options)
     paths = expand(captures)
-    inputs = [open_capture(path) for path in paths]
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    inputs = given.open(paths)
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         found = Statistics()
         counting = Selected(chosen, found.feed, COUNTED)
-        reading = Reading(CaptureSource(inputs), Dissection(show_secrets=shown.show_secrets), counting, sink)
+        reading = Reading(
+            CaptureSource(inputs), Dissection(given.limits, show_secrets=shown.show_secrets), counting, sink
+        )
         reading.analyse()
         if found.total.frames:
             report(sink, shown, lambda: statistics.lines(found), lambda: statistics.objects(found))

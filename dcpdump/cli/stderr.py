@@ -1,4 +1,4 @@
-"""Notes: what is told on standard error, beside the output. All of it goes through ``note``, and is safe to show."""
+"""Write on standard error. All of it goes through ``note``, and is safe to show on a terminal."""
 
 import sys
 import traceback
@@ -6,28 +6,41 @@ from types import TracebackType
 
 from dcpdump.escape import safe
 
+_status = [0]  # length of the line that shows progress
+
 
 def note(text: str) -> None:
-    """Write one line; nothing where standard error was closed. Whatever is in it begins no line of its own."""
+    """Write one line, escaped so that it cannot begin another; write nothing where standard error was closed."""
     if sys.stderr is not None:
+        clear_status()
         sys.stderr.write(f"{safe(text)}\n")
 
 
-def progress(text: str, *, over: bool) -> None:
-    """Write a line of a terminal anew; ``over``: for the last time."""
+def status(text: str) -> None:
+    """Show progress on the terminal's last line, and replace what is there."""
     if sys.stderr is not None:
-        sys.stderr.write(f"\r{safe(text)}" + ("\n" if over else ""))
+        shown = safe(text)
+        sys.stderr.write(f"\r{shown:<{_status[0]}}")
         sys.stderr.flush()
+        _status[0] = len(shown)
+
+
+def clear_status() -> None:
+    """Remove progress from the terminal."""
+    if _status[0] and sys.stderr is not None:
+        sys.stderr.write(f"\r{' ' * _status[0]}\r")
+        sys.stderr.flush()
+        _status[0] = 0
 
 
 def end_line() -> None:
-    """Leave the line on which a terminal has shown the ^C that was typed."""
+    """End the line on which a terminal has shown the ^C that was typed."""
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write("\n")
 
 
 def trace(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
-    """Write the traceback of an error, as the interpreter does, but for what an error quotes."""
+    """Write the traceback of an error as the interpreter does, but with what the error quotes escaped."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None:
         trace(type(before), before, before.__traceback__)

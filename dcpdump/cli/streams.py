@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
@@ -23,7 +25,7 @@ _STUCK = frozenset(
 )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
 @click.option("--stuck", is_flag=True, help="Only streams that got no further: stuck, blocked, refused, abandoned.")
@@ -42,6 +44,7 @@ _STUCK = frozenset(
     metavar="SECONDS",
     help="A stream without messages for so long is quiet, or stuck.",
 )
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def streams(
@@ -60,23 +63,23 @@ def streams(
     alternatives; with --cause, both have to hold.
     """
     causes = None if cause is None else _causes(cause)
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         rates = Rates() if shown.format == "text" and sink.is_terminal else None
-        keeper = LedgerConsumer(chosen, shown, None if rates is None else rates.feed)
-        reading = keeper.read(paths, sink)
-        judge = Judge(keeper.ledger, round(idle * 1e9))
-        judged = [(stream, judge.verdict(stream)) for stream in keeper.streams]
+        consumer = LedgerConsumer(chosen, shown, given, None if rates is None else rates.feed)
+        reading = consumer.read(paths, sink)
+        judge = Judge(consumer.ledger, round(idle * 1e9))
+        judged = [(stream, judge.verdict(stream)) for stream in consumer.streams]
         wanted = [
             (stream, verdict)
             for stream, verdict in judged
             if (causes is None or verdict.cause.value in causes) and _wanted(stream, verdict, stuck, rolled_back, ended)
         ]
-        drawn = {} if rates is None else _drawn(keeper, rates, [stream for stream, _ in wanted])
-        keeper.report(
+        drawn = {} if rates is None else _drawn(consumer, rates, [stream for stream, _ in wanted])
+        consumer.report(
             sink,
-            lambda: [*rows.lines(wanted, drawn), rows.total(judged, len(judged), keeper.connections)],
+            lambda: [rows.table(wanted, drawn), rows.total(judged, len(judged), consumer.connections)],
             lambda: rows.objects(wanted),
         )
         return reading.conclude("none" if quiet else "text")
@@ -102,9 +105,9 @@ def _wanted(stream: Stream, verdict: Verdict, stuck: bool, rolled_back: bool, en
     return caught or (rolled_back and bool(stream.rollbacks)) or (ended and over)
 
 
-def _drawn(keeper: LedgerConsumer, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
+def _drawn(consumer: LedgerConsumer, rates: Rates, shown: Sequence[Stream]) -> dict[Stream, str]:
     """Return a line of bars for each stream: its rates over the time of the capture."""
-    first, last = keeper.ledger.first_ns, keeper.ledger.last_ns
+    first, last = consumer.ledger.first_ns, consumer.ledger.last_ns
     if first is None or last is None:
         return {}
     out: dict[Stream, str] = {}

@@ -1,4 +1,4 @@
-"""What is said beside the frames: the balance of bytes, damage, and why nothing was found."""
+"""Write the summary of a run: the balance of bytes, damage, and why nothing was found."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ def summarise(
     interrupted: bool = False,
     verb: str = SHOWN,
 ) -> None:
-    """Write on standard error what a run came to: damage always, the balance as ``form`` has it.
+    """Write the summary on standard error: damage always, the balance in the format ``form``.
 
-    Nothing is said of frames that an interrupted run did not find: the rest of the input may have them.
+    An interrupted run does not report that it found no frames: the rest of the input may have them.
     """
     for line in damage_lines(captures):
         note(line)
@@ -53,7 +53,7 @@ def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
 
 
 def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> dict[str, Any]:
-    """It gives the books as one object: ``payload_bytes`` is the sum of ``payload``'s values."""
+    """Return the balance as one object: ``payload_bytes`` is the sum of the values of ``payload``."""
     tally, net = dissector.tally, dissector.balance
     return {
         "packets": net.packets,
@@ -77,7 +77,7 @@ def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> di
 
 
 def _payload(dissector: Dissector) -> dict[str, int]:
-    """It says what became of the payload, byte for byte."""
+    """Return the payload bytes by what became of them."""
     tally, net = dissector.tally, dissector.balance
     used = {
         "frames": tally.frame_bytes,
@@ -93,7 +93,7 @@ def _payload(dissector: Dissector) -> dict[str, int]:
     return used | {"pending": net.payload_bytes - sum(used.values())}
 
 
-_SPOKEN = {
+_PHRASES = {
     "frames": "in frames",
     "begun_before": "of frames begun before the capture",
     "foreign": "of other protocols",
@@ -104,13 +104,13 @@ _SPOKEN = {
 
 
 def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
-    """Account for everything that was read, in one line: payload is the sum of what follows it.
+    """Return the balance as one line: payload is the sum of what follows it.
 
-    ``verb``: what was done with the frames, for which ``shown`` is the number.
+    ``verb``: what was done with the frames; ``shown``: with how many of them.
     """
     tally, net = dissector.tally, dissector.balance
     used = [
-        f"{count:,} {_SPOKEN.get(name, name)}"
+        f"{count:,} {_PHRASES.get(name, name)}"
         for name, count in _payload(dissector).items()
         if count or name == "frames"
     ]
@@ -129,14 +129,14 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
 
 
 def _frames(count: int, frames: int, verb: str) -> str:
-    """Write how many frames were shown of how many; where nothing is chosen, how many were read."""
+    """Return how many frames were shown of how many; where nothing is chosen, how many were read."""
     if verb != SHOWN and count == frames:
         return f"{counted(frames, 'frame')} read"
     return f"{count:,} of {counted(frames, 'frame')} {verb}"
 
 
 def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
-    """It tells, file by file, what of the input could not be read."""
+    """Yield lines, file by file, on what of the input could not be read."""
     for capture in captures:
         where = f"{capture.name}: " if len(captures) > 1 else ""
         for damage in capture.damage:
@@ -150,7 +150,7 @@ def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
 
 
 def nothing_found(dissector: Dissector) -> tuple[str, str]:
-    """Say what was found instead of frames, and what to try."""
+    """Return what was found instead of frames, and a hint."""
     net, foreign = dissector.balance, dissector.tally.foreign
     found = [counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
     names = [

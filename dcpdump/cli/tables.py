@@ -1,4 +1,4 @@
-"""What the commands that write tables have in common: the tables' names, and the package that they need."""
+"""Define what the commands that write tables share: the tables' names, and the package that they need."""
 
 import os
 from typing import Any
@@ -16,22 +16,22 @@ class ExtraMissing(click.UsageError):
 
 
 class TableNames(click.ParamType):  # type: ignore[type-arg]
-    """Names of tables."""
+    """A list of tables' names."""
 
     name = "NAMES"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """It reads the text; ``files`` is always among them."""
+        """Return the names; ``files`` is always among them."""
         names = [name.strip() for name in str(value).split(",")]
         for name in names:
             if name not in TABLES:
-                raise click.BadParameter(f"{name!r} is no table; there are {', '.join(TABLES)}", ctx, param)
+                raise click.BadParameter(f"{name!r} is not a table; there are {', '.join(TABLES)}", ctx, param)
         return tuple(name for name in TABLES if name in names or name == "files")
 
 
 def need_pyarrow() -> None:
-    """It raises a usage error where the package for tables is missing."""
-    # Arrow's own pools keep what is freed for later: a fifth more memory, and no time is gained. It looks but once.
+    """Raise a usage error where the package for tables is missing."""
+    # Arrow's own pools keep what is freed for later: a fifth more memory, and no time is gained. It is read only once.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
         import dcpdump.arrow.schema  # noqa: F401

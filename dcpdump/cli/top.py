@@ -1,4 +1,4 @@
-"""dcpdump top: connections and streams as they are just now, again and again."""
+"""Provide ``dcpdump top``: show connections and streams as they are, again and again."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from dcpdump.batch.block import Block
-from dcpdump.capture import expand, open_capture
+from dcpdump.capture import expand
 from dcpdump.capture.live_queue import LiveQueue
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.listing import report
-from dcpdump.cli.live_reading import InterfaceSource, books, telling
+from dcpdump.cli.live_reading import InterfaceSource, packet_counts, reporting
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.reading import CaptureSource, Reading, Source
 from dcpdump.cli.sink import Sink
@@ -22,7 +24,8 @@ from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
 from dcpdump.render.style import Screen
-from dcpdump.render.top import Look, Peer, StreamRow
+from dcpdump.render.text_columns import fitted
+from dcpdump.render.top import Peer, StreamRow, TopView
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams.rate_meter import Rate, RateMeter
@@ -30,13 +33,13 @@ from dcpdump.streams.redacted import hidden_end, hide_request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
 
-#: How long an interface is looked at once.
+#: Seconds for which --once captures.
 _ONCE_S = 2.0
-#: What has ended so long ago is forgotten, on an interface.
+#: On an interface, connections are evicted this long after their end.
 _FORGET_NS = 60 * 1_000_000_000
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @choosing_options(streams=True)
 @interface_options
@@ -45,6 +48,7 @@ _FORGET_NS = 60 * 1_000_000_000
     "--interval", type=click.FloatRange(min=0.1), default=0.5, show_default=True, metavar="SECONDS", help="How often."
 )
 @click.option("-n", "--rows", type=click.IntRange(min=2), metavar="N", help="At most; the default: what fits.")
+@input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def top(
@@ -66,10 +70,10 @@ def top(
     if captures and options["interface"]:
         raise click.UsageError("either an interface (-i) or captures, not both")
     port = options["port"]
-    chosen, shown = choosing(options), display(options)
+    chosen, shown, given = choosing(options), display(options), input_of(options)
     wanted = tap(options, port)
     paths = expand(captures)
-    inputs = [open_capture(path) for path in paths]
+    inputs = given.open(paths)
     ends = bool(inputs) and all(capture.rereadable for capture in inputs)
     with ExitStack() as open_now:
         live = None if inputs else wanted.open()
@@ -78,16 +82,16 @@ def top(
         screen = Screen(shown.coloured(terminal=True)) if screens else None
         user = "" if live is None else give_up_rights(shown)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
-        intake = None if live is None else open_now.enter_context(LiveQueue(live, room=wanted.room, seconds=seconds))
+        queue = None if live is None else open_now.enter_context(LiveQueue(live, limit=wanted.limit, seconds=seconds))
         every = None if once or ends else interval
         draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
         name = ", ".join(paths) if live is None else live.name
-        watch = LiveTables(chosen, shown, intake, name, draw, every)
+        watch = LiveTables(chosen, shown, given, queue, name, draw, every)
         source: Source = CaptureSource(inputs)
-        if live is not None and intake is not None:
-            source = InterfaceSource(intake, live.name)
-            open_now.enter_context(telling(intake, watch.dissection))
-            open_now.enter_context(source.stop)  # by now, for whom the note tells how to end it
+        if live is not None and queue is not None:
+            source = InterfaceSource(queue, live.name)
+            open_now.enter_context(reporting(queue, watch.dissection))
+            open_now.enter_context(source.stop)  # before the note that says how to end it
             if not quiet:
                 note(begun(live, user))
         reading = Reading(source, watch.dissection, watch, sink)
@@ -99,27 +103,27 @@ def top(
                 reading.conclude(summary)
                 raise
             if watch.ledger.frames:
-                draw(watch.look(None))  # what is to be hidden is hidden by now
+                draw(watch.look(None))  # names were hidden at the end of the reading
         return reading.conclude(summary)
 
 
-Draw = Callable[[Look], None]
+Draw = Callable[[TopView], None]
 
 
 def _on_screen(screen: Screen, most: int | None) -> Draw:
-    """Return what draws on a terminal."""
+    """Return a function that draws on a terminal."""
 
-    def draw(look: Look) -> None:
+    def draw(look: TopView) -> None:
         free = screen.height - 5
-        screen.show(tables.lines(look, min(free, most or free)))
+        screen.show(fitted(tables.lines(look, min(free, most or free)), screen.width))
 
     return draw
 
 
 def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> Draw:
-    """Return what writes one below the other. ``apart``: with an empty line behind tables."""
+    """Return a function that writes each state below the one before. ``apart``: with an empty line behind tables."""
 
-    def draw(look: Look) -> None:
+    def draw(look: TopView) -> None:
         if shown.format == "ndjson" or look.frames:
             report(sink, shown, lambda: tables.lines(look, most), lambda: [tables.as_object(look)])
             if shown.format != "ndjson" and apart:
@@ -130,67 +134,68 @@ def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> D
 
 
 class LiveTables(LedgerConsumer):
-    """It keeps the ledger, and draws it every ``interval`` seconds; None: it does not."""
+    """A ledger that is drawn every ``interval`` seconds; None: not while it reads."""
 
     def __init__(
         self,
         chosen: Chosen,
         shown: Display,
-        intake: LiveQueue | None,
+        given: InputOptions,
+        queue: LiveQueue | None,
         source: str,
         draw: Draw,
         interval: float | None,
     ) -> None:
-        super().__init__(chosen, shown)
-        self._intake, self._source, self._draw = intake, source, draw
+        super().__init__(chosen, shown, given)
+        self._queue, self._source, self._draw = queue, source, draw
         self._interval = interval
-        self._paces = RateMeter()
+        self._rates = RateMeter()
         self._due = 0.0
-        self._came_ns = 0  #: when the last packets came, by the clock that only goes forward
+        self._arrived_ns = 0  #: when the last packets arrived, by the monotonic clock
 
     def meet(self, block: Block) -> None:
-        """Note when packets came."""
+        """Note the arrival of packets."""
         super().meet(block)
-        self._came_ns = time.monotonic_ns()
+        self._arrived_ns = time.monotonic_ns()
 
     def settle(self, *, idle: bool) -> None:
-        """Draw everything, where that is due."""
+        """Draw the ledger, where that is due."""
         if self._interval is None or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + self._interval
-        if self._intake is not None:
+        if self._queue is not None:
             self._feed.pause(time.time_ns())
             self._forget()
         elif self._last_ns is not None:
             # A capture that is written now, or one of long ago: what passed since its last packet passes there.
-            self._feed.pause(self._last_ns + (time.monotonic_ns() - self._came_ns if idle else 0))
+            self._feed.pause(self._last_ns + (time.monotonic_ns() - self._arrived_ns if idle else 0))
         self._draw(self.look(self._shown.redactor))
 
     def _forget(self) -> None:
-        """It lets go of connections that ended a while ago: an interface may be watched for days."""
+        """Evict connections that ended a while ago: an interface may be watched for days."""
         ledger, now = self.ledger, self.ledger.last_ns or 0
-        gone = {
+        ended = {
             number
             for number, each in ledger.connections.items()
             if each.ended_ns is not None and each.ended_ns + _FORGET_NS < now
         }
-        if gone:
-            ledger.streams = [stream for stream in ledger.streams if stream.connection.number not in gone]
-            for number in gone:
+        if ended:
+            ledger.streams = [stream for stream in ledger.streams if stream.connection.number not in ended]
+            for number in ended:
                 del ledger.connections[number]
 
-    def look(self, redactor: Redactor | None) -> Look:
-        """Return everything as it is; ``redactor``: what is to be hidden is not hidden yet."""
-        ledger, paces = self.ledger, self._paces
-        if redactor is not None:  # verdicts quote what servers say of requests
+    def look(self, redactor: Redactor | None) -> TopView:
+        """Return the current state; ``redactor``: names are not hidden yet and are hidden here."""
+        ledger, rates = self.ledger, self._rates
+        if redactor is not None:  # verdicts quote the servers' error texts
             for request in (request for stream in ledger.streams for request in stream.requests):
                 hide_request(request, redactor)
         if ledger.last_ns is not None:
-            paces.look(ledger, ledger.last_ns)
+            rates.look(ledger, ledger.last_ns)
         judge = Judge(ledger)
-        peers = [_peer(each, paces.of(each), redactor) for each in self.connections]
+        peers = [_peer(each, rates.of(each), redactor) for each in self.connections]
         clients = {peer.connection.number: peer.client for peer in peers}
-        return Look(
+        return TopView(
             self._source,
             ledger.last_ns,
             ledger.frames,
@@ -200,16 +205,16 @@ class LiveTables(LedgerConsumer):
                     stream,
                     clients.get(stream.connection.number, ""),
                     judge.verdict(stream),
-                    paces.of(stream),
+                    rates.of(stream),
                     tables.lag(ledger, stream),
                 )
                 for stream in self.streams
             ],
-            {} if self._intake is None else books(self._intake, self.dissection),
+            {} if self._queue is None else packet_counts(self._queue, self.dissection),
         )
 
 
-def _peer(each: ConnectionState, pace: Rate, redactor: Redactor | None) -> Peer:
+def _peer(each: ConnectionState, rate: Rate, redactor: Redactor | None) -> Peer:
     """Return a connection with its names as they may be shown."""
     src, dst, name = each.src, each.dst, each.name
     if redactor is not None:
@@ -217,4 +222,4 @@ def _peer(each: ConnectionState, pace: Rate, redactor: Redactor | None) -> Peer:
         name = None if name is None else redactor.key(MESSAGES[DCP_OPEN], name)
     shown = {each.src: src, each.dst: dst, None: ""}
     client = shown[each.client_address] or f"{src} ? {dst}"
-    return Peer(each, pace, name or client, shown[each.server_address], src, dst, name)
+    return Peer(each, rate, name or client, shown[each.server_address], src, dst, name)

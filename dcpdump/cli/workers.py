@@ -1,8 +1,7 @@
-"""Workers: processes that each make bytes of things, and give them back in the order of the things.
+"""Run worker processes that each turn items into bytes, and return the results in the order of the items.
 
-A worker is a copy of this process, made when there is first something to do. Things and bytes are handed over in
-memory that both share. Where processes cannot be forked, a worker has died, or a thing is too large, the work is
-done here.
+A worker is a fork of this process, made when there is first something to do. Items and bytes are handed over in shared
+memory. Where processes cannot be forked, a worker has died, or an item is too large, the work is done here.
 """
 
 import mmap
@@ -14,30 +13,30 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from dcpdump.capture import Capture
-from dcpdump.forked_worker import LEAST_BYTES, ForkedWorker, can_help, write_all
+from dcpdump.forked_worker import LEAST_BYTES, ForkedWorker, can_fork, write_all
 
 T = TypeVar("T")
 
-#: What is handed over at once, at most. Memory that nobody writes to is none, so there may be much.
-_ROOM = 64 << 20
-_SIZE = 8  #: bytes of a number that says how much there is in the room
+#: Bytes of shared memory of a worker. Pages that are never written use no memory, so it may be large.
+_SHARED_BYTES = 64 << 20
+_SIZE = 8  #: bytes of a length
 
 
 def worth_having(jobs: int | None, captures: Sequence[Capture]) -> int:
-    """Return how many processes are worth having for captures: as many as processors, where that is not said."""
+    """Return how many processes are worth using for captures: by default as many as processors."""
     size = sum(os.path.getsize(capture.name) if capture.rereadable else LEAST_BYTES for capture in captures)
     return (jobs or os.cpu_count() or 1) if size >= LEAST_BYTES else 1
 
 
 class _Worker(NamedTuple):
-    helper: ForkedWorker  #: it is told how much there is to take, and tells how much it made
-    room: mmap.mmap
+    process: ForkedWorker  #: is sent the length of an item, and sends the length of a result
+    shared: mmap.mmap
 
 
 class Workers(Generic[T]):
-    """``make`` makes the bytes; ``pack`` and ``unpack`` hand a thing over. With one job there is no worker.
+    """A pool of workers. ``make`` makes the bytes; ``pack`` and ``unpack`` transfer an item. One job needs no worker.
 
-    A result is to be used before the next is asked for: its memory is used again.
+    A result must be used before the next is asked for: its memory is used again.
     """
 
     def __init__(
@@ -47,44 +46,44 @@ class Workers(Generic[T]):
         pack: Callable[[T], bytes],
         unpack: Callable[[memoryview], T],
     ) -> None:
-        self._jobs = jobs if jobs > 1 and can_help() else 0
+        self._jobs = jobs if jobs > 1 and can_fork() else 0
         self._make, self._pack, self._unpack = make, pack, unpack
         self._idle: list[_Worker] = []
-        self._under_way: deque[tuple[_Worker | None, T]] = deque()
+        self._pending: deque[tuple[_Worker | None, T]] = deque()
         self._begun = False
 
     def put(self, thing: T) -> Iterator[bytes | memoryview]:
-        """It takes the next thing, and gives those results that have to be waited for."""
+        """Queue the next item, and yield the results that must be waited for."""
         self.begin()
-        while self._under_way and not self._idle:
+        while self._pending and not self._idle:
             yield from self._next()
         order = self._pack(thing) if self._idle else b""
-        if not 0 < len(order) <= _ROOM:
-            self._under_way.append((None, thing))
+        if not 0 < len(order) <= _SHARED_BYTES:
+            self._pending.append((None, thing))
             return
         worker = self._idle.pop()
-        worker.room[: len(order)] = order
-        worker.helper.tell(len(order).to_bytes(_SIZE, "big"))
-        self._under_way.append((worker, thing))
+        worker.shared[: len(order)] = order
+        worker.process.send(len(order).to_bytes(_SIZE, "big"))
+        self._pending.append((worker, thing))
 
     def finish(self) -> Iterator[bytes | memoryview]:
-        """It gives the results that are left."""
-        while self._under_way:
+        """Yield the results that are left."""
+        while self._pending:
             yield from self._next()
 
     def close(self) -> None:
-        """It lets the workers go, whatever they are at."""
-        for worker in (*self._idle, *(worker for worker, _ in self._under_way if worker is not None)):
-            worker.helper.let_go()
+        """Kill the workers, whatever they are doing."""
+        for worker in (*self._idle, *(worker for worker, _ in self._pending if worker is not None)):
+            worker.process.kill()
         self._idle.clear()
-        self._under_way.clear()
+        self._pending.clear()
 
     def _next(self) -> Iterator[bytes | memoryview]:
-        worker, thing = self._under_way.popleft()
+        worker, thing = self._pending.popleft()
         made = None if worker is None else _result(worker)
         if made is None:
             if worker is not None:
-                worker.helper.let_go()
+                worker.process.kill()
             yield self._make(thing)
             return
         yield made
@@ -92,35 +91,35 @@ class Workers(Generic[T]):
             self._idle.append(worker)
 
     def begin(self) -> None:
-        """It makes the workers, if they are not there yet."""
+        """Start the workers, if they are not there yet."""
         if self._begun:
             return
         self._begun = True
-        with suppress(OSError):  # there may be no more processes: those that there are will do
+        with suppress(OSError):  # no more processes allowed: those that were started suffice
             for _ in range(self._jobs):
-                room = mmap.mmap(-1, _ROOM)
-                self._idle.append(_Worker(ForkedWorker(partial(self._work, room)), room))
+                shared = mmap.mmap(-1, _SHARED_BYTES)
+                self._idle.append(_Worker(ForkedWorker(partial(self._work, shared)), shared))
 
-    def _work(self, room: mmap.mmap, orders: int, results: int) -> None:
+    def _work(self, shared: mmap.mmap, orders: int, results: int) -> None:
         while size := os.read(orders, _SIZE):
-            with memoryview(room) as shared:
-                thing = self._unpack(shared[: int.from_bytes(size, "big")])
+            with memoryview(shared) as view:
+                thing = self._unpack(view[: int.from_bytes(size, "big")])
             made = self._make(thing)
             del thing
-            if len(made) <= _ROOM:
-                room[: len(made)] = made
+            if len(made) <= _SHARED_BYTES:
+                shared[: len(made)] = made
             os.write(results, len(made).to_bytes(_SIZE, "big"))
-            if len(made) > _ROOM:
+            if len(made) > _SHARED_BYTES:
                 write_all(results, made)
 
 
 def _result(worker: _Worker) -> bytes | memoryview | None:
-    """It waits for what a worker made; None: it has died."""
-    told = worker.helper.hear(_SIZE)
-    if len(told) < _SIZE:
+    """Wait for the result of a worker, and return it; None: the worker has died."""
+    size_bytes = worker.process.receive(_SIZE)
+    if len(size_bytes) < _SIZE:
         return None
-    size = int.from_bytes(told, "big")
-    if size <= _ROOM:
-        return memoryview(worker.room)[:size]
-    data = worker.helper.hear(size)
+    size = int.from_bytes(size_bytes, "big")
+    if size <= _SHARED_BYTES:
+        return memoryview(worker.shared)[:size]
+    data = worker.process.receive(size)
     return data if len(data) == size else None

@@ -1,7 +1,7 @@
-"""FrameFilter: which frames to show. A tuple of clauses over one Record each; all must accept.
+"""Choose which frames to show: a tuple of clauses over one Record each; all must accept.
 
-Values within a clause are alternatives; a leading ``!`` excludes. Every clause looks at one frame, whatever
-the TCP segments were.
+Values within a clause are alternatives; a leading ``!`` excludes. Every clause reads one frame, whatever the TCP
+segments were.
 """
 
 from dataclasses import dataclass
@@ -22,5 +22,5 @@ class FrameFilter:
     clauses: tuple[Clause, ...] = ()
 
     def accepts(self, record: Record) -> bool:
-        """It says whether the record passes."""
+        """Return whether the record passes."""
         return all(clause(record) for clause in self.clauses)

@@ -1,4 +1,4 @@
-"""Clauses: each reads one option's text and gives a test of one Record. A leading ``!`` excludes."""
+"""Parse one option's text each, and return a test of one Record. A leading ``!`` excludes."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _KINDS = {"request", "response"}
 
 
 def by_opcode(text: str) -> Clause:
-    """``mutation,deletion`` · ``DCP_MUTATION`` · ``0x57`` · ``!noop``."""
+    """Accept messages by name or opcode: ``mutation,deletion`` · ``DCP_MUTATION`` · ``0x57`` · ``!noop``."""
     wanted, excluded = named_opcodes(text)
 
     def accepts(record: Record) -> bool:
@@ -27,13 +27,13 @@ def by_opcode(text: str) -> Clause:
 
 
 def by_vbucket(text: str) -> Clause:
-    """Requests by their vbucket; responses by that of their request, where it was seen."""
+    """Accept requests by their vbucket; responses by that of their request, where it was captured."""
     ranges = parse_ranges("--vbucket", text, 0xFFFF)
     return lambda record: record.vbucket is not None and record.vbucket in ranges
 
 
 def by_seqno(text: str) -> Clause:
-    """A frame that carries a seqno in the range; a marker or stream request whose range overlaps it."""
+    """Accept a frame that carries a seqno in the range; a marker or stream request whose range overlaps it."""
     ranges = parse_ranges("--seqno", text)
 
     def accepts(record: Record) -> bool:
@@ -47,23 +47,23 @@ def by_seqno(text: str) -> Clause:
 
 
 def by_kind(text: str) -> Clause:
-    """``request`` or ``response``."""
+    """Accept ``request`` or ``response``."""
     kinds = parse_kinds(text)
     return lambda record: record.frame.magic.kind in kinds
 
 
 def parse_kinds(text: str) -> set[str]:
-    """It reads ``--kind``: the kinds wanted."""
+    """Return the kinds that ``--kind`` wants."""
     given = words("--kind", text)
     for word, _ in given:
         if word not in _KINDS:
-            raise FilterError(f"--kind: {word!r} is no kind", hint="--kind request, or --kind response")
+            raise FilterError(f"--kind: {word!r} is not a kind", hint="--kind request, or --kind response")
     wanted = {word for word, negated in given if not negated} or _KINDS
     return wanted - {word for word, negated in given if negated}
 
 
 def by_status(text: str) -> Clause:
-    """``rollback`` · ``0x23`` · ``!success``: responses only."""
+    """Accept responses by status: ``rollback`` · ``0x23`` · ``!success``."""
     wanted, excluded = named_statuses(text)
 
     def accepts(record: Record) -> bool:
@@ -74,10 +74,10 @@ def by_status(text: str) -> Clause:
 
 
 def by_key(text: str, *, asked: str = "--key") -> Clause:
-    """A glob (``user::*``) or ``/regular expression/`` over the key without its collection prefix; several: any."""
+    """Accept keys by a glob (``user::*``) or ``/regular expression/``, without collection ids; several: any of them."""
     patterns = text.split(BETWEEN)
-    wanted = [_searching(pattern, asked) for pattern in patterns if not pattern.startswith("!")]
-    excluded = [_searching(pattern[1:], asked) for pattern in patterns if pattern.startswith("!")]
+    wanted = [_search_of(pattern, asked) for pattern in patterns if not pattern.startswith("!")]
+    excluded = [_search_of(pattern[1:], asked) for pattern in patterns if pattern.startswith("!")]
 
     def matches(key: bytes) -> bool:
         return not wanted or any(search(key) is not None for search in wanted)
@@ -93,17 +93,17 @@ def by_key(text: str, *, asked: str = "--key") -> Clause:
     return accepts
 
 
-def _searching(pattern: str, asked: str) -> Callable[[bytes], re.Match[bytes] | None]:
+def _search_of(pattern: str, asked: str) -> Callable[[bytes], re.Match[bytes] | None]:
     try:
         if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
             return re.compile(pattern[1:-1].encode()).search
         return re.compile(translate(pattern).encode()).match
     except re.error as error:
-        raise FilterError(f"{asked}: {pattern!r} is no regular expression: {error}") from error
+        raise FilterError(f"{asked}: {pattern!r} is not a regular expression: {error}") from error
 
 
 def by_collection(text: str) -> Clause:
-    """Documents of these collection ids, and the system events that name them."""
+    """Accept documents of these collection ids, and the system events that name them."""
     ranges = parse_ranges("--collection", text, 0xFFFFFFFF)
 
     def accepts(record: Record) -> bool:
@@ -115,13 +115,13 @@ def by_collection(text: str) -> Clause:
 
 
 def by_opaque(text: str) -> Clause:
-    """The four bytes of the opaque, read in the order of the wire."""
+    """Accept frames by opaque: four bytes, big-endian."""
     ranges = parse_ranges("--opaque", text, 0xFFFFFFFF)
     return lambda record: record.frame.header.opaque in ranges
 
 
 def by_stream_id(text: str) -> Clause:
-    """Frames that carry the stream id, and the stream requests that ask for it."""
+    """Accept frames that carry the stream id, and the stream requests that ask for it."""
     ranges = parse_ranges("--stream-id", text, 0xFFFF)
 
     def accepts(record: Record) -> bool:
@@ -135,13 +135,13 @@ def by_stream_id(text: str) -> Clause:
 
 
 def by_connection(text: str) -> Clause:
-    """Connections by their number."""
+    """Accept connections by their number."""
     ranges = parse_ranges("--connection", text)
     return lambda record: record.connection is not None and record.connection in ranges
 
 
 def by_host(text: str) -> Clause:
-    """Frames from or to these addresses, or those of a network: ``10.0.0.2`` · ``10.0.0.0/24`` · ``!::1``."""
+    """Accept frames from or to these addresses, or those of a network: ``10.0.0.2`` · ``10.0.0.0/24`` · ``!::1``."""
     hosts = [(_network(word), negated) for word, negated in words("--host", text)]
     wanted = [network for network, negated in hosts if not negated]
     excluded = [network for network, negated in hosts if negated]
@@ -168,11 +168,11 @@ def _network(word: str) -> IPv4Network | IPv6Network:
         hint = (
             f"--host {host} --port {port}" if colon and port.isdecimal() else "--host 10.0.0.2, or --host 10.0.0.0/24"
         )
-        raise FilterError(f"--host: {word!r} is no IP address", hint=hint) from error
+        raise FilterError(f"--host: {word!r} is not an IP address", hint=hint) from error
 
 
 def by_port(text: str) -> Clause:
-    """Frames from or to these TCP ports."""
+    """Accept frames from or to these TCP ports."""
     ranges = parse_ranges("--port", text, 0xFFFF)
 
     def accepts(record: Record) -> bool:
@@ -185,5 +185,5 @@ def by_port(text: str) -> Clause:
 
 
 def with_problems(record: Record) -> bool:
-    """Only frames with problems."""
+    """Accept only frames with problems."""
     return bool(record.problems)

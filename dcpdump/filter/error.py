@@ -1,4 +1,4 @@
-"""The error of a filter that cannot be understood."""
+"""Define the error of a filter that cannot be understood."""
 
 from dcpdump.errors import DcpdumpError
 

@@ -1,4 +1,4 @@
-"""What a filter asks of headers: enough to pass by most frames of a large capture without decoding them."""
+"""Reduce a filter to conditions on headers, to skip most frames of a large capture without decoding them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from dcpdump.filter.ranges import parse_ranges
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Clients' requests that may pass a filter. ``opcodes`` and ``vbuckets`` have a byte for each number, 1 for yes."""
+    """Requests that may pass a filter. ``opcodes`` and ``vbuckets`` have a byte for each number, 1 for yes."""
 
     opcodes: bytes
     vbuckets: bytes
 
 
 def wanted_of(texts: Mapping[str, str]) -> Wanted | None:
-    """Return what a filter of these options asks of headers; None where it asks nothing of opcodes and vbuckets."""
+    """Return a filter's conditions on headers; None where it has none on opcodes and vbuckets."""
     if not texts.keys() & {"opcode", "vbucket"}:
         return None
     opcodes, vbuckets = b"\1" * 256, b"\1" * 65_536

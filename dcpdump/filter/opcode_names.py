@@ -1,4 +1,4 @@
-"""Names of opcodes and statuses as users write them: any case, with or without DCP_, or as numbers."""
+"""Parse names of opcodes and statuses as users write them: any case, with or without DCP_, or as numbers."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -16,17 +16,17 @@ Opcode = tuple[bool, int]  #: whether the server sends it of its own accord, and
 
 
 def named_opcodes(text: str) -> tuple[set[Opcode], set[Opcode]]:
-    """It reads ``--opcode``: the opcodes wanted, and those excluded."""
+    """Return the opcodes that ``--opcode`` wants, and those that it excludes."""
     return _named("opcode", text, find_opcodes)
 
 
 def named_statuses(text: str) -> tuple[set[int], set[int]]:
-    """It reads ``--status``: the statuses wanted, and those excluded."""
+    """Return the statuses that ``--status`` wants, and those that it excludes."""
     return _named("status", text, _find_statuses)
 
 
 def find_opcodes(word: str) -> set[Opcode]:
-    """It gives the opcodes that a name or a number stands for; raises FilterError with the nearest names."""
+    """Return the opcodes that a name or a number stands for; raise FilterError with the nearest names."""
     number = _as_number(word)
     if number is not None:
         _check("opcode", number, 0xFF)
@@ -69,7 +69,7 @@ def _check(kind: str, number: int, top: int) -> None:
 
 
 def _folded(name: str) -> str:
-    """It strips a name of case and separators, and of DCP's prefix."""
+    """Return a name without case and separators."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 

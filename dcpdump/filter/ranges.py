@@ -1,11 +1,11 @@
-"""Lists and ranges of numbers, as options have them: ``7``, ``0-63,512``, ``100-``, ``!3``."""
+"""Parse lists and ranges of numbers: ``7``, ``0-63,512``, ``100-``, ``!3``."""
 
 from dataclasses import dataclass
 
 from dcpdump.filter.error import FilterError
 
 U64 = (1 << 64) - 1
-#: What no argument can hold: it stands between the values of an option that was given several times.
+#: A character that no argument can hold: it separates the values of an option that was given several times.
 BETWEEN = "\0"
 
 
@@ -31,14 +31,14 @@ class Ranges:
         return bytes(found)
 
     def overlaps(self, start: int, end: int) -> bool:
-        """It says whether any number of start … end is in the set."""
+        """Return whether any number of start … end is in the set."""
         if any(low <= start and end <= high for low, high in self.excluded):
             return False
         return not self.spans or any(low <= end and start <= high for low, high in self.spans)
 
 
 def parse_ranges(option: str, text: str, top: int = U64) -> Ranges:
-    """It reads ``7``, ``0-63,512``, ``100-``, ``-50``, ``!3``: inclusive, decimal or 0x."""
+    """Parse ``7``, ``0-63,512``, ``100-``, ``-50``, ``!3``: inclusive, decimal or 0x. Raise FilterError."""
     wanted: list[tuple[int, int]] = []
     excluded: list[tuple[int, int]] = []
     for word, negated in words(option, text):
@@ -54,7 +54,7 @@ def parse_ranges(option: str, text: str, top: int = U64) -> Ranges:
 
 
 def words(option: str, text: str) -> list[tuple[str, bool]]:
-    """It splits comma-separated lists into (word, excluded). A ``!`` before the first word excludes all of its list."""
+    """Split comma-separated lists into (word, excluded). A ``!`` before the first word excludes all of its list."""
     found: list[tuple[str, bool]] = []
     for each in text.split(BETWEEN):
         all_negated = each.startswith("!") and "," in each and "!" not in each[1:]
@@ -70,6 +70,6 @@ def _number(option: str, text: str, word: str) -> int:
         return int(text, 16) if text.lower().startswith("0x") else int(text)
     except ValueError as error:
         raise FilterError(
-            f"{option}: {word!r} is no number or range",
+            f"{option}: {word!r} is not a number or range",
             hint=f"{option} 7, {option} 0-63,512 or {option} 100-",
         ) from error

@@ -15,6 +15,7 @@ _IPV4_TCP: Final = struct.Struct(">BxH2xHxB2x12sIIBBH").unpack_from
 _IPV6_TCP: Final = struct.Struct(">IHBx36sIIBBH").unpack_from
 
 _FRAGMENT: Final = 0x3FFF
+_LEAST_HEADER: Final = 5 << 4  #: the byte with the length of a TCP header of 20 bytes
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
@@ -46,14 +47,14 @@ class Layers:
             # The plain cases, in one step each. All that is in any way unusual is opened layer by layer.
             if ethertype == b"\x08\x00":
                 version, length, fragment, protocol, key, seq, ack, header, flags, window = _IPV4_TCP(data, at)
-                if version == 0x45 and protocol == 6 and not fragment & _FRAGMENT and header >= 0x50:
+                if version == 0x45 and protocol == 6 and not fragment & _FRAGMENT and header >= _LEAST_HEADER:
                     end = at + length
                     at += 20 + (header >> 4 << 2)
                     if at <= end <= len(data):
                         return _row(Segment, (key, seq, ack, flags, window, data[at:end], 0, None))
             elif ethertype == b"\x86\xdd":
                 version, length, protocol, key, seq, ack, header, flags, window = _IPV6_TCP(data, at)
-                if version >> 28 == 6 and protocol == 6 and header >= 0x50 and length:
+                if version >> 28 == 6 and protocol == 6 and header >= _LEAST_HEADER and length:
                     end = at + 40 + length
                     at += 40 + (header >> 4 << 2)
                     if at <= end <= len(data):

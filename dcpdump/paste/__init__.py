@@ -1,7 +1,7 @@
-"""Paste: the bytes in what people copy out of terminals, logs, debuggers, source code and documents.
+"""Read the bytes in what people copy out of terminals, logs, debuggers, source code and documents.
 
-It knows forms, not frames: no opcode is known here. What cannot be read without guessing is refused with the
-reason and a way out; bytes are never invented and never silently swapped.
+It knows forms, not frames: no opcode is known here. What cannot be read without guessing is refused with the reason and
+a way out; bytes are never invented and never silently swapped.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ DIALECTS: tuple[str, ...] = (*(form.name for form in (*FORMATS, *SEARCHES)), RAW
 
 
 def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
-    """The bytes of a paste in whatever form it is, or in that of ``dialect``; raises PasteError."""
+    """Return the bytes of a paste in whatever form it is, or in that of ``dialect``; raise PasteError."""
     if dialect is not None and dialect not in DIALECTS:
         raise PasteError(f"no such form: {dialect!r}", hint=f"one of {', '.join(DIALECTS)}")
     if isinstance(text, bytes):
@@ -68,7 +68,7 @@ def _raw(data: bytes) -> Pasted:
 
 
 def _nothing(page: str, dialect: str | None) -> tuple[str, str, str]:
-    """What to say of a text that holds no bytes."""
+    """Return what, where and hint for a text that holds no bytes."""
     first = next(line.strip() for line in page.split("\n") if line.strip())
     where = f"it begins {first[:48]!r}"
     if dialect is not None:

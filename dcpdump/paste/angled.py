@@ -1,4 +1,4 @@
-"""Angled: bytes as an object shows them, ``<80 57 …>`` or ``{length = 24, bytes = 0x8057…}``."""
+"""Read bytes as an object prints them, ``<80 57 …>`` or ``{length = 24, bytes = 0x8057…}``."""
 
 import re
 
@@ -14,7 +14,7 @@ _NSDATA = re.compile(
 
 
 def read_angled(text: str) -> Pasted | None:
-    """The bytes of ``<80 57 …>``, as Node prints a Buffer and Foundation an NSData; or None."""
+    """Return the bytes of ``<80 57 …>``, as Node prints a Buffer and Foundation an NSData; or None."""
     data = list(_NSDATA.finditer(text))
     if data:
         if any(m[2] for m in data):

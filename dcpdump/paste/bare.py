@@ -1,4 +1,4 @@
-"""Bare digits: bytes, groups or words of hexadecimal, one run or many lines of it, and lists of decimals.
+"""Read bare digits: bytes, groups or words of hexadecimal, one run or many lines of it, and lists of decimals.
 
 What is half a byte, and what may be byte-swapped, is refused with the place where it stands.
 """
@@ -16,7 +16,7 @@ _HEX_TOKEN = re.compile(r"(?:0[xX])?[0-9a-fA-F]+")
 
 
 def read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
-    """The bytes of digits and separators without any sign that tells their base, or None."""
+    """Return the bytes of digits and separators without any prefix that says their base, or None."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if re.search(r"(?<![0-9A-Fa-f])-\d", text) and _SIGNED.fullmatch(text):
         data = bytes_of_decimals([t for t in re.split(r"[\s,;]+", text) if t])
@@ -43,7 +43,7 @@ def read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
 
 
 def _numbered(split: list[list[str]]) -> list[list[str]] | None:
-    """The lines without their numbers, when each begins with the number after the line above's."""
+    """Return the lines without their numbers, when each begins with the number after the line above's; or None."""
     if len(split) < 2 or not all(len(line) > 1 and line[0].isdecimal() and len(line[0]) < 7 for line in split):
         return None
     first = int(split[0][0])
@@ -98,7 +98,7 @@ def _lines_of_hex(split: list[list[str]], lines: list[str]) -> tuple[bytes, ...]
 
 
 def _separate_frames(rows: list[bytes]) -> tuple[bytes, ...]:
-    """Lines as parts: one each when every line is a frame, else one run that was wrapped."""
+    """Return lines as parts: one each when every line is a frame, else one run that was wrapped."""
     if len(rows) > 1 and all(begins_frame(r) and len(r) >= HEADER for r in rows):
         wrapped = len({len(r) for r in rows[:-1]}) == 1 and len(rows[-1]) <= len(rows[0])
         if not wrapped or is_whole(rows[0]):

@@ -1,7 +1,6 @@
-"""Base64 and base64url, with and without padding, wrapped, in PEM armour or a data: URI.
+"""Read base64 and base64url, with and without padding, wrapped, in PEM armour or a data: URI.
 
-Almost any word is valid base64, so it counts only when it is not hexadecimal and decodes to the beginning of
-a frame.
+Almost any word is valid base64, so it counts only when it is not hexadecimal and decodes to the beginning of a frame.
 """
 
 import base64
@@ -17,7 +16,7 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def read_base64_token(text: str) -> bytes | None:
-    """The frame that one base64 word holds, or None."""
+    """Return the frame that one base64 word holds, or None."""
     if len(text) < 32 or not _TOKEN.fullmatch(text) or _HEX.fullmatch(text):
         return None
     body = text.rstrip("=").replace("-", "+").replace("_", "/")
@@ -31,7 +30,7 @@ def read_base64_token(text: str) -> bytes | None:
 
 
 def read_base64(text: str) -> Pasted | None:
-    """The frame or frames that base64 text holds, or None."""
+    """Return the frame or frames that base64 text holds, or None."""
     body = _ARMOUR.sub("", text) if "-----BEGIN" in text or ": " in text[:200] else text
     body = _DATA_URI.sub("", body.strip())
     lines = body.split("\n")

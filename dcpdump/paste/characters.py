@@ -1,6 +1,6 @@
-"""Character dumps: ``od -c`` and ``hexdump -c``, and dumps that have a text column but no offsets.
+"""Read character dumps (``od -c``, ``hexdump -c``), and dumps that have a text column but no offsets.
 
-In a character dump each byte has four columns, and a space is a blank cell: only the columns can tell.
+In a character dump each byte has four columns, and a space is a blank cell: only the columns show where it is.
 """
 
 import re
@@ -27,7 +27,7 @@ def _cell(text: str) -> int | None:
 
 
 def read_characters(text: str) -> Pasted | None:
-    """The bytes of an ``od -c`` dump, or None."""
+    """Return the bytes of an ``od -c`` dump, or None."""
     lines = [line.rstrip() for line in text.split("\n") if line.strip()]
     if (
         not lines
@@ -87,7 +87,7 @@ def read_characters(text: str) -> Pasted | None:
 
 
 def _width(lines: list[str]) -> int:
-    """How many bytes a line has: a blank at its end is one too, though editors cut it."""
+    """Return how many bytes a line has: a blank at its end is one too, though editors cut it."""
     longest = max((-(-_body(line) // 4) for line in lines if not _OFFSET.match(line)), default=0)
     offsets = [line.split(" ", 1)[0] for line in lines[:2]]
     if len(offsets) == 2 and all(map(_OFFSET.match, offsets)):
@@ -116,7 +116,7 @@ def _is(offset: str, base: int, at: int, origin: str) -> bool:
 
 
 def read_text_column(text: str) -> Pasted | None:
-    """The bytes of lines that end in their own text column and have no offsets, or None."""
+    """Return the bytes of lines that end in their own text column and have no offsets, or None."""
     lines = [line for line in text.split("\n") if line.strip()]
     parts: list[bytearray] = []
     between = True
@@ -131,7 +131,7 @@ def read_text_column(text: str) -> Pasted | None:
             parts[-1] += b"".join(cell.data for cell in taken)
         elif len(row) > 1:
             return None
-        between = not taken  # a heading parts one dump from the next
+        between = not taken  # a heading separates one dump from the next
     if not parts or min(map(len, parts)) < 8 or sum(map(len, parts)) < 4 * len(lines):
         return None
     return Pasted("hex + ASCII columns", tuple(bytes(part) for part in parts))

@@ -1,6 +1,6 @@
-"""Digits: a paste that is numbers and separators and nothing else. Hexadecimal in all its spellings, or decimal.
+r"""Read a paste that is numbers and separators and nothing else: hexadecimal in all its spellings, or decimal.
 
-Where every byte is spelled alike (0x80, \\x80, %80 …) there is nothing to decide; bare digits are read in bare.py.
+Where every byte is spelled alike (0x80, \x80, %80 …) there is nothing to decide; bare digits are read in bare.py.
 """
 
 import re
@@ -39,7 +39,7 @@ _BETWEEN = re.compile(r"[\s,;:|_/+-]*")
 
 
 def read_digits(text: str) -> Pasted | None:
-    """The bytes of a paste made of digits and separators, or None when there is anything else in it."""
+    """Return the bytes of a paste made of digits and separators, or None when there is anything else in it."""
     body, notes = _without_ellipsis(text.strip())
     if body is None:
         return None
@@ -47,7 +47,7 @@ def read_digits(text: str) -> Pasted | None:
 
 
 def bytes_of_digits(text: str) -> bytes | None:
-    """One run of digits inside something else (a string, a log line): its bytes, or None."""
+    """Return the bytes of one run of digits inside something else (a string, a log line), or None."""
     try:
         pasted = _read(text.strip(), ())
     except PasteError:
@@ -95,7 +95,7 @@ def _without_ellipsis(text: str) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _of_binary(tokens: list[str]) -> bytes | None:
-    """The bytes of numbers in binary, of which the first has its 0b; None where it may be hexadecimal."""
+    """Return the bytes of numbers in binary, of which the first has its 0b; None where it may be hexadecimal."""
     data = bytearray()
     for token in tokens:
         bits = token.replace("_", "").lower().removeprefix("0b")

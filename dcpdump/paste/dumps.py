@@ -1,7 +1,7 @@
-"""Dumps: pages of lines that begin with an offset. xxd, hexdump -C, od, Wireshark, tcpdump, debuggers, Netty …
+"""Read dumps: pages of lines that begin with an offset. xxd, hexdump -C, od, Wireshark, tcpdump, debuggers, Netty …
 
-It finds the dumps of a page and keeps apart what is not of one piece. A dump with lines missing, and a page with
-bytes beside its dumps, is refused or left to other forms: nothing is dropped silently.
+It finds the dumps of a page and separates what is not contiguous. A dump with lines missing, and a page with bytes
+outside its dumps, is refused or left to other forms: nothing is dropped silently.
 """
 
 import re
@@ -25,7 +25,7 @@ class Found(NamedTuple):
 
 
 def find_dumps(text: str) -> Found | None:
-    """Every dump in ``text``, or None when there is none, or bytes stand outside of them."""
+    """Return every dump in ``text``, or None when there is none, or bytes stand outside of them."""
     blocks: list[tuple[str, list[Row]]] = []
     last_noise = ""
     fresh = True
@@ -82,7 +82,7 @@ def find_dumps(text: str) -> Found | None:
 
 
 def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
-    """The rows that a row goes on with: the last ones whose offsets stand above its own, where theirs are lower.
+    """Return the rows that a row continues: the last ones in its column, if their offsets are lower; or None.
 
     Two directions of a conversation take turns, and the second is indented.
     """
@@ -103,7 +103,7 @@ def _continues(runs: list[tuple[str, Run]], run: Run) -> bool:
 
 
 def _may_be_dump(rows: list[Row], before: list[tuple[str, Run]]) -> bool:
-    """Whether these rows are more than hex that happens to have a number in front."""
+    """Return whether these rows are more than hex that happens to have a number in front."""
     first = rows[0]
     digits = first.offset.removeprefix("0x").removeprefix("0X")
     if not first.mark and first.rest is not None and first.rest.lstrip()[:2] in ("0x", "0X"):
@@ -122,7 +122,7 @@ def _looks_broken(rows: list[Row]) -> bool:
 
 
 def _append(runs: list[tuple[str, Run]], title: str, run: Run) -> None:
-    """Puts ``run`` after the piece that it continues, else beside the others."""
+    """Append ``run`` to the piece that it continues, else to the list."""
     if run.start:
         for index in range(len(runs) - 1, max(-1, len(runs) - 3), -1):
             heading, piece = runs[index]
@@ -133,7 +133,7 @@ def _append(runs: list[tuple[str, Run]], title: str, run: Run) -> None:
 
 
 def read_dump(text: str) -> Pasted | None:
-    """The bytes of every dump in ``text``, or None."""
+    """Return the bytes of every dump in ``text``, or None."""
     found = find_dumps(text)
     if found is None:
         return None

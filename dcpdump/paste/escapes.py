@@ -1,7 +1,7 @@
-"""Escapes: the inside of a string literal as bytes. Knows how each family of languages spells a byte.
+r"""Decode the inside of a string literal to bytes. Knows how each family of languages spells a byte.
 
-The families agree on ``\\x80``, ``\\n`` and quotes. They differ in digits after a backslash: octal in C, Go,
-Python, Perl and gdb; decimal in Lua and Haskell; and in Rust and JavaScript ``\\0`` is NUL whatever follows.
+The families agree on ``\x80``, ``\n`` and quotes. They differ in digits after a backslash: octal in C, Go, Python, Perl
+and gdb; decimal in Lua and Haskell; and in Rust and JavaScript ``\0`` is NUL whatever follows.
 """
 
 import re
@@ -55,13 +55,13 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _SIMPLE = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27, "s": 32, "E": 27}
-#: An escape that nobody writes who prints one character for each byte: those bytes are letters then.
+#: Escapes of bytes that a printer of one character for each byte would print as letters.
 _ABOVE = re.compile(r"\\x(?:[aA][1-9a-ce-fA-CE-F]|[b-fB-F][0-9a-fA-F])")
 _NUMERIC = re.compile(r"\\(?:[xX][0-9a-fA-F{]|[0-9]|u[0-9a-fA-F{]|" + _NAME + ")")
 
 
 class Digits(Enum):
-    """What ``\\123`` means."""
+    r"""What ``\123`` means."""
 
     OCTAL = "octal"
     DECIMAL = "decimal"
@@ -69,15 +69,15 @@ class Digits(Enum):
 
 
 def numeric_escapes(body: str) -> int:
-    """How many bytes of ``body`` are spelled in numbers: what tells bytes from prose."""
+    """Return how many bytes of ``body`` are spelled in numbers: these distinguish bytes from prose."""
     return sum(1 for _ in _NUMERIC.finditer(body))
 
 
 def unescape(body: str, *, single: bool = False, rust: bool = False, digits: Digits | None = None) -> bytes | None:
-    """The bytes of a literal's inside, or None when an escape in it is not known.
+    """Return the bytes of a literal's inside, or None when an escape in it is not known.
 
-    ``single``: single quotes, in which JavaScript and Python print one character for each byte; in double
-    quotes text that is not ASCII is UTF-8, as Go, Ruby and Rust print it.
+    ``single``: single quotes, in which JavaScript and Python print one character for each byte; in double quotes text
+    that is not ASCII is UTF-8, as Go, Ruby and Rust print it.
     """
     if "\\" not in body:
         return _text(body, single)
@@ -85,7 +85,7 @@ def unescape(body: str, *, single: bool = False, rust: bool = False, digits: Dig
 
 
 def meaning_of_digits(body: str, *, rust: bool = False) -> Digits:
-    """What digits after a backslash mean in a literal that begins with ``body``."""
+    """Return what digits after a backslash mean in a literal that begins with ``body``."""
     if re.search(r"\\(?:" + _NAME + ")", body):
         return Digits.DECIMAL
     found = re.findall(r"(?<!\\)(?:\\\\)*\\([0-9]{1,3})", body)
@@ -159,7 +159,7 @@ def _point(point: int, is_byte: bool) -> bytes:
     if point < 0x80 or (is_byte and point < 0x100):
         return bytes([point])
     if point > 0x10FFFF:
-        raise PasteError(f"U+{point:X} is no character", "in a string", "paste the bytes as hex")
+        raise PasteError(f"U+{point:X} is not a character", "in a string", "paste the bytes as hex")
     return chr(point).encode("utf-8", "surrogatepass")
 
 
@@ -174,7 +174,7 @@ def _text(text: str, single: bool) -> bytes:
 
 
 def in_latin_1(body: str, data: bytes) -> bytes:
-    """``data``, or the reading of ``body`` with one byte for each character when only that one is a whole frame.
+    """Return ``data``, or ``body`` read with one byte for each character when only that is a whole frame.
 
     Python and Node fall back to double quotes for a string that has a single quote in it.
     """

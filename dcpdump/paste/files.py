@@ -1,10 +1,10 @@
-"""Files: what is no paste but a capture, or packed as captures are, told by its first bytes. It opens nothing."""
+"""Refuse captures and packed files, recognised by their first bytes: they are not a paste. It opens no file."""
 
 import re
 
 from dcpdump.errors import PasteError
 
-#: What stands for the file's name in a hint: a paste does not know where it came from.
+#: The placeholder for the file's name in a hint: a paste does not know where it came from.
 NAME = "CAPTURE"
 
 _READ = f"dcpdump read {NAME}"

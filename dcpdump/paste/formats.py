@@ -1,7 +1,7 @@
-"""Formats: every dialect of pasted bytes, most specific first.
+"""List the formats of pasted bytes, most specific first.
 
-A format reads the text wholly or declines with None; the first that reads it wins. One that recognises a form
-which cannot be read without guessing raises PasteError, and no later format is asked.
+A format reads the text wholly or declines with None; the first that reads it wins. One that recognises a form which
+cannot be read without guessing raises PasteError, and no later format is asked.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,13 @@ from dcpdump.paste.urls import read_percent, read_quoted_printable
 
 
 class Format(NamedTuple):
+    """A format of pasted bytes, and the function that reads it."""
+
     name: str  # what --form takes
     read: Callable[[str], Pasted | None]
 
 
-#: Those that answer for the whole text.
+#: Those that read the whole text.
 FORMATS: tuple[Format, ...] = (
     Format("grid", read_grid),
     Format("table", read_table),
@@ -41,7 +43,7 @@ FORMATS: tuple[Format, ...] = (
     Format("literal", read_literal),
 )
 
-#: Those that look for bytes among other text: asked when none above reads the text in any wrapping.
+#: Those that search for bytes among other text: tried when none above reads the text in any wrapping.
 SEARCHES: tuple[Format, ...] = (
     Format("prefixed", read_prefixed),
     Format("log", read_log),

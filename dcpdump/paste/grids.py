@@ -1,8 +1,8 @@
-"""Grids: the specification's byte drawings, and its table ``Field (offset) (value)``.
+"""Read grids: the specification's byte drawings, and its table ``Field (offset) (value)``.
 
-A grid is rows of cells between bars, each row after the offset of its first byte. Rows whose cells are words
-(the drawings of extras) hold no bytes. A table is read only where there is no grid: it is the same frame told
-a second time, and where the two differ the grid has the bytes.
+A grid is rows of cells between bars, each row after the offset of its first byte. Rows whose cells are words (the
+drawings of extras) hold no bytes. A table is read only where there is no grid: it repeats the same frame, and where the
+two differ the grid has the bytes.
 """
 
 import re
@@ -27,12 +27,12 @@ class _GridRow(NamedTuple):
     line: int
     offset: str
     data: bytes | None  # None: cells of words
-    odd: str  # the first cell that is no byte, where others are bytes in 0x
+    odd: str  # the first cell that is not a byte, where others are bytes in 0x
 
 
 def _rows(text: str) -> list[_GridRow]:
     rows = []
-    # Where bytes are written with 0x, a heading such as "| 00 | 01 |" is none.
+    # Where bytes are written with 0x, a heading such as "| 00 | 01 |" is not a row.
     spelled = _SPELLED.search(text) is not None
     for number, line in enumerate(text.split("\n"), 1):
         if "|" not in line or _RULER.search(line) or _BYTES_LINE.match(line) or _BORDER.match(line):
@@ -54,7 +54,7 @@ def _rows(text: str) -> list[_GridRow]:
 
 
 def read_grid(text: str) -> Pasted | None:
-    """The bytes of every grid in ``text``, or None when it has none."""
+    """Return the bytes of every grid in ``text``, or None when it has none."""
     if text.count("|") < 4 or not (_RULER.search(text) or _SPELLED.search(text)):
         return None
     grids: list[bytearray] = []
@@ -123,7 +123,7 @@ _ESCAPED = {"\\": b"\\", "n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", '"': b'
 
 
 def read_table(text: str) -> Pasted | None:
-    """The bytes that a table ``Field (offset) (value)`` tells, or None when there is no such table."""
+    """Return the bytes in a table ``Field (offset) (value)``, or None when there is no such table."""
     frames: list[bytearray] = []
     for number, line in enumerate(text.split("\n"), 1):
         field = _FIELD.match(line)

@@ -1,4 +1,4 @@
-"""Languages: what to call a literal when telling people how it was read. No byte depends on it."""
+"""Name the language of a literal, to report how it was read. No byte depends on it."""
 
 import re
 
@@ -24,7 +24,7 @@ _LANGUAGES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
 
 
 def language(tokens: list[Token], otherwise: str) -> str:
-    """The language that a list is written in, as far as what stands before it tells."""
+    """Return the language that a list is written in, by the tokens before it; else ``otherwise``."""
     lead = " ".join(t.text for t in tokens[:24])
     for name, shape in _LANGUAGES:
         if shape.search(lead):
@@ -33,7 +33,7 @@ def language(tokens: list[Token], otherwise: str) -> str:
 
 
 def string_name(tokens: list[Token], prefix: str, count: int) -> str:
-    """What to call a string of ``count`` pieces, of which the first has ``prefix``."""
+    """Return the name of a string of ``count`` pieces, of which the first has ``prefix``."""
     if prefix in ("b", "br", "rb"):
         return "bytes literal"
     if any(t.kind == "repeats" for t in tokens):

@@ -1,4 +1,4 @@
-"""Lists: bytes as numbers, characters or one-byte strings in brackets, as any language writes or prints them."""
+"""Read bytes as numbers, characters or one-byte strings in brackets, as any language writes or prints them."""
 
 import re
 from typing import NamedTuple
@@ -17,7 +17,9 @@ class _List(NamedTuple):
 
 
 def read_lists(tokens: list[Token]) -> Pasted | None:
-    """The bytes of the lists among ``tokens``: those that begin as frames do, else the long ones, else the only one."""
+    """Return the bytes of the lists among ``tokens``: those that begin as frames do, else the long ones, or the only
+    one.
+    """
     found: list[_List] = []
     stack: list[tuple[int, bool]] = []  # where a bracket opened, and whether it holds more than indexes
     for index, token in enumerate(tokens):
@@ -53,7 +55,7 @@ _PAIR = re.compile(r"[0-9a-fA-F]{2}")
 
 
 def _list_of(inside: list[Token], binary: bool) -> _List | None:
-    """The bytes of one bracket's content, or None when it is not a list of bytes."""
+    """Return the bytes of one bracket's content, or None when it is not a list of bytes."""
     if any(t.kind in ("open", "close") for t in inside):
         inside = _without_indexes(inside)
         if any(t.kind in ("open", "close") for t in inside):
@@ -81,7 +83,7 @@ def _list_of(inside: list[Token], binary: bool) -> _List | None:
 
 
 def _without_cut(inside: list[Token]) -> tuple[list[Token], tuple[str, ...], bool | None]:
-    """The tokens before an ellipsis, what to note, and whether there was one; None where it is the language's own."""
+    """Return the tokens before an ellipsis, notes, and whether there was one (None: it is the language's own)."""
     at = next((i for i, t in enumerate(inside) if t.kind == "ellipsis"), None)
     if at is None:
         return inside, (), False
@@ -94,7 +96,7 @@ def _without_cut(inside: list[Token]) -> tuple[list[Token], tuple[str, ...], boo
 
 
 def _without_indexes(inside: list[Token]) -> list[Token]:
-    """``[0] = 128, [1] = 87`` as ``128, 87``: the indexes must count up by one."""
+    """Return ``[0] = 128, [1] = 87`` as ``128, 87``: the indexes must count up by one."""
     kept: list[Token] = []
     expected: int | None = None
     position = 0
@@ -123,7 +125,7 @@ def _without_indexes(inside: list[Token]) -> list[Token]:
 
 
 def _elements(inside: list[Token]) -> list[list[Token]] | None:
-    """The tokens of each element: parted by commas, or by blanks where there are no commas."""
+    """Return the tokens of each element: separated by commas, or by blanks where there are no commas."""
     if not any(t.text in (",", ";") for t in inside):
         if any(t.kind not in ("number", "word", "string", "repeats") for t in inside):
             return None
@@ -155,7 +157,7 @@ def _elements(inside: list[Token]) -> list[list[Token]] | None:
 
 
 def _plain_numbers(texts: list[str]) -> _List | None:
-    """Numbers without a prefix, which may be decimal or, as Rust prints them, hexadecimal."""
+    """Read numbers without a prefix, which may be decimal or, as Rust prints them, hexadecimal; or return None."""
     if all(t.isdecimal() for t in texts):
         if max(map(len, texts)) > 3:
             return None
@@ -167,7 +169,7 @@ def _plain_numbers(texts: list[str]) -> _List | None:
 
 
 def _element(element: list[Token]) -> bytes | None:
-    """The bytes of one element of a list."""
+    """Return the bytes of one element of a list, or None."""
     if not element:
         return None
     head, rest = element[0], element[1:]
@@ -207,7 +209,7 @@ def _element(element: list[Token]) -> bytes | None:
 
 
 def _number(text: str) -> int | None:
-    """The value of a number in any language's spelling; None where its base is not told."""
+    """Return the value of a number in any language's spelling; None where its base is not known."""
     shape = _NUMBER.fullmatch(text)
     if not shape:
         return None

@@ -1,6 +1,6 @@
-"""Literals: bytes as programs write and print them. Lists of numbers and strings, in any language's brackets.
+"""Read bytes as programs write and print them: lists of numbers and strings, in any language's brackets.
 
-The text is cut into tokens once; then the lists are looked at, then the strings.
+The text is cut into tokens once; then lists are read, then strings.
 """
 
 from dcpdump.errors import PasteError
@@ -13,7 +13,7 @@ PROSE = 32  # words beside the bytes: more than any declaration or call around t
 
 
 def read_literal(text: str) -> Pasted | None:
-    """The bytes of the lists or strings in ``text``, or None when it has none."""
+    """Return the bytes of the lists or strings in ``text``, or None when it has none."""
     if not any(c in text for c in "\"'[{(<\\") or not any(c in text for c in "0123456789\\"):
         return None
     if bare := bare_escapes(text):
@@ -23,7 +23,7 @@ def read_literal(text: str) -> Pasted | None:
     if pasted is None:
         _refuse_words(tokens)
         return None
-    # In a page of prose or of other numbers, what a bracket or a quote holds is hardly anybody's frame.
+    # In a page of prose or of other numbers, what a bracket or a quote holds is hardly a frame.
     words = sum(t.kind == "word" for t in tokens)
     beside = sum(t.kind == "number" for t in tokens) - sum(map(len, pasted.parts))
     doubtful = words > PROSE or beside > PROSE or (words + beside > 8 and max(map(len, pasted.parts)) < 8)
@@ -31,7 +31,7 @@ def read_literal(text: str) -> Pasted | None:
 
 
 def _refuse_words(tokens: list[Token]) -> None:
-    """Raises when the text is a list of hex numbers that are wider than a byte."""
+    """Raise PasteError when the text is a list of hex numbers that are wider than a byte."""
     numbers = [t.text for t in tokens if t.kind == "number"]
     wide = [n for n in numbers if n[:2] in ("0x", "0X") and len(n.rstrip("uUlLyY")) > 4]
     if len(wide) >= 3 and len(wide) * 2 > len(numbers) and sum(t.kind == "word" for t in tokens) <= PROSE:

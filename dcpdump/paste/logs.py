@@ -1,7 +1,7 @@
-"""Logs: lines that say something and then hold bytes. The last resort, so only what is unmistakable is taken.
+"""Read log lines: text and then bytes. The last resort, so only what is unmistakable is taken.
 
-A run of digits is bytes when it begins as a frame does and has a header's length. A line without such a run
-continues the one above when it is nothing but hex after what every line begins with.
+A run of digits is bytes when it begins as a frame does and has a header's length. A line without such a run continues
+the one above when it is nothing but hex after what every line begins with.
 """
 
 import re
@@ -51,7 +51,7 @@ class _LogPiece(NamedTuple):
 
 
 def _wrapped(text: str) -> Pasted | None:
-    """The one frame of lines that all begin alike and go on with a few ``0x`` bytes each."""
+    """Return the one frame of lines that all begin alike and continue with a few ``0x`` bytes each; or None."""
     lines = [_WRAPPED.fullmatch(line) for line in text.split("\n") if line.strip()]
     if len(lines) < 2 or len({_DIGITS.sub("#", line[1]) if line else None for line in lines}) != 1:
         return None
@@ -62,7 +62,7 @@ def _wrapped(text: str) -> Pasted | None:
 
 
 def read_log(text: str) -> Pasted | None:
-    """The frames that log lines hold, or None."""
+    """Return the frames that log lines hold, or None."""
     pieces: list[_LogPiece] = []
     skipped = 0
     for number, line in enumerate(text.split("\n"), 1):
@@ -119,7 +119,7 @@ def _piece(number: int, line: str, before: _LogPiece | None) -> _LogPiece | None
             return _LogPiece(number, frame, _masked(line[: word.start()]), False)
     if before is None or len(line) > 2000:
         return None
-    # A line goes on with the bytes when it has nothing else, or the same words before them.
+    # A line continues the bytes when it has nothing else, or the same words before them.
     for tail in _TAIL.finditer(line):
         prefix = _masked(line[: tail.start(1)])
         digits = _NOT_HEX.sub("", tail[1])
@@ -158,7 +158,7 @@ _STAMP = re.compile(
 
 
 def read_prefixed(text: str) -> Pasted | None:
-    """Dumps and literals whose every line is preceded by a time, a level, a name; or None."""
+    """Return the bytes of dumps and literals whose every line is preceded by a time, a level, a name; or None."""
     lines = text.split("\n")
     stripped = []
     any_prefix = False

@@ -1,6 +1,6 @@
-"""Numbers: a list of digits-only tokens, of which it is not said whether they are decimal, octal or hexadecimal.
+"""Read a list of digits-only tokens, which may be decimal, octal or hexadecimal.
 
-The reading that begins as a frame does is taken and said; where that does not decide, the list is refused.
+The reading that begins as a frame does is taken and noted; where that does not decide, the list is refused.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from dcpdump.paste.pasted import HEADER, begins_frame, is_whole
 
 
 def number_list(tokens: Sequence[str], bracketed: bool) -> tuple[bytes, str, tuple[str, ...]] | None:
-    """Digits-only tokens as decimal, octal or hex bytes, or None for plain hex that nothing else explains.
+    """Return bytes, name and notes of digits-only tokens, or None for plain hex that nothing else explains.
 
-    ``bracketed`` says that they stand in a list as programs print them, where decimal is the custom.
+    ``bracketed``: they stand in a list as programs print them, where decimal is usual.
     """
     longest = max(map(len, tokens))
     decimal = bytes_of_decimals(tokens) if longest <= 3 else None
@@ -62,7 +62,7 @@ def _undecided(between: str, tokens: Sequence[str]) -> PasteError:
 
 
 def bytes_of_decimals(tokens: Sequence[str]) -> bytes | None:
-    """Decimal tokens as bytes, negative ones as signed bytes; None when one is no byte."""
+    """Return decimal tokens as bytes, negative ones as signed bytes; None when one is not a byte."""
     values = [int(t) for t in tokens]
     if not all(-128 <= v <= 255 for v in values):
         return None

@@ -1,4 +1,4 @@
-"""Odd: what stands among bytes and is none. It reads nothing: it says where, so that no byte is lost silently."""
+"""Refuse tokens among bytes that are not bytes. It reads nothing: it says where, so that no byte is lost silently."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _FEW = 8  # bytes: a line with fewer is not one of bytes, unless others are
 
 
 def refuse_odd(text: str, *, line: int = 1, few: int = _FEW) -> None:
-    """Raises for the first line of ``text`` that is bytes but for one token; ``line`` is the number of its first."""
+    """Raise for the first line of ``text`` that is bytes but for one token; ``line``: the number of its first line."""
     for number, one in enumerate(text.split("\n"), line):
         for separator in (_BLANKS, _MARKS):
             tokens = [token for part in separator.split(one) if (token := part.strip(_QUOTES))]
@@ -37,7 +37,7 @@ def refuse_odd(text: str, *, line: int = 1, few: int = _FEW) -> None:
 
 
 def _odd(tokens: Sequence[str], few: int) -> int | None:
-    """Where the token is that stands in a byte's place: one among bytes, or else one beside them."""
+    """Return the index of the token in a byte's place: one between bytes, or else one beside them; or None."""
     whole = [_BYTES.fullmatch(token) is not None for token in tokens]
     if sum(len(token) // 2 for token, is_bytes in zip(tokens, whole, strict=True) if is_bytes) < few:
         return None
@@ -50,12 +50,12 @@ def _odd(tokens: Sequence[str], few: int) -> int | None:
             if len(around) == 2:
                 return at
             if _PLAIN.fullmatch(tokens[at]) and len(tokens[at]) <= len(tokens[around[0]]):
-                beside.append(at)  # what is longer names the bytes
+                beside.append(at)  # a longer token is a name of the bytes
     return beside[0] if beside else None
 
 
 def refuse_behind(run: str, rest: str, line: int) -> None:
-    """Raises when a run of bytes breaks off, and the ``rest`` of its line goes on with bytes."""
+    """Raise when a run of bytes is interrupted, and the ``rest`` of its line continues with bytes."""
     if found := _ESCAPE.match(rest):
         raise odd_byte(found[0], line, run)
     if found := _GLUED.match(rest):
@@ -74,15 +74,15 @@ def refuse_behind(run: str, rest: str, line: int) -> None:
 
 
 def odd_byte(token: str, line: int, before: str) -> PasteError:
-    """The refusal of a token that should be a byte."""
+    """Return the error for a token that should be a byte."""
     meant = token.translate(_LETTERS)
     is_meant = meant != token and _BYTES.fullmatch(meant)
     hint = f"did you mean {meant}?" if is_meant else "put the byte there, or take it out"
-    return PasteError(f"{token[:24]!r} is no byte", _place(line, before), hint)
+    return PasteError(f"{token[:24]!r} is not a byte", _place(line, before), hint)
 
 
 def _odd_digit(characters: str, line: int, before: str) -> PasteError:
-    return PasteError(f"{characters!r} is no hex digit", _place(line, before), "each byte takes two hex digits")
+    return PasteError(f"{characters!r} is not a hex digit", _place(line, before), "each byte takes two hex digits")
 
 
 def _place(line: int, before: str) -> str:

@@ -1,7 +1,7 @@
-"""Packets: dumps of what was on the wire, with link, IP and TCP headers still around the frames.
+"""Read packets: dumps of what was on the wire, with link, IP and TCP headers still around the frames.
 
-Whether bytes are a packet is told by their lengths: the IP header must be where a link layer puts it, speak of
-TCP, and measure exactly what is there. The rest is ``net``'s: segments of one stream are joined in sequence
+Bytes are a packet if their lengths fit: the IP header must be where a link layer puts it, have protocol TCP, and its
+length must be exactly that of the bytes. The rest is done by ``net``: segments of one stream are joined in sequence
 order, and each direction is a part of its own.
 """
 
@@ -22,7 +22,7 @@ _TCPDUMP = re.compile(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,20
 
 
 def _ip_length(data: bytes, at: int) -> int | None:
-    """How long the TCP/IP packet at ``at`` says it is, or None when there is none."""
+    """Return how long the TCP/IP packet at ``at`` says it is, or None when there is none."""
     if len(data) < at + 40:
         return None
     if data[at] >> 4 == 4 and data[at] & 15 >= 5 and data[at + 9] == TCP:
@@ -33,7 +33,7 @@ def _ip_length(data: bytes, at: int) -> int | None:
 
 
 def _candidates(data: bytes) -> list[tuple[int, int]]:
-    """The link types that ``data`` may have, each with where IP begins."""
+    """Return the link types that ``data`` may have, each with the offset of IP."""
     found = [(_RAW, 0)]
     kind = data[12:14]
     if kind in (_IPV4, _IPV6):
@@ -50,7 +50,7 @@ def _candidates(data: bytes) -> list[tuple[int, int]]:
 
 
 def link_type(data: bytes, *, cut: bool = False) -> tuple[int, int] | None:
-    """The link type of a packet and its length on the wire, or None when ``data`` is no TCP packet.
+    """Return the link type of a packet and its length on the wire, or None when ``data`` is not a TCP packet.
 
     ``cut``: a capture may have kept only the head of the packet, so it may be shorter than it says.
     """
@@ -66,7 +66,7 @@ def link_type(data: bytes, *, cut: bool = False) -> tuple[int, int] | None:
 
 
 def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
-    """``pasted`` with the TCP payload in place of packets, or as it is when its parts are not packets."""
+    """Return ``pasted`` with the TCP payload in place of packets; unchanged when its parts are not packets."""
     from_tcpdump = bool(heading) and _TCPDUMP.search(heading) is not None
     packets: list[Packet] = []
     others = 0
@@ -99,7 +99,7 @@ def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
 
 
 def _streams(packets: list[Packet]) -> tuple[list[bytes], list[str]]:
-    """The payload of each direction, in sequence order."""
+    """Return the payload of each direction, in sequence order, and notes."""
     connections = Connections()
     deliveries: list[Delivery] = []
     for packet in packets:
@@ -131,7 +131,7 @@ _PDML_FIELD = re.compile(r'<field name="tcp\.(stream|srcport|seq|payload)"[^>\n]
 
 
 def read_packet_json(text: str) -> Pasted | None:
-    """The packets in tshark's JSON, with or without ``-x``, or in its PDML; or None."""
+    """Return the packets in tshark's JSON, with or without ``-x``, or in its PDML; or None."""
     if '"frame_raw"' in text:
         packets = [found[1] for found in _FRAME_RAW.finditer(text)]
         if packets and all(len(p) % 2 == 0 for p in packets):
@@ -145,7 +145,7 @@ def read_packet_json(text: str) -> Pasted | None:
 
 
 def _payloads(pattern: "re.Pattern[str]", text: str, base: int) -> tuple[bytes, ...]:
-    """The ``tcp.payload`` of every packet, joined for each direction."""
+    """Return the ``tcp.payload`` of all packets, joined for each direction."""
     streams: dict[tuple[str, str], dict[str, bytes]] = {}
     known = {"stream": "", "srcport": "", "seq": ""}
     for field in pattern.finditer(text):
@@ -156,7 +156,7 @@ def _payloads(pattern: "re.Pattern[str]", text: str, base: int) -> tuple[bytes, 
         digits = value.replace(":", "")
         if len(digits) % 2 == 0:
             segments = streams.setdefault((known["stream"], known["srcport"]), {})
-            # A payload may be told twice, as text and raw; a sequence number tells it once.
+            # A payload may be printed twice, as text and raw: keep one for each sequence number.
             segments.setdefault(known["seq"] or str(len(segments)), bytes.fromhex(digits))
     # The numbers are relative to the stream's first: they do not wrap in what a person pastes.
     return tuple(

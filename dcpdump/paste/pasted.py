@@ -1,7 +1,7 @@
-"""Pasted: what a paste came to. And the one fact about frames that reading a paste may use: how one begins.
+"""Hold the result of reading a paste, and the one fact about frames that reading may use: how one begins.
 
-The fact only ranks two readings of the same text (is ``10 57`` hexadecimal or decimal?) or says whether two
-lines are two frames or one that was wrapped. No byte is ever made up, moved or dropped because of it.
+The fact only ranks two readings of the same text (is ``10 57`` hexadecimal or decimal?) or decides whether two lines
+are two frames or one that was wrapped. No byte is ever made up, moved or dropped because of it.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ HEADER = 24
 #: How many bytes the repetitions in a paste may stand for: more is a damaged number, not a frame.
 LIMIT = 64 << 20
 
-#: What is said of a paste that ends in an ellipsis, and so is read as far as it goes.
+#: The note on a paste that ends in an ellipsis, and so is read up to there.
 CUT = "the paste ends in '…': bytes after it are missing"
 
-#: What the user is shown when there is nothing to go by.
+#: The hint where nothing in the text resembles bytes.
 EXAMPLE = "dcpdump explain '80 57 00 05 1f 00 02 10 …', or paste an xxd or hexdump -C dump"
 
 
@@ -31,27 +31,27 @@ class Pasted:
 
 
 def begins_frame(data: bytes) -> bool:
-    """Whether ``data`` starts as a frame does."""
+    """Return whether ``data`` starts as a frame does."""
     return bool(data) and data[0] in MAGICS
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether ``data`` is exactly as long as its own header says."""
+    """Return whether ``data`` is exactly as long as its own header says."""
     return begins_frame(data) and len(data) >= HEADER and HEADER + int.from_bytes(data[8:12], "big") == len(data)
 
 
 def counted(number: int, noun: str) -> str:
-    """A count in words: ``1 line``, ``2 lines``."""
+    """Return a count in words: ``1 line``, ``2 lines``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def left_out(where: str) -> PasteError:
-    """The refusal of a paste with an ellipsis in its middle."""
+    """Return the error for a paste with an ellipsis in its middle."""
     return PasteError("bytes are left out in the middle ('…')", where, "print all of the bytes and paste again")
 
 
 def odd_digits(digits: str, where: str) -> PasteError:
-    """The refusal of half a byte."""
+    """Return the error for half a byte."""
     return PasteError(
         f"an odd number of hex digits: {digits!r}", where, "each byte takes two digits; paste all of them"
     )

@@ -1,4 +1,4 @@
-"""Rows: one line of a dump, its offset, the cells that hold bytes, and the text column beside them."""
+"""Read one line of a dump: its offset, the cells that hold bytes, and the text column beside them."""
 
 import re
 from collections.abc import Callable
@@ -36,7 +36,7 @@ RULER = re.compile(
 
 
 def row(number: int, line: str) -> Row | None:
-    """``line`` as a row of a dump, or None."""
+    """Return ``line`` as a row of a dump, or None."""
     if line.strip() == "*":
         return Row(number, 0, "", "", None)
     shape = _ROW.match(line)
@@ -91,7 +91,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def cells(rest: str, kind: Kind) -> list[Cell]:
-    """The longest run of tokens of one kind at the beginning of ``rest``."""
+    """Return the longest run of tokens of one kind at the beginning of ``rest``."""
     _, pattern, value = kind
     found: list[Cell] = []
     gap = _GAP.match(rest)
@@ -109,7 +109,7 @@ def cells(rest: str, kind: Kind) -> list[Cell]:
 
 
 def behind(rest: str, taken: list[Cell]) -> str:
-    """What follows the cells that were taken."""
+    """Return what follows the cells that were taken."""
     return rest.lstrip(" \t")[taken[-1].end :] if taken else rest
 
 
@@ -117,7 +117,7 @@ def behind(rest: str, taken: list[Cell]) -> str:
 
 
 def shows(tail: str, data: bytes) -> bool:
-    """Whether ``tail`` is the text column of ``data``: each printable character in its place."""
+    """Return whether ``tail`` is the text column of ``data``: each printable character in its place."""
     text = tail.strip()
     text = text[1:].lstrip() if text[:2] in ("; ", "# ") else text
     if len(text) >= 2 and (text[0], text[-1]) in (("|", "|"), (">", "<"), ('"', '"'), ("'", "'"), ("[", "]")):
@@ -144,5 +144,5 @@ def _agrees(text: str, data: bytes) -> bool:
 
 
 def apart(tail: str) -> bool:
-    """Whether what follows the bytes is set off from them as a text column is."""
+    """Return whether what follows the bytes is separated from them as a text column is."""
     return not tail.strip() or tail[:2].isspace() or tail[0] == "\t" or tail.lstrip()[0] in "|>\"'<;#"

@@ -1,8 +1,8 @@
-"""Runs: rows of a dump whose offsets follow one another, read as one contiguous piece of bytes.
+"""Read rows of a dump whose offsets follow one another as one contiguous piece of bytes.
 
-The offsets say how many bytes each line holds, so a text column that happens to look like hexadecimal is never
-taken for bytes. The last line is measured by the closing offset, by the columns of the line above, or by its
-own text column. Groups of two and more bytes are read only when the dump itself shows their order.
+The offsets determine how many bytes each line holds, so a text column that happens to look like hexadecimal is never
+taken for bytes. The last line is measured by the closing offset, by the columns of the line above, or by its own text
+column. Groups of two and more bytes are read only when the dump itself shows their order.
 """
 
 import re
@@ -17,7 +17,7 @@ WORDS_HINT = "try: hexdump -C FILE, or xxd FILE"
 
 
 class Run(NamedTuple):
-    """A contiguous piece of a dump, read."""
+    """A contiguous piece of a dump, decoded."""
 
     indent: int
     start: int
@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
 
 def read_run(rows: list[Row]) -> Run | None:
-    """The bytes of rows whose offsets follow one another, or None when they do not make a dump."""
+    """Return the bytes of rows whose offsets follow one another, or None when they do not make a dump."""
     if not any(r.rest and r.rest.strip() for r in rows):
         return None
     # Numbers that are not hexadecimal are a dump's only after an offset that cannot be one of them.
@@ -84,7 +84,7 @@ def _read_as(rows: list[Row], kind: Kind, base: int) -> Run | None:
             whole = b"".join(c.data for c in taken)
             if not taken:
                 return None
-            # More bytes than the next offset leaves room for are a text column that looks like bytes, or no dump.
+            # More bytes than the next offset allows are a text column that looks like bytes, or not a dump.
             tail = behind(r.rest, taken)
             fenced = base == 16 and tail.lstrip()[:1] in ("|", ">")
             if not (apart(tail) and (fenced or len(taken) == len(row_cells))) and not shows(tail, whole):
@@ -104,7 +104,7 @@ def _read_as(rows: list[Row], kind: Kind, base: int) -> Run | None:
 
 
 def _exactly(row_cells: list[Cell], count: int) -> list[Cell]:
-    """The first cells that make ``count`` bytes, or nothing when no boundary is there."""
+    """Return the first cells that make ``count`` bytes, or nothing when no boundary is there."""
     total = 0
     for index, cell in enumerate(row_cells):
         total += len(cell.data)
@@ -114,7 +114,7 @@ def _exactly(row_cells: list[Cell], count: int) -> list[Cell]:
 
 
 def _last(rest: str, row_cells: list[Cell], columns: list[Cell], guttered: bool) -> list[Cell]:
-    """The cells of a row that no next offset measures."""
+    """Return the cells of a row that no next offset measures."""
     limit = len(row_cells)
     if limit and not guttered and not behind(rest, row_cells).strip():
         return row_cells
@@ -142,7 +142,7 @@ def _last(rest: str, row_cells: list[Cell], columns: list[Cell], guttered: bool)
 
 
 def _is_plain_order(rows: list[Row], words: list[tuple[list[Cell], str]], data: bytes) -> bool:
-    """True for single bytes and for groups in plain order; raises for words that may be byte-swapped."""
+    """Return True for single bytes and for groups in plain order; raise for words that may be byte-swapped."""
     widest = max(len(c.data) for taken, _ in words for c in taken)
     if widest == 1:
         return True
@@ -180,7 +180,7 @@ _NAMED = re.compile(r"\b(?:nul|soh|stx|etx|eot|enq|ack|dle|dc[1-4]|nak|syn|etb|d
 
 
 def _refuse_words(rows: list[Row]) -> None:
-    """Raises for the forms of od and hexdump that print words as numbers, or drop the eighth bit."""
+    """Raise for the forms of od and hexdump that print words as numbers, or drop the eighth bit."""
     plain = [r for r in rows if r.rest is not None and r.rest.strip()]
     if len(rows) < 2 or rows[1].rest is None or not rows[1].offset:
         return

@@ -1,4 +1,4 @@
-"""Strings: bytes as a string's escapes, or told by a string's text once more: in hex, in base64, in escapes."""
+"""Read bytes from a string's escapes, or from a string whose text is hex, base64 or escapes itself."""
 
 import re
 from typing import NamedTuple
@@ -35,9 +35,9 @@ class _Reading(NamedTuple):
 
 
 def read_strings(tokens: list[Token]) -> Pasted | None:
-    """The bytes of the strings among ``tokens``: those that begin as frames do, else what texts tell, else any."""
+    """Return the bytes of the strings among ``tokens``: those that begin as frames do, or those in texts, or any."""
     binary: list[_Reading] = []
-    told: list[_Reading] = []
+    texts: list[_Reading] = []
     for pieces, cut in _groups(tokens):
         if sum(len(s.prefix) + len(s.body) + 2 for s, _ in pieces) < 8:
             continue
@@ -52,11 +52,11 @@ def read_strings(tokens: list[Token]) -> Pasted | None:
         if all(0x20 <= b < 0x7F or b in b"\n\t\r" for b in data):
             inner = _text_of_bytes(data.decode("ascii"))
             if inner is not None:
-                told.append(_Reading(inner[0], cut, inner[1]))
+                texts.append(_Reading(inner[0], cut, inner[1]))
         elif begins_frame(data) or sum(numeric_escapes(s.body) for s, _ in pieces) >= 4:
             binary.append(_Reading(data, cut, string_name(tokens, first.prefix, len(pieces))))
     frames = [reading for reading in binary if begins_frame(reading.data)]
-    chosen = frames or told or binary
+    chosen = frames or texts or binary
     if not chosen:
         return None
     notes = (CUT,) if any(reading.cut for reading in chosen) else ()
@@ -64,7 +64,7 @@ def read_strings(tokens: list[Token]) -> Pasted | None:
 
 
 def _groups(tokens: list[Token]) -> list[_Group]:
-    """Strings that stand together: adjacent, or glued by an operator."""
+    """Return strings that stand together: adjacent, or joined by an operator."""
     groups: list[_Group] = []
     printed_by_gdb = any(t.kind == "repeats" for t in tokens)
     open_group = False
@@ -105,7 +105,7 @@ def _decode(string: Quoted, single: bool, digits: Digits) -> bytes | None:
 
 
 def _text_of_bytes(text: str) -> tuple[bytes, str] | None:
-    """Bytes that a string tells in printable text: hex, base64 or escapes once more."""
+    """Return the bytes that a printable string spells in hex, base64 or escapes, and the form's name; or None."""
     stripped = text.strip().strip("<>").strip()
     if len(stripped) < 8:
         return None
@@ -123,7 +123,7 @@ def _text_of_bytes(text: str) -> tuple[bytes, str] | None:
 
 
 def _begins_frame_in_hex(digits: str) -> bool:
-    """Whether hex digits start as a frame does."""
+    """Return whether hex digits start as a frame does."""
     head = digits.removeprefix("0x")[:2]
     return bool(re.fullmatch("[0-9a-fA-F]{2}", head)) and int(head, 16) in MAGICS
 
@@ -134,7 +134,7 @@ _BYTEA = re.compile(r"\s*\\{1,2}x((?:[0-9a-fA-F]{2}){8,}[0-9a-fA-F]?)\s*$")
 
 
 def bare_escapes(text: str) -> Pasted | None:
-    """Escapes without quotes around them: a database's bytea, a string's inside."""
+    """Return the bytes of escapes without quotes around them (a database's bytea, a string's inside), or None."""
     bytea = _BYTEA.match(text)
     if bytea:
         if len(bytea[1]) % 2:

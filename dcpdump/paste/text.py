@@ -1,4 +1,4 @@
-"""Text: what came through the clipboard, made readable. Knows encodings and editors' habits, no dialect of bytes."""
+"""Clean text that came through the clipboard. Knows encodings and editors' habits, not the forms of bytes."""
 
 import codecs
 import re
@@ -21,7 +21,7 @@ _CHARACTERS = str.maketrans(
 
 
 def decoded(data: bytes) -> str | None:
-    """The text that ``data`` is, or None when it is not text but the bytes themselves."""
+    """Return the text that ``data`` is, or None when it is not text but the bytes themselves."""
     for mark, encoding in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")):
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
@@ -41,7 +41,7 @@ _TEXT_BYTES = bytes([7, 8, 9, 10, 11, 12, 13, 27, *range(32, 127), *range(128, 2
 
 
 def cleaned(text: str) -> str:
-    """``text`` without what terminals and editors add: colours, carriage returns, odd spaces."""
+    """Return ``text`` without what terminals and editors add: colours, carriage returns, odd spaces."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
@@ -52,7 +52,7 @@ def cleaned(text: str) -> str:
     return text if escaped else with_plain_spaces(text)
 
 
-# Each of these takes one wrapping off, or gives the text back as it is. ─────────────────────────────────────
+# Each of these removes one wrapping, or returns the text as it is. ───────────────────────────────────────────
 
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#x27|#34);")
 _TAG = re.compile(r"</?(?:pre|code|p|div|span|br|samp|tt|body|html|blockquote|td|tr|table)\b[^<>\n]{0,300}/?>", re.I)
@@ -75,12 +75,12 @@ _BIN_LOG = re.compile(r"^[<>]\d+:? +(?=0x[0-9a-fA-F]{2}\b)|^[<>]\d+:? [A-Z][^\n]
 
 
 def with_plain_spaces(text: str) -> str:
-    """``text`` with every kind of space as a space, and without invisible marks."""
+    """Return ``text`` with every kind of space as a space, and without invisible marks."""
     return text if text.isascii() else text.translate(_INVISIBLE).translate(_SPACES)
 
 
 def without_markup(text: str) -> str:
-    """``text`` without HTML tags and entities."""
+    """Return ``text`` without HTML tags and entities."""
     if "<" in text:
         text = _TAG.sub("\n", text)
     if _ENTITY.search(text):
@@ -91,7 +91,7 @@ def without_markup(text: str) -> str:
 
 
 def without_fences(text: str) -> str:
-    """What stands inside the code fences of ``text``; the prose around them is dropped."""
+    """Return what stands inside the code fences of ``text``; the prose around them is dropped."""
     edges = [m.span() for m in _FENCE.finditer(text)]
     if edges:
         ends = [*(start for start, _ in edges[1::2]), len(text)]
@@ -100,23 +100,23 @@ def without_fences(text: str) -> str:
 
 
 def without_ticks(text: str) -> str:
-    """What ``text`` has in inline code."""
+    """Return what ``text`` has in inline code."""
     inline = _TICKS.findall(text)
     return "\n".join(inline) if inline else text
 
 
 def with_plain_characters(text: str) -> str:
-    """``text`` with typographic quotes, dashes and box drawings as ASCII has them."""
+    """Return ``text`` with typographic quotes, dashes and box drawings as ASCII has them."""
     return text if text.isascii() else text.translate(_CHARACTERS)
 
 
 def without_binary_log_marks(text: str) -> str:
-    """memcached's ``-vv`` lines without the ``>28`` that each starts with."""
+    """Return memcached's ``-vv`` lines without the ``>28`` that each starts with."""
     return _BIN_LOG.sub("", text)
 
 
 def without_commands(text: str) -> str:
-    """``text`` without the command lines that made the output below them, or without the prompts if that is all."""
+    """Return ``text`` without the command lines above their output, or without the prompts if there is no output."""
     lines = text.split("\n")
     if not any(_PROMPT.match(line) or _ANSWER.match(line) for line in lines):
         return text
@@ -127,7 +127,7 @@ def without_commands(text: str) -> str:
 
 
 def without_quotation(text: str) -> str:
-    """``text`` without the mark that comments, mail and diffs put before every line."""
+    """Return ``text`` without the mark that comments, mail and diffs put before every line."""
     lines = [line for line in text.split("\n") if line.strip() not in ("/*", "/**", "*/", '"""', "'''", "--[[", "]]")]
     marked = [_MARK.match(line) for line in lines]
     if sum(m is not None for m in marked) * 2 <= sum(bool(line.strip()) for line in lines):
@@ -136,7 +136,7 @@ def without_quotation(text: str) -> str:
 
 
 def without_line_numbers(text: str) -> str:
-    """``text`` without line numbers, when every line has the number after the line above's."""
+    """Return ``text`` without line numbers, when every line has the number after the line above's."""
     lines = [line for line in text.split("\n") if line.strip()]
     numbers = [_NUMBERED.match(line) for line in lines]
     if len(lines) < 2 or not all(numbers):
@@ -148,12 +148,12 @@ def without_line_numbers(text: str) -> str:
 
 
 def without_directives(text: str) -> str:
-    """Assembler's ``.byte`` and ``db`` lines without the directive."""
+    """Return assembler's ``.byte`` and ``db`` lines without the directive."""
     return _ASSEMBLER.sub("", text)
 
 
 def with_lines_joined(text: str) -> str:
-    """``text`` with a backslash at the end of a line taken for what shells take it for."""
+    """Return ``text`` with each backslash at the end of a line removed, as a shell does."""
     return text.replace("\\\n", "\n")
 
 
@@ -172,11 +172,11 @@ WRAPPINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
 )
 
 
-LARGE = 1 << 17  # characters: nobody wraps that much twice
+LARGE = 1 << 17  # characters: a text this long is not wrapped twice
 
 
 def views(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The text as it is, then with one wrapping after another taken off, and the notes that tell which."""
+    """Yield the text as it is, then with one wrapping after another removed, and the notes on what was removed."""
     notes: tuple[str, ...] = ()
     yield text, notes
     for _ in range(3 if len(text) < LARGE else 1):  # a quoted comment in a fence, and no deeper

@@ -1,6 +1,6 @@
-"""Tokens: source text and what programs print, cut into numbers, strings, brackets and words.
+"""Cut source text and what programs print into numbers, strings, brackets and words.
 
-Comments, casts and the wrappers around single bytes are language and say nothing about the bytes: they are gone.
+Comments, casts and the wrappers around single bytes are language and not bytes: they are removed.
 """
 
 import re
@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 
 class Token(NamedTuple):
+    """A token, with the name of its kind."""
+
     kind: str
     text: str
 
@@ -42,7 +44,7 @@ _TOKEN = re.compile(
 
 
 def tokens_of(text: str) -> list[Token]:
-    """``text`` as tokens, without blanks, comments and casts."""
+    """Return ``text`` as tokens, without blanks, comments and casts."""
     text = _COMMENT_LINE.sub("", text)
     text = _WRAPPED.sub(r"\1", _CAST.sub("", text))
     found = []
@@ -54,7 +56,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 class Quoted(NamedTuple):
-    """A string token taken apart: what stands before its quotes, in small letters, and what between them."""
+    """A string token in its parts: what stands before its quotes, in small letters, the quote, and the inside."""
 
     prefix: str
     quote: str
@@ -62,11 +64,11 @@ class Quoted(NamedTuple):
 
     @property
     def single(self) -> bool:
-        """Whether its escapes are those of single quotes, which many languages leave alone."""
+        """Return whether its escapes are those of single quotes, which many languages do not interpret."""
         return self.quote == "'" and "b" not in self.prefix
 
 
 def quoted(literal: str) -> Quoted:
-    """A string token taken apart."""
+    """Return a string token in its parts."""
     at = min((i for i in (literal.find('"'), literal.find("'")) if i >= 0), default=0)
     return Quoted(literal[:at].lower(), literal[at], literal[at + 1 : -1])

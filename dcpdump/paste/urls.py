@@ -1,4 +1,4 @@
-"""Percent encoding and quoted-printable: text in which most bytes stand for themselves."""
+"""Read percent encoding and quoted-printable: text in which most bytes stand for themselves."""
 
 import re
 
@@ -9,7 +9,7 @@ _QUOTED = re.compile(r"(?:=[0-9A-Fa-f]{2}|=\n|[!-<>-~ \t])+")
 
 
 def read_percent(text: str) -> Pasted | None:
-    """The frame in a percent-encoded value, or None."""
+    """Return the frame in a percent-encoded value, or None."""
     body = "".join(text.split())
     if body[:1] != "%" or not _PERCENT.fullmatch(body):
         return None
@@ -19,7 +19,7 @@ def read_percent(text: str) -> Pasted | None:
 
 
 def read_quoted_printable(text: str) -> Pasted | None:
-    """The frame in quoted-printable text, or None."""
+    """Return the frame in quoted-printable text, or None."""
     body = text.strip()
     if body[:1] != "=" or not _QUOTED.fullmatch(body):
         return None

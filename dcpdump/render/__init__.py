@@ -1,4 +1,4 @@
-"""How frames are shown. OUTPUTS is the list of formats: name → what writes it."""
+"""Show frames. OUTPUTS is the list of formats: name → the functions that write it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def _for_people(draw: Callable[[Record, int | None], list[Line]], *, apart: bool
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One format: what it writes before all frames, and for each."""
+    """One format: what it writes before all frames, and for each frame."""
 
     write: Writer
     header: Callable[[], str] | None = None

@@ -1,4 +1,4 @@
-"""Gathered: what templates take of many frames, a list or an array for each thing that they show."""
+"""Hold what templates need of many frames: a list or an array for each thing that they show."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,5 +41,5 @@ class TemplateColumns:
     fault: list[str]  #: why a value that is marked JSON is not; empty where it is, or claims nothing
 
 
-#: It gives the texts of frames of one plan, as UTF-8; the second argument: whether they all have a stream id.
+#: Returns the texts of frames of one plan, as UTF-8; the second argument: whether they all have a stream id.
 Template = Callable[[Plan, bool, TemplateColumns, View], list[bytes]]

@@ -1,4 +1,4 @@
-"""Sheets: the specification's table of many frames at once, from their columns.
+"""Write the specification's table of many frames at once, from their columns.
 
 What frames of one layout have in common is written once, and copied with other digits; the rest of a frame is put
 together from pieces that many frames share.
@@ -19,11 +19,11 @@ from dcpdump.spec.names import DATATYPE, SNAPPY
 
 _CLASSIC = 0x80
 _TAG, _STREAM_ID = u8("frame_info", "DcpStreamId frame"), u16("stream_id", "stream id")
-_DATATYPES = ["|".join(DATATYPE.speak(value)) for value in range(8)]
+_DATATYPES = ["|".join(DATATYPE.describe(value)) for value in range(8)]
 
 
 def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:
-    """It writes the tables of frames, each with the line that says where and when, and an empty one behind it."""
+    """Return the tables of frames, each below the line of its place and time, and with an empty line behind it."""
     rows, key_at = _rows(plan, framed, columns)
     label = max(12, *(len(row.label) for row in rows))
     narrow = max(7, *(len(row.place) for row in rows))
@@ -34,8 +34,8 @@ def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> li
     owned = list(zip(columns.collection, columns.inferred, strict=True))
     owners = {each: _owner(*each) for each in set(owned)}
     datatypes = columns.datatype.tolist() if plan.message.document else [0] * len(sizes)
-    told = list(zip(columns.plain_length, sizes, datatypes, strict=True))
-    beside = {each: _beside_value(*each, view.value_bytes) for each in set(told)}
+    shown = list(zip(columns.plain_length, sizes, datatypes, strict=True))
+    beside = {each: _beside_value(*each, view.value_bytes) for each in set(shown)}
     out: list[bytes] = []
     for number, time, place, packet, remark, head, shape, key, owner, value, each, fault in zip(
         columns.number,
@@ -48,7 +48,7 @@ def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> li
         columns.key,
         owned,
         columns.value,
-        told,
+        shown,
         columns.fault,
         strict=True,
     ):
@@ -78,7 +78,7 @@ def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> li
 
 
 class _Shape(NamedTuple):
-    """What frames whose keys and values have their lengths share."""
+    """What is the same for frames whose keys and values have the same lengths."""
 
     width: int  #: of the column of places
     key: bytes  #: the line of the key up to the key; nothing where there is none
@@ -97,7 +97,7 @@ def _shape(key_at: int, key_end: int, size: int, label: int, narrow: int) -> _Sh
 
 
 def _remarks(columns: TemplateColumns, view: View) -> list[bytes]:
-    """It writes what else the line of a place says: the capture, where there are several; what was lost before it."""
+    """Return the rest of each place line: the capture, where there are several, and the bytes lost before the frame."""
     remarks = [b""] * len(columns.row)
     if view.file:
         remarks = [f"  file {file}".encode() for file in columns.file]
@@ -108,12 +108,12 @@ def _remarks(columns: TemplateColumns, view: View) -> list[bytes]:
 
 
 def _owner(number: int, inferred: bool) -> bytes:
-    """It says which collection a key is in; nothing where it says none."""
+    """Return the collection of a key as text; empty where it has none."""
     return f" (collection 0x{number:x}{', inferred' if inferred else ''})".encode() if number >= 0 else b""
 
 
 def _beside_value(whole: int, size: int, datatype: int, limit: int | None) -> bytes:
-    """It says what is not shown of a value, and what it means; ``size``: its bytes on the wire."""
+    """Return how much of a value is not shown, and its datatype; ``size``: its bytes on the wire."""
     rest = f"… +{whole - limit:,} B" if limit is not None and whole > limit else ""
     if names := _DATATYPES[datatype]:
         rest += f" ({names}, {size:,} bytes on the wire)" if datatype & SNAPPY else f" ({names})"
@@ -121,12 +121,12 @@ def _beside_value(whole: int, size: int, datatype: int, limit: int | None) -> by
 
 
 def _stripped(text: bytes) -> bytes:
-    """It takes white space from the end; nearly all texts end in a letter or a digit."""
+    """Remove white space from the end; nearly all texts end in a letter or a digit."""
     return text if text[-1:].isalnum() else text.decode().rstrip().encode()
 
 
 class _Row(NamedTuple):
-    """A row of the table: its number, and what the number is called where that differs from frame to frame."""
+    """A row of the table: its label, and the field's numbers, where these differ from frame to frame."""
 
     label: str
     place: str
@@ -135,7 +135,7 @@ class _Row(NamedTuple):
 
 
 def _rows(plan: Plan, framed: bool, columns: TemplateColumns) -> tuple[list[_Row], int]:
-    """It gives the rows up to the key, and where the key begins."""
+    """Return the rows up to the key, and the offset of the key."""
     magic = MAGICS[FLEXIBLE if framed else _CLASSIC]
     known: dict[str, Array | int] = {
         "magic": magic.value,
@@ -165,7 +165,7 @@ def _rows(plan: Plan, framed: bool, columns: TemplateColumns) -> tuple[list[_Row
 
 
 def _heads(plan: Plan, rows: list[_Row], label: int, widths: list[int]) -> list[bytes]:
-    """It writes everything up to the key. Frames that differ only in their numbers are written at once."""
+    """Return everything up to the key. Frames that differ only in their numbers are written at once."""
     named = [row for row in rows if row.field.names is not None]
     sorts = [np.array(widths), *(row.numbers for row in named if not isinstance(row.numbers, int))]
     variant = np.zeros(len(widths), np.int64)

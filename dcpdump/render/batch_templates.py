@@ -1,6 +1,6 @@
-"""Templates: for one layout and one format, the texts of many frames from their columns.
+"""Make, for one layout and one format, the texts of many frames from their columns.
 
-They are compiled from the same fields as the writers for one record, and must give the same text.
+They use the same fields as the writers for one record, and must return the same text.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from dcpdump.wire.frame import Fault
 
 _CLASSIC = 0x80
 _NOT_JSON = quoted(Fault.NOT_JSON.value)
-_DATATYPES = ["|".join(DATATYPE.speak(value)) for value in range(8)]
+_DATATYPES = ["|".join(DATATYPE.describe(value)) for value in range(8)]
 
 
 def _texts(wire: list[bytes]) -> list[str]:
     return [text.decode() for text in wire]
 
 
-def _spoken(field: Field, column: Array, spell: Callable[[Field, int], str]) -> list[str]:
-    """It spells a column's values, each only once."""
+def _named(field: Field, column: Array, spell: Callable[[Field, int], str]) -> list[str]:
+    """Return the text of each value of a column; each distinct value is spelled only once."""
     numbers = column.tolist()
     known = {number: spell(field, number) for number in set(numbers)}
     return [known[number] for number in numbers]
@@ -46,7 +46,7 @@ def _line(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> lis
     if columns.stream_id is not None:
         words.append([f", sid={stream_id}" for stream_id in columns.stream_id.tolist()])
     for field, column in zip(plan.fields, columns.fields, strict=True):
-        words.append(_spoken(field, column, partial(_line_word, message.name)))
+        words.append(_named(field, column, partial(_line_word, message.name)))
     words.append([f", collection=0x{number:x}" if number >= 0 else "" for number in columns.collection])
     keys = zip(_texts(columns.key), columns.wire_key, strict=True)
     words.append([f", key={key}" if size else "" for key, size in keys])
@@ -59,8 +59,8 @@ def _line(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> lis
         gaps = [f" [after {gap:,} bytes lost or skipped]" if gap else "" for gap in columns.gap]
     if any(columns.fault):
         gaps = [f"{gap} ! {safe(fault)}" if fault else gap for gap, fault in zip(gaps, columns.fault, strict=True)]
-    name = line.spoken_name(message.name)
-    known = [f" c{ends.connection} {line.speaks(message, response=False)} {name}{{" for ends in columns.places]
+    name = line.dialogue_name(message.name)
+    known = [f" c{ends.connection} {line.sending_side(message, response=False)} {name}{{" for ends in columns.places]
     bodies = map("".join, zip(*words, strict=True))
     rows = zip(columns.number, _texts(columns.time), columns.place, bodies, gaps, strict=True)
     return [f"#{number} {time}{known[place]}{body[2:]}}}{gap}\n".encode() for number, time, place, body, gap in rows]
@@ -82,7 +82,7 @@ def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> l
         for ends in columns.places
     ]
     datatypes = [
-        f'{value}, "datatype_names": [{", ".join(map(quoted, DATATYPE.speak(value)))}]' if value else "0"
+        f'{value}, "datatype_names": [{", ".join(map(quoted, DATATYPE.describe(value)))}]' if value else "0"
         for value in range(8)
     ]
     members = [f'"{field.name}": {_json_placeholder(field)}' for field in plan.fields]
@@ -92,7 +92,7 @@ def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> l
         if isinstance(field.names, (Bits, EnumValue))
     ]
     members += ["%s"] * bool(named)
-    siblings = [_spoken(field, column, _json_sibling) for field, column in named]
+    siblings = [_named(field, column, _json_sibling) for field, column in named]
     framing = ', "framing": [{"name": "DcpStreamId", "stream_id": %d}], "stream_id": %d' if framed else ""
     fields = f', "fields": {{{", ".join(members)}}}' if members else ""
     head = (
@@ -158,7 +158,7 @@ def _json_placeholder(field: Field) -> str:
 
 
 def _json_sibling(field: Field, number: int) -> str:
-    words = field.names.speak(number) if field.names else ()
+    words = field.names.describe(number) if field.names else ()
     if isinstance(field.names, Bits):
         return f'"{field.name}_names": [{", ".join(map(quoted, words))}]'
     return f'"{field.name}_name": {quoted("".join(words))}'
@@ -206,7 +206,7 @@ def _csv(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list
         cells[field.name] = [f"0x{number:0{2 * field.width}x}" for number in numbers] if field.identity else numbers
         if isinstance(field.names, (Bits, EnumValue)):
             name = f"{field.name}_names" if isinstance(field.names, Bits) else f"{field.name}_name"
-            cells[name] = _spoken(field, column, _csv_words)
+            cells[name] = _named(field, column, _csv_words)
     fixed = {
         "magic": str(FLEXIBLE if framed else _CLASSIC),
         "kind": "request",
@@ -220,7 +220,7 @@ def _csv(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list
 
 
 def _csv_words(field: Field, number: int) -> str:
-    return "|".join(field.names.speak(number)) if field.names else ""
+    return "|".join(field.names.describe(number)) if field.names else ""
 
 
 def _cell(text: str) -> str:

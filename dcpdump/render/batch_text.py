@@ -1,7 +1,7 @@
-"""Many frames at once: the text of a Part, column by column.
+"""Write many frames at once: the text of a Part, column by column.
 
-It takes healthy frames of whose meaning nothing needs a second look, and hands their columns to templates;
-all others go through the writers for one record. Both give the same text: the tests compare them.
+It takes sound frames whose meaning is plain from their columns, and passes these to templates; all others go through
+the writers for one record. Both return the same text: the tests compare them.
 """
 
 import re
@@ -22,7 +22,6 @@ from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_columns import TemplateColumns
 from dcpdump.render.batch_templates import TEMPLATES
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
@@ -33,7 +32,7 @@ _PLAIN = re.compile(rb"[ -~]*\Z").match
 
 
 class Bulk:
-    """It writes parts in one format; ``redactor``: without what is to be hidden."""
+    """A writer of parts in one format. ``redactor``: hides names and texts."""
 
     def __init__(self, form: str, view: View, redactor: Redactor | None = None) -> None:
         self._write = OUTPUTS[form].write
@@ -43,7 +42,7 @@ class Bulk:
 
     @property
     def in_columns(self) -> bool:
-        """Whether most rows are written at once; neither colours nor hashes are."""
+        """Return whether most rows are written at once; not with colours, and not with hashes."""
         return self._template is not None
 
     def text(self, part: Part, wanted: Sequence[int]) -> bytes:
@@ -67,7 +66,7 @@ class Bulk:
         return self._write(shown, self._view).encode()
 
     def _columns(self, part: Part, group: Group, framed: bool, chosen: set[int] | None) -> TemplateColumns | None:
-        """It gathers what templates take of a group: its frames with, or without, a stream id."""
+        """Return what templates need of a group: its frames with, or without, a stream id."""
         plan, rows, header = group.plan, group.rows, part.header
         framing = STREAM_ID_LENGTH if framed else 0
         good = (header.framing[rows] == framing) & ((header.magic[rows] == FLEXIBLE) == framed)
@@ -80,7 +79,7 @@ class Bulk:
         if not good.any():
             return None
         rows = rows[good]
-        key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+        key_at = part.start[rows] + header.key_at[rows]
         key_end = key_at + header.key[rows]
         logical, collection = key_at, [-1] * len(rows)
         if plan.message.collection_key:
@@ -134,13 +133,13 @@ class Bulk:
 def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes], dict[int, str]]:
     """Return which frames have a key and a value that mean just what they say, but for being compressed or not JSON.
 
-    With it, by row, the values that were compressed, decompressed; and why values that are marked JSON are not.
+    Also return, by row, compressed values decompressed, and why values that are marked JSON are not.
     """
     header = part.header
     good = header.magic[rows] >= 0
     opened: dict[int, bytes] = {}
     faults: dict[int, str] = {}
-    key_at = part.start[rows] + HEADER_LENGTH + header.framing[rows] + header.extras[rows]
+    key_at = part.start[rows] + header.key_at[rows]
     if plan.message.collection_key:
         good &= (part.collections[rows] != states.YES) | prefixes(part.view, key_at, header.key[rows]).sound
     if plan.message.document:
@@ -157,7 +156,7 @@ def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes]
         json = (good & (datatype == JSON) & (length > 0)).nonzero()[0]
         found = json_faults(part.data, start[json].tolist(), (start + length)[json].tolist())
         faults |= {int(rows[json[place]]): fault for place, fault in found.items()}
-        if faults:  # where the datatype may describe a value that was left out, it is no fault
+        if faults:  # where the datatype may describe a value that was left out, it is not a fault
             good &= ~(part.underlying[rows] & np.isin(rows, list(faults)))
     return good, opened, faults
 
@@ -167,7 +166,7 @@ def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:
 
 
 def _safe(texts: list[bytes]) -> list[bytes]:
-    """It makes texts safe to show; where all of them are plain, which is seen at once, nothing need be done."""
+    """Return texts that are safe to show; where all are plain, which one check shows, nothing is done."""
     joined = b"".join(texts)
     if joined.isascii() and joined.decode("ascii").isprintable():
         return texts
@@ -176,7 +175,7 @@ def _safe(texts: list[bytes]) -> list[bytes]:
 
 
 def _times(times: Array) -> list[bytes]:
-    """It writes times. Nearly always they are of one day, and equally precise."""
+    """Return times as text. Nearly always they are of one day, and equally precise."""
     fine = times % 1000 != 0
     days = times // _DAY_NS
     date, mark, _ = iso_time(int(times[0])).partition("T")

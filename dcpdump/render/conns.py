@@ -1,10 +1,12 @@
-"""Connections as rows for people, and as objects: who, what was negotiated, how it went."""
+"""Write connections as rows for people, and as objects: names, negotiated settings, traffic, ends."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
 
 from dcpdump.record import Json, iso_time
-from dcpdump.render.lines import Line
-from dcpdump.render.text_columns import aligned, number
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
 from dcpdump.streams.facts import Control
 from dcpdump.streams.request import SUCCESS
@@ -35,9 +37,49 @@ _RIGHT = ("streams", "frames", "bytes", "lost")
 _ON = {"true": "on", "false": "off"}
 
 
-def lines(connections: Sequence[ConnectionState]) -> list[Line]:
-    """Return a table of connections."""
-    rows = []
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Connections: a row each where nothing is cut, a card each on a terminal, which is never wide enough."""
+
+    connections: Sequence[ConnectionState]
+
+    def lines(self, width: int | None = None) -> list[Line]:
+        """Return rows, or for a terminal of a width cards."""
+        rows = _rows(self.connections)
+        if width is None:
+            return Table(_HEADS, rows, _RIGHT).lines()
+        return [line for row in rows for line in _card(dict(zip(_HEADS, row, strict=True)), width)]
+
+
+def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
+    """Yield what is known of a connection, below one another."""
+    title = (
+        f"connection {cells['conn']}  {cells['name']} · {cells['agent']} · bucket {cells['bucket']} · {cells['end']}"
+    )
+    sent = f"{cells['frames']} frames · {cells['bytes']} B · streams: {cells['streams'] or 'none'}"
+    sent += f" · {cells['lost']} B lost" if cells["lost"] else ""
+    about = {
+        "ends": f"{cells['client → server']}, the server is {cells['server is']}",
+        "auth": cells["auth"],
+        "HELLO": cells["HELLO"].replace(",", ", "),
+        "open": cells["open"],
+        "controls": cells["controls"].replace(" ", ", "),
+        "refused": cells["refused"].replace(" ", ", "),
+        "NOOPs": cells["NOOPs"],
+        "traffic": sent,
+    }
+    yield from (Line(LineKind.TITLE, text) for text in wrap(title, width, subsequent_indent="  "))
+    for name, text in about.items():
+        if text:
+            head = f"  {name:<10}"
+            yield from (
+                Line(LineKind.PLAIN, line)
+                for line in wrap(text, max(24, width), initial_indent=head, subsequent_indent=" " * len(head))
+            )
+
+
+def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
     for each in connections:
         accepted = [control for control in each.controls.values() if control.status in (None, SUCCESS)]
         refused = [control for control in each.controls.values() if control.status not in (None, SUCCESS)]
@@ -62,7 +104,7 @@ def lines(connections: Sequence[ConnectionState]) -> list[Line]:
                 f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "open",
             )
         )
-    return aligned(_HEADS, rows, _RIGHT)
+    return rows
 
 
 def objects(connections: Sequence[ConnectionState]) -> Iterator[Json]:
@@ -84,7 +126,7 @@ def objects(connections: Sequence[ConnectionState]) -> Iterator[Json]:
             "features_asked": _features(each.asked_features),
             "features": _features(each.features),
             "open_flags": each.open_flags,
-            "open_flags_names": None if each.open_flags is None else list(OPEN_FLAGS.speak(each.open_flags)),
+            "open_flags_names": None if each.open_flags is None else list(OPEN_FLAGS.describe(each.open_flags)),
             "open_status": each.open_status,
             "controls": [_control_object(control) for control in each.controls.values()],
             "streams": len(each.streams),
@@ -131,14 +173,14 @@ def _authentication(each: ConnectionState) -> str:
 def _features(features: frozenset[int] | None) -> list[str] | None:
     if features is None:
         return None
-    return ["".join(FEATURE.speak(value)) or f"0x{value:04x}" for value in sorted(features)]
+    return ["".join(FEATURE.describe(value)) or f"0x{value:04x}" for value in sorted(features)]
 
 
 def _flags(each: ConnectionState) -> str:
     if each.open_flags is None:
         return "?"
     refused = "" if each.open_status in (None, SUCCESS) else f" ({status(each.open_status)})"
-    return ("+".join(OPEN_FLAGS.speak(each.open_flags)) or "consumer") + refused
+    return ("+".join(OPEN_FLAGS.describe(each.open_flags)) or "consumer") + refused
 
 
 def _control(control: Control) -> str:

@@ -1,4 +1,4 @@
-"""Flat columns, RFC 4180: the same columns for every capture, lists and objects as JSON text."""
+"""Write frames as CSV (RFC 4180): the same columns for every capture, lists and objects as JSON text."""
 
 import csv
 import io
@@ -10,12 +10,12 @@ from dcpdump.record import Json, Record, as_json, columns
 
 
 def header() -> str:
-    """It writes the row of column names."""
+    """Return the row of column names."""
     return _row(columns())
 
 
 def text(record: Record, value_bytes: int | None) -> str:
-    """It writes the frame as one row."""
+    """Return the frame as one row."""
     flat = _flat(as_json(record, value_bytes=value_bytes))
     return _row([flat.get(name, "") for name in columns()])
 

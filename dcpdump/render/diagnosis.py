@@ -1,4 +1,6 @@
-"""A diagnosis as one screen for people, and as objects: what the capture holds, what is wrong, what was not judged."""
+"""Write a diagnosis as one screen for people, and as objects: what the capture holds, what is wrong, what was not
+judged.
+"""
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence

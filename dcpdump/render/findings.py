@@ -1,4 +1,4 @@
-"""Findings as lines for people, as objects for programs, and as SARIF; and the pages of the rules."""
+"""Write findings as lines for people, as objects for programs, and as SARIF; and the pages of the rules."""
 
 import os
 import textwrap
@@ -59,7 +59,7 @@ def frame_objects(findings: Iterable[Finding], *, with_message: bool = True) -> 
 
 
 def lines(findings: Folded) -> Iterator[Line]:
-    """It writes a line for each finding."""
+    """Yield a line for each finding."""
     for finding, more in findings:
         rule = finding.rule
         when = "" if finding.ts_ns is None else f" {iso_time(finding.ts_ns)}"
@@ -71,11 +71,11 @@ def lines(findings: Folded) -> Iterator[Line]:
 
 
 def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) -> Line:
-    """It sums up; ``partly``: how many connections and streams were not seen whole."""
+    """Return the sum of all findings; ``partly``: how many connections and streams were captured in part."""
     violations = counted(counts.get(Severity.VIOLATION, 0), "violation")
     others = (f"{counts.get(each, 0):,} {each.value}" for each in Severity if each is not Severity.VIOLATION)
-    said = ", ".join((violations, *others))
-    text = f"{counted(streams, 'stream')} checked by {counted(rules, 'rule')}: {said}"
+    summary = ", ".join((violations, *others))
+    text = f"{counted(streams, 'stream')} checked by {counted(rules, 'rule')}: {summary}"
     if partly:
         who = "connection or stream was" if partly == 1 else "connections and streams were"
         text += f"; {partly:,} {who} seen in part, and not judged by what is missing"
@@ -83,7 +83,7 @@ def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) ->
 
 
 def objects(findings: Folded) -> Iterator[Json]:
-    """It gives an object for each finding."""
+    """Yield an object for each finding."""
     for finding, more in findings:
         rule = finding.rule
         out: Json = {
@@ -112,7 +112,7 @@ def objects(findings: Folded) -> Iterator[Json]:
 
 
 def sarif(findings: Folded, rules: Sequence[Rule], files: Sequence[str], version: str) -> Json:
-    """It gives everything as one SARIF 2.1.0 log."""
+    """Return everything as one SARIF 2.1.0 log."""
     places = {rule.code: at for at, rule in enumerate(rules)}
     driver = {"name": "dcpdump", "version": version, "rules": [_sarif_rule(rule) for rule in rules]}
     results = [_result(finding, more, places[finding.rule.code], files) for finding, more in findings]
@@ -154,13 +154,13 @@ def _result(finding: Finding, more: int, index: int, files: Sequence[str]) -> Js
 
 
 def table(rules: Iterable[Rule]) -> Iterator[Line]:
-    """It lists rules, a line each."""
+    """Yield a line for each rule."""
     for rule in rules:
         yield Line(LineKind.FIELD, f"{rule.code} {rule.id:<3} {rule.severity.value:<10} {rule.title}")
 
 
 def rule_objects(rules: Iterable[Rule]) -> Iterator[Json]:
-    """It gives rules as objects."""
+    """Yield rules as objects."""
     for rule in rules:
         yield {
             "code": rule.code,
@@ -174,7 +174,7 @@ def rule_objects(rules: Iterable[Rule]) -> Iterator[Json]:
 
 
 def page(rule: Rule) -> Iterator[Line]:
-    """It writes what there is to say about a rule."""
+    """Yield the lines of a rule's page."""
     yield Line(LineKind.TITLE, f"{rule.code} ({rule.id}) {rule.title}")
     yield Line(LineKind.PLAIN, "")
     for paragraph in rule.page.split("\n\n"):

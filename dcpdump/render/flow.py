@@ -1,10 +1,10 @@
-"""Flow control as text for people, and as objects: a window for each connection, and when it was full."""
+"""Write flow control as text for people, and as objects: a window for each connection, and when it was full."""
 
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import aligned, number, spark
+from dcpdump.render.text_columns import Fitting, Table, number, spark
 from dcpdump.spec import find
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.leak import Leak, leak
@@ -13,9 +13,11 @@ from dcpdump.streams.window import COUNTED, FIRST, LAST, Excess, Window, between
 from dcpdump.streams.wording import client, clock, counted, span
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
+#: What a narrow terminal has no room for, the least first.
+_LEAST = ("acks", "over time", "acked", "sent")
 _RIGHT = ("buffer", "sent", "acked", "acks", "outstanding", "peak")
 _BARS = 24
-#: Of intervals and kinds, people are shown the largest.
+#: How many intervals and kinds are shown to people: the largest.
 _SHOWN = 20
 _STATES = {
     FlowState.OFF: "no flow control",
@@ -27,7 +29,7 @@ _STATES = {
 _INFERRED = " (inferred from where the producer waited before)"
 
 
-def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: bool = False) -> list[Line]:
+def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: bool = False) -> "list[Line | Fitting]":
     """Return a table of windows; below, for each, when it was blocked, and what does not add up."""
     rows, notes = [], []
     for each in connections:
@@ -52,7 +54,7 @@ def lines(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn: 
             )
         )
         notes += _notes(each, found, now_ns) if all(each.frames) else []
-    return [*aligned(_HEADS, rows, _RIGHT), *notes]
+    return [Table(_HEADS, rows, _RIGHT, _LEAST), *notes] if rows else []
 
 
 def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Iterator[Json]:
@@ -97,7 +99,7 @@ def objects(connections: Sequence[ConnectionState], now_ns: int | None) -> Itera
 
 
 def _least(window: Window, count: int) -> str:
-    """Write a number of bytes, or the least that it can be."""
+    """Return a number of bytes as text, or the least that it can be."""
     return number(count) if window.complete else f"\N{GREATER-THAN OR EQUAL TO} {count:,}"
 
 
@@ -149,7 +151,7 @@ def _times(window: Window, found: Standing, now_ns: int | None) -> Iterator[str]
 
 
 def _sums(window: Window) -> Iterator[str]:
-    """Yield what does not add up."""
+    """Yield sentences on sums that do not agree."""
     found = leak(window)
     if found is not None:
         how = f"{found.bytes:,} B less" if found.bytes > 0 else f"{-found.bytes:,} B more"
@@ -180,7 +182,7 @@ def _interval(start: int | None, end: int | None, outstanding: int) -> Json:
 
 
 def _levels(window: Window) -> list[int]:
-    """Return what was outstanding at each mark; of a relative account, above the lowest."""
+    """Return the outstanding bytes at each mark; where only differences are known, above the lowest."""
     low = 0 if window.complete else min((mark.outstanding for mark in window.marks), default=0)
     return [mark.outstanding - low for mark in window.marks]
 

@@ -1,4 +1,4 @@
-"""The specification's byte grid: four bytes a row, offsets at the left, printable bytes of text beside them."""
+"""Draw the specification's byte grid: four bytes a row, offsets at the left, printable bytes of text beside them."""
 
 from dcpdump.record import Record
 from dcpdump.render import table
@@ -16,7 +16,7 @@ _TEXT = (Section.KEY, Section.VALUE)
 
 
 def lines(record: Record, value_bytes: int | None) -> list[Line]:
-    """It draws the frame's bytes and then its table; ``value_bytes`` limits how much of the value is drawn."""
+    """Return the frame's bytes and then its table; ``value_bytes`` limits how much of the value is drawn."""
     return [*_grid(record, value_bytes), Line(LineKind.PLAIN, ""), *table.lines(record, value_bytes)]
 
 
@@ -42,7 +42,7 @@ def _grid(record: Record, value_bytes: int | None) -> list[Line]:
 
 
 def rule(cells: int) -> str:
-    """It draws the line under a row of so many bytes."""
+    """Return the line under a row of so many bytes."""
     return " " * 8 + _RULE * cells + "+"
 
 

@@ -1,12 +1,12 @@
-"""Histories of documents as text for people, and as objects; and how far they are complete."""
+"""Write histories of documents as text for people, and as objects; and how far they are complete."""
 
 from collections.abc import Iterator, Sequence
 
 from dcpdump.escape import safe
 from dcpdump.record import Json, as_json, iso_time
-from dcpdump.render.line import spoken_name
+from dcpdump.render.line import dialogue_name
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import aligned, number
+from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.history import VBUCKETS, Change, Coverage
 from dcpdump.streams.wording import client, seqno
@@ -28,13 +28,17 @@ _HEADS = (
     "xattrs",
     "bytes",
 )
+#: What a narrow terminal has no room for, the least first.
+_LEAST = ("file@offset", "CAS", "rev", "datatype", "xattrs", "sid", "collection", "conn")
 _RIGHT = ("vb", "seqno", "rev", "frame", "sid", "bytes")
 
 
-def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None = None) -> list[Line]:
+def lines(
+    changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int | None = None
+) -> "list[Line | Fitting]":
     """Return a table of changes, and below it what the capture has of their vbuckets.
 
-    ``vbucket``: where such a key belongs, if there is but one.
+    ``vbucket``: the one that the key hashes to, if it is only one key.
     """
     rows = []
     for each in changes:
@@ -49,14 +53,14 @@ def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int
                 str(record.vbucket),
                 number(each.seqno),
                 number(each.rev_seqno),
-                spoken_name(record.frame.message.name),
+                dialogue_name(record.frame.message.name),
                 f"0x{each.cas:016x}",
                 "" if raw.where.ts_ns is None else iso_time(raw.where.ts_ns),
                 str(record.connection),
                 str(record.frame.stream_id or ""),
                 str(record.number),
                 f"{safe(raw.where.file)}@0x{raw.offset:x}",
-                "|".join(DATATYPE.speak(each.datatype)),
+                "|".join(DATATYPE.describe(each.datatype)),
                 ",".join(safe(name) for name, _ in xattrs or ()),
                 number(raw.length),
             )
@@ -64,9 +68,9 @@ def lines(changes: Sequence[Change], coverages: Sequence[Coverage], vbucket: int
     belongs = f": it belongs to vb {vbucket} (of {VBUCKETS:,})" if vbucket is not None else ""
     if belongs and not coverages:
         belongs += ", of which there is no stream"
-    table = aligned(_HEADS, rows, _RIGHT) or [Line(LineKind.PLAIN, f"no message about such a key{belongs}")]
+    nothing = Line(LineKind.PLAIN, f"no message about such a key{belongs}")
     return [
-        *table,
+        Table(_HEADS, rows, _RIGHT, _LEAST) if rows else nothing,
         *(Line(LineKind.PLAIN if each.complete else LineKind.PROBLEM, _covered(each)) for each in coverages),
     ]
 

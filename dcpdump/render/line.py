@@ -1,6 +1,6 @@
-"""One line a frame, in the notation of the specification's dialogues: ``RX snapshot-marker{start=1, end=8}``.
+"""Write one line a frame, in the notation of the specification's dialogues: ``RX snapshot-marker{start=1, end=8}``.
 
-TX is what the side that wants changes sends, RX what it receives.
+TX is what the consumer sends, RX what it receives.
 """
 
 from dcpdump.escape import safe
@@ -18,7 +18,7 @@ _SHORTER = {"DCP_SNAPSHOT_MARKER": {"start_seqno": "start", "end_seqno": "end"}}
 
 
 def lines(record: Record, value_bytes: int | None) -> list[Line]:
-    """It writes the frame as one line; ``value_bytes`` is how much of a value to show."""
+    """Return the frame as one line; ``value_bytes`` is how much of a value to show."""
     where = record.frame.raw.where
     parts = [] if record.connection is None else [f"#{record.number}"]
     if where.ts_ns is not None:
@@ -26,7 +26,7 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
     if record.connection is not None:
         parts.append(f"c{record.connection}")
     parts += [
-        speaks(record.frame.message, response=record.frame.magic.response),
+        sending_side(record.frame.message, response=record.frame.magic.response),
         _message(record),
     ]
     if record.frame.raw.gap_before:
@@ -38,20 +38,20 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
     return [Line(LineKind.PROBLEM if record.problems else LineKind.FIELD, " ".join(parts))]
 
 
-def speaks(message: Message, *, response: bool) -> str:
-    """Return TX or RX. The message tells: a producer and a server send what they send, and ask for no stream."""
+def sending_side(message: Message, *, response: bool) -> str:
+    """Return TX or RX, which follows from the message: producers and servers have messages of their own."""
     asks = message.sender not in (Sender.PRODUCER, Sender.SERVER)
     return "TX" if asks is not response else "RX"
 
 
-def spoken_name(name: str) -> str:
-    """It writes a message's name as the dialogues do: DCP_SNAPSHOT_MARKER is snapshot-marker."""
+def dialogue_name(name: str) -> str:
+    """Return a message's name as the dialogues have it: DCP_SNAPSHOT_MARKER is snapshot-marker."""
     return _WORDS.get(name) or name.removeprefix("DCP_").lower().replace("_", "-")
 
 
 def _message(record: Record) -> str:
     frame, words = record.frame, []
-    name = spoken_name(frame.message.name)
+    name = dialogue_name(frame.message.name)
     if frame.message.name == "UNKNOWN":
         name = f"unknown-0x{frame.header.opcode:02x}"
     if frame.magic.response:
@@ -82,7 +82,7 @@ def _field(record: Record, value: FieldValue) -> list[str]:
 
 
 def word(message: str, field: Field, number: int) -> str:
-    """It writes a field as ``name=value``; nothing where the value is 0 and says no more than that."""
+    """Return a field as ``name=value``; empty where the value is 0 and means no more than that."""
     if not number and not field.seqno and not isinstance(field.names, EnumValue):
         return ""
     name = _SHORTER.get(message, {}).get(field.name) or _WORDS.get(field.name, field.name)
@@ -90,7 +90,7 @@ def word(message: str, field: Field, number: int) -> str:
 
 
 def _groups(record: Record) -> list[str]:
-    """It writes repeated fields: ``features=XATTR|JSON``, ``failover-log=0xfeed:90|0xcafe:0``."""
+    """Return repeated fields as text: ``features=XATTR|JSON``, ``failover-log=0xfeed:90|0xcafe:0``."""
     groups: dict[str, dict[int, list[str]]] = {}
     for value in record.frame.fields:
         if value.group in ("failover_log", "features", "seqnos") and isinstance(value.value, int):
@@ -107,7 +107,7 @@ def _groups(record: Record) -> list[str]:
 def _number(field: Field, number: int) -> str:
     if field.name == "end_seqno" and number == _NEVER:
         return "max"
-    words = "|".join(field.names.speak(number)) if field.names else ""
+    words = "|".join(field.names.describe(number)) if field.names else ""
     if isinstance(field.names, EnumValue) and words:
         return words
     text = f"0x{number:x}" if field.identity or isinstance(field.names, Bits) or field.name == "flags" else str(number)

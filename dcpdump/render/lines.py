@@ -1,4 +1,4 @@
-"""Line: a line of text for people and what it is, so that colour can be put on it last, or not at all."""
+"""Define a line of text for people with its kind, so that colour can be added last, or not at all."""
 
 from enum import Enum
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""One JSON object a line. Keys that do not apply are left out; what JSON cannot hold exactly is no number."""
+"""Write one JSON object a line. Keys that do not apply are left out; numbers that JSON would round are strings."""
 
 import json
 
@@ -7,10 +7,10 @@ from dcpdump.record import Json, Record, as_json
 
 
 def text(record: Record, value_bytes: int | None) -> str:
-    """It writes the frame as one line of JSON."""
+    """Return the frame as one line of JSON."""
     return dump(as_json(record, value_bytes=value_bytes))
 
 
 def dump(row: Json) -> str:
-    """It writes an object as one line, UTF-8, without a control character in it."""
+    """Return an object as one line, UTF-8, without control characters."""
     return safe_json(json.dumps(row, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Rollbacks as text for people, and as objects: what was asked for, what came, and which clause explains it."""
+"""Write rollbacks as text for people, and as objects: the request, the response, and the clause that explains it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ _SOON_NS = 1_000_000_000
 
 
 def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | None) -> list[Line]:
-    """Write each rollback as a few lines. ``streams``: those looked at; ``until_ns``: when the capture ends."""
+    """Return each rollback as a few lines. ``streams``: those that were searched; ``until_ns``: the capture's end."""
     if not found:
         return [Line(LineKind.PLAIN, _none(streams))]
     out: list[Line] = []
@@ -33,7 +33,7 @@ def lines(found: Sequence[Rollback], streams: Sequence[Stream], until_ns: int | 
 
 
 def _none(streams: Sequence[Stream]) -> str:
-    """Say that there are no rollbacks, and among how many requests."""
+    """Return the sentence that there are no rollbacks, and among how many requests."""
     requests = [request for stream in streams for request in stream.requests]
     if not requests:
         return "no stream requests were captured"
@@ -43,7 +43,7 @@ def _none(streams: Sequence[Stream]) -> str:
 
 
 def _evidence(explanation: Explanation, request: Request) -> Iterator[Line]:
-    """Write why, and the frames that it rests on."""
+    """Yield the explanation, and the frames that it rests on."""
     yield Line(LineKind.PLAIN, f"  why: {explanation.text}")
     log, purge, answered = explanation.log, explanation.purge, request.answer_frame
     if log is not None:
@@ -64,7 +64,7 @@ def _after(each: Rollback, until_ns: int | None) -> list[Line]:
 
 
 def _then(each: Rollback, until_ns: int | None) -> str:
-    """Say what the consumer did after the last of equal rollbacks."""
+    """Return what the consumer did after the last of equal rollbacks."""
     if each.granted is not None:
         request = each.granted.request
         where = _where(each, each.granted.stream)
@@ -83,7 +83,7 @@ def _then(each: Rollback, until_ns: int | None) -> str:
 
 
 def _where(each: Rollback, stream: Stream) -> str:
-    """Say on which stream id and connection, where they are others."""
+    """Return the stream id and connection, where they are others."""
     out = f" with stream id {stream.stream_id}" if stream.stream_id != each.stream.stream_id else ""
     number = stream.connection.number
     return out + (f" on connection {number}" if number != each.stream.connection.number else "")

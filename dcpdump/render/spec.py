@@ -1,4 +1,4 @@
-"""A message as the specification draws it: byte grids, fields, rules, flags, errors. From the table alone."""
+"""Write a message as the specification draws it: byte grids, fields, rules, flags, errors. From the table alone."""
 
 from dcpdump.render.grid import HEAD
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Layout, Message, Part, Presence, Repeat
@@ -9,13 +9,13 @@ _CELL = 16  # characters of a byte in the grid, with its left border
 
 
 def index(messages: list[Message]) -> str:
-    """It lists messages, one line each."""
+    """Return a list of messages, one line each."""
     rows = [f"0x{m.opcode:02x}  {m.name:<28} {m.sender.value:<12} {_shapes(m)}".rstrip() for m in messages]
     return "\n".join(rows) + "\n"
 
 
 def page(message: Message) -> str:
-    """Write the whole page of one message."""
+    """Return the whole page of one message."""
     out = [f"{message.name} (opcode 0x{message.opcode:02x})", ""]
     facts = (
         ("sent by", message.sender.value),
@@ -65,9 +65,9 @@ def _layout(kind: str, layout: Layout, *, alone: bool) -> list[str]:
 
 
 def _fact(layout: Layout, fact: str, value: int) -> str:
-    """It writes a fact that a layout answers to, with the name that the value has."""
+    """Return a condition of a layout as text, with the name that the value has."""
     names = STATUS if fact == "status" else next((f.names for f in layout.extras if f.name == fact), None)
-    return " ".join((f"{fact} = {value}", *(f"({name})" for name in (names.speak(value) if names else ()))))
+    return " ".join((f"{fact} = {value}", *(f"({name})" for name in (names.describe(value) if names else ()))))
 
 
 def _bytes(count: int) -> str:
@@ -91,16 +91,16 @@ def _value(parts: tuple[Part, ...]) -> list[str]:
 
 
 def _drawn(fields: tuple[Field, ...]) -> list[str]:
-    """It draws fields as the specification does, four bytes a row, a field that goes on over rows twice."""
+    """Return fields as the specification draws them, four bytes a row; a field that spans rows is labelled in each."""
     cells: list[tuple[str, int]] = []  # (text, bytes) within rows of four
     at = 0
     for field in fields:
         left, first = field.width, True
         while left:
-            room = min(left, 4 - at % 4)
-            text = field.label if first and room == left else (f"{field.label} ..." if first else f"... {field.label}")
-            cells.append((text, room))
-            at, left, first = at + room, left - room, False
+            width = min(left, 4 - at % 4)
+            text = field.label if first and width == left else (f"{field.label} ..." if first else f"... {field.label}")
+            cells.append((text, width))
+            at, left, first = at + width, left - width, False
     out = [*HEAD, " " * 8 + "+---------------" * 4 + "+"]
     row: list[tuple[str, int]] = []
     start = at = 0
@@ -122,16 +122,16 @@ def _row(start: int, cells: list[tuple[str, int]]) -> list[str]:
 
 
 def _names(message: Message) -> list[str]:
-    """List the values that have names, once for each field."""
+    """Return the values that have names, once for each field."""
     out: list[str] = []
-    told: set[str] = set()
+    listed: set[str] = set()
     for layout in (*message.request, *message.response):
         parts = (*layout.extras, *(layout.value if isinstance(layout.value, tuple) else ()))
         fields = [f for part in parts for f in (part.fields if isinstance(part, Repeat) else (part,))]
         for field in fields:
-            if not isinstance(field, Field) or field.label in told:
+            if not isinstance(field, Field) or field.label in listed:
                 continue
-            told.add(field.label)
+            listed.add(field.label)
             if isinstance(field.names, (Bits, EnumValue)):
                 width = 2 * field.width if isinstance(field.names, Bits) else 2
                 out += _section(field.label, tuple(_meaning(field.names, value, width) for value in field.names.names))
@@ -139,7 +139,7 @@ def _names(message: Message) -> list[str]:
 
 
 def _meaning(names: Bits | EnumValue, value: int, width: int) -> str:
-    """Write a value with its name, and with what it means where the table says so."""
+    """Return a value with its name, and with what it means where the table says so."""
     old = " (old, refused today)" if isinstance(names, Bits) and value & names.old else ""
     meaning = names.meanings.get(value, "")
     return f"0x{value:0{width}x} {names.names[value]}{old}{': ' if meaning else ''}{meaning}"

@@ -1,4 +1,4 @@
-"""Statistics as text for people: tables, a heat map of the vbuckets, a line of throughput; and as JSON."""
+"""Write statistics as text for people (tables, a heat map of the vbuckets, a line of throughput), and as objects."""
 
 from collections.abc import Iterator
 
@@ -13,11 +13,11 @@ _HEAT = " ░▒▓█"
 _BARS = "▁▂▃▄▅▆▇█"
 _PERCENTILES = (50, 90, 99)
 _NS = 1_000_000_000
-_SHORTEST = 0.001  #: seconds: of less there is no rate that means anything
+_SHORTEST = 0.001  #: seconds: a shorter capture has no meaningful rate
 
 
 def lines(found: Statistics) -> list[Line]:
-    """It writes everything that was counted."""
+    """Return everything that was counted."""
     out = [Line(LineKind.TITLE, _total(found))]
     out += _section("messages", _messages(found))
     out += _section("connections", _connections(found))
@@ -30,7 +30,7 @@ def lines(found: Statistics) -> list[Line]:
 
 
 def objects(found: Statistics) -> Iterator[Json]:
-    """It gives the same as objects, each with its ``kind``."""
+    """Yield the same as objects, each with its ``kind``."""
     total: Json = {"kind": "total", **_amount(found.total), "seconds": _seconds(found), "after_gaps": found.gaps}
     if found.first_ns is not None and found.last_ns is not None:
         total |= {"first": iso_time(found.first_ns), "last": iso_time(found.last_ns)}
@@ -111,7 +111,7 @@ def _vbuckets_title(found: Statistics) -> str:
 
 
 def _heat_map(found: Statistics) -> list[str]:
-    """It draws a character for each vbucket, from light to dark by its share of the busiest one."""
+    """Return a character for each vbucket, from light to dark by its share of the busiest one."""
     most = int(found.vbuckets.max())
     if not most:
         return []

@@ -1,13 +1,24 @@
-"""Streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
+"""Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import aligned, number
+from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
 from dcpdump.streams.causes import Verdict
+from dcpdump.streams.opcode_kinds import (
+    ABORT,
+    ADVANCED,
+    CACHED,
+    COMMIT,
+    DELETION,
+    EXPIRATION,
+    MUTATION,
+    PREPARE,
+    SYSTEM_EVENT,
+)
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -16,15 +27,14 @@ from dcpdump.streams.wording import client, clock, counted, seqno
 Judged = tuple[Stream, Verdict]
 
 _KINDS = {
-    "mutations": 0x57,
-    "deletions": 0x58,
-    "expirations": 0x59,
-    "prepares": 0x60,
-    "commits": 0x62,
-    "aborts": 0x63,
-    "system_events": 0x5F,
+    "mutations": MUTATION,
+    "deletions": DELETION,
+    "expirations": EXPIRATION,
+    "prepares": PREPARE,
+    "commits": COMMIT,
+    "aborts": ABORT,
+    "system_events": SYSTEM_EVENT,
 }
-_ADVANCED, _CACHED = 0x64, 0x66
 _HEADS = (
     "conn",
     "client",
@@ -40,11 +50,13 @@ _HEADS = (
     "rate",
     "verdict",
 )
+#: What a narrow terminal has no room for, the least first.
+_LEAST = ("rate", "bytes", "snapshots", "from..to", "asked", *(name.replace("_", " ") for name in _KINDS))
 _RIGHT = ("vb", "sid", "last seqno", "snapshots", *(name.replace("_", " ") for name in _KINDS), "bytes", "lost")
 
 
-def lines(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> list[Line]:
-    """It writes a table of streams."""
+def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> Table:
+    """Return a table of streams."""
     rows = []
     for stream, verdict in judged:
         request = stream.request
@@ -65,13 +77,12 @@ def lines(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
                 verdict.text,
             )
         )
-    table = aligned(_HEADS, rows, _RIGHT)
-    troubled = [LineKind.PROBLEM if verdict.trouble else LineKind.PLAIN for _, verdict in judged]
-    return [*table[:1], *(Line(kind, line.text) for kind, line in zip(troubled, table[1:], strict=True))]
+    kinds = [LineKind.PROBLEM if verdict.trouble else LineKind.PLAIN for _, verdict in judged]
+    return Table(_HEADS, rows, _RIGHT, _LEAST, kinds)
 
 
 def total(judged: Sequence[Judged], streams: int, connections: Sequence[ConnectionState]) -> Line:
-    """It counts verdicts, and what was lost."""
+    """Return the number of streams by verdict, and what was lost, as one line."""
     kinds = Counter(verdict.kind.value for _, verdict in judged)
     lost = sum(sum(connection.lost_bytes) for connection in connections)
     words = [counted(streams, "stream"), counted(len(connections), "connection")]
@@ -111,7 +122,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         out |= {"start_seqno": request.start_seqno, "end_seqno": request.end_seqno}
     out["snapshots"] = stream.snapshots
     out |= {name: stream.count(opcode) for name, opcode in _KINDS.items()}
-    out |= {"seqno_advanced": stream.count(_ADVANCED), "cache_transfers": stream.count(_CACHED)}
+    out |= {"seqno_advanced": stream.count(ADVANCED), "cache_transfers": stream.count(CACHED)}
     out |= {"first_seqno": stream.first_seqno, "last_seqno": stream.last_seqno}
     if stream.snapshot is not None:
         out["snapshot"] = {"start_seqno": stream.snapshot.start, "end_seqno": stream.snapshot.end}
@@ -136,7 +147,7 @@ def _request(request: Request) -> Json:
         "time": _time(request.ts_ns),
         "opaque": request.opaque,
         "flags": request.flags,
-        "flags_names": list(STREAM_FLAGS.speak(request.flags)) if request.flags else None,
+        "flags_names": list(STREAM_FLAGS.describe(request.flags)) if request.flags else None,
         "start_seqno": request.start_seqno,
         "end_seqno": request.end_seqno,
         "vbucket_uuid": None if request.vbucket_uuid is None else f"0x{request.vbucket_uuid:016x}",
@@ -159,6 +170,6 @@ def _time(ts_ns: int | None) -> str | None:
 
 
 def objects(judged: Sequence[Judged]) -> Iterator[Json]:
-    """It gives all streams as objects."""
+    """Yield all streams as objects."""
     for stream, verdict in judged:
         yield as_object(stream, verdict)

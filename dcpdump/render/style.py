@@ -1,4 +1,4 @@
-"""Colour, put on whole lines last, and only where it was decided that there is to be any."""
+"""Colour whole lines, last, and only where colour is wanted."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -17,7 +17,7 @@ _STYLES = {
 
 
 class Palette:
-    """It paints lines, or leaves them alone."""
+    """A painter of lines; without colour it returns them unchanged."""
 
     def __init__(self, colour: bool) -> None:
         self._codes: dict[LineKind, tuple[str, str]] = {}
@@ -31,7 +31,7 @@ class Palette:
 
     @property
     def paints(self) -> bool:
-        """Whether it changes anything."""
+        """Return whether it changes anything."""
         return bool(self._codes)
 
     def paint(self, line: Line) -> str:
@@ -48,17 +48,22 @@ class Screen:
         from rich.console import Console
         from rich.live import Live
 
-        cell_len("…")  # loads the widths of characters now: later the files may be out of reach
+        cell_len("…")  # loads the widths of characters now: later the files may be unreadable
         self._console = Console(no_color=not colour, highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
 
     @property
+    def width(self) -> int:
+        """Return how many characters fit on a line."""
+        return self._console.width
+
+    @property
     def height(self) -> int:
-        """The lines that there is room for."""
+        """Return how many lines fit."""
         return self._console.height - 1
 
     def show(self, lines: Sequence[Line]) -> None:
-        """It replaces what is there; what is too wide is cut."""
+        """Replace the lines on the screen; what is too wide is cut."""
         from rich.text import Text
 
         text = Text(no_wrap=True, overflow="crop", end="")

@@ -1,4 +1,4 @@
-"""The specification's own table: ``Field (offset) (value)``, a line a field, every byte in one of them."""
+"""Write the specification's own table: ``Field (offset) (value)``, a line a field, every byte in one of them."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ _PAIR = 2  # a two-byte field of the header is "(2,3)", elsewhere "(52-53)"
 
 
 def lines(record: Record, value_bytes: int | None) -> list[Line]:
-    """It writes the frame's table, and what is wrong or odd; ``value_bytes`` limits values (None: all)."""
+    """Return the frame's table, and what is wrong or odd; ``value_bytes`` limits values (None: all)."""
     rows = table_rows(record, value_bytes)
     label = max([_LABEL, *(len(row[0]) for row in rows)])
     offset = max([_OFFSET, *(len(row[1]) for row in rows)])
@@ -31,7 +31,7 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
 
 
 def title(record: Record) -> str:
-    """It names the message and its kind: ``DCP_MUTATION command``."""
+    """Return the message and its kind: ``DCP_MUTATION command``."""
     frame = record.frame
     name = frame.message.name
     if name == "UNKNOWN":
@@ -40,7 +40,7 @@ def title(record: Record) -> str:
 
 
 def place(record: Record, *, file: bool = False) -> Line:
-    """It writes the line above a table: where and when the frame was seen. ``file``: name the capture too."""
+    """Return the line above a table: where and when the frame was captured. ``file``: name the capture too."""
     raw = record.frame.raw
     parts = [f"#{record.number}"]
     if raw.where.ts_ns is not None:
@@ -97,7 +97,7 @@ def _is_whole_value(field: FieldValue) -> bool:
 
 
 def span(start: int, end: int, *, header: bool = False) -> str:
-    """It writes the place of bytes ``start`` … ``end``-1: (8-11), (54); two bytes of the header are (2,3)."""
+    """Return the place of bytes ``start`` … ``end``-1: (8-11), (54); two bytes of the header are (2,3)."""
     last = end - 1
     if start == last:
         return f"({last})"
@@ -126,12 +126,12 @@ def _text(record: Record, field: FieldValue, value_bytes: int | None) -> str:
 
 
 def number(field: Field, value: int) -> str:
-    """It writes a field's value: in hexadecimal, as wide as it is, and what it means."""
-    return f"0x{value:0{2 * field.width}x}{_spoken(field.names, value)}"
+    """Return a field's value as text: in hexadecimal, with all its digits, and what it means."""
+    return f"0x{value:0{2 * field.width}x}{_named(field.names, value)}"
 
 
-def _spoken(names: Names | None, number: int) -> str:
-    words = "|".join(names.speak(number)) if names else ""
+def _named(names: Names | None, number: int) -> str:
+    words = "|".join(names.describe(number)) if names else ""
     return f" ({words})" if words else ""
 
 
@@ -166,7 +166,7 @@ def _value(record: Record, wire: bytes, value_bytes: int | None) -> str:
 def _datatype_names(record: Record) -> tuple[str, ...]:
     field = record.frame.fields[5] if record.frame.magic.flexible else record.frame.fields[4]
     names = field.field.names if isinstance(field.field, Field) else None
-    return names.speak(record.frame.header.datatype) if names and record.frame.message.document else ()
+    return names.describe(record.frame.header.datatype) if names and record.frame.message.document else ()
 
 
 def _item(record: Record, field: FieldValue, data: bytes, value_bytes: int | None) -> str:

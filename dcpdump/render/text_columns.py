@@ -1,30 +1,117 @@
-"""Tables for people: columns as wide as their widest cell, never cut."""
+"""Lay out tables for people: as wide as their cells in a pipe, where nothing is cut; at most as wide as a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Protocol
 
 from dcpdump.render.lines import Line, LineKind
 
 BARS = "▁▂▃▄▅▆▇█"
+_GAP = "  "
+#: The least width of the last column, before another column is left out for it.
+_ROOM = 32
 
 
-def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> list[Line]:
-    """It lays out a table; ``right``: the heads of the columns of numbers. Columns without any cell are left out."""
-    keep = [at for at in range(len(heads)) if any(row[at] for row in rows)]
-    widths = {at: max(len(heads[at]), *(len(row[at]) for row in rows)) for at in keep}
+class Fitting(Protocol):
+    """A part of an output that is laid out by the width of the terminal."""
 
-    def line(cells: Sequence[str]) -> str:
-        texts = [cells[at].rjust(widths[at]) if heads[at] in right else cells[at].ljust(widths[at]) for at in keep]
-        return "  ".join(texts).rstrip()
+    def lines(self, width: int | None = None) -> list[Line]:
+        """Return it as lines; ``width``: of the terminal, None where nothing is to be cut."""
 
-    return [Line(LineKind.COLUMNS, line(heads)), *(Line(LineKind.PLAIN, line(row)) for row in rows)] if rows else []
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under heads. Columns without any cell are left out.
+
+    Where a terminal is too narrow, what all rows have alike becomes a heading, the text of the last column continues
+    below itself, and then columns go, those in ``least`` first; how many is said.
+    """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Sequence[str] = ()  #: heads of the columns of numbers
+    least: Sequence[str] = ()  #: heads of the columns that are needed least, the least first
+    kinds: Sequence[LineKind] = ()  #: of the rows, where some are not plain
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def lines(self, width: int | None = None) -> list[Line]:
+        """Return the table as lines, at most as wide as the terminal."""
+        if not self.rows:
+            return []
+        keep = [at for at in range(len(self.heads)) if any(row[at] for row in self.rows)]
+        if width is None or self._width(keep) <= width:
+            return self._drawn(keep)
+        heading = [at for at in keep[1:-1] if len(self.rows) > 1 and len({row[at] for row in self.rows}) == 1]
+        out = []
+        if heading:
+            same = " · ".join(f"{self.heads[at]} {self.rows[0][at]}" for at in heading)
+            out = [Line(LineKind.COLUMNS, line) for line in wrap(f"all: {same}", width, subsequent_indent="     ")]
+            keep = [at for at in keep if at not in heading]
+        gone = []
+        for head in (*self.least, *reversed(self.heads[1:-1])):
+            if self._width(keep[:-1]) + len(_GAP) + min(_ROOM, self._widest(keep[-1])) <= width:
+                break
+            at = self.heads.index(head)
+            if at in keep[1:-1]:
+                keep.remove(at)
+                gone.append(head)
+        out += self._drawn(keep, width)
+        if gone:
+            text = f"not shown here: {', '.join(gone)} (too narrow; '| cat' shows all)"
+            out += [Line(LineKind.COLUMNS, line) for line in wrap(text, width, subsequent_indent=_GAP)]
+        return out
+
+    def _widest(self, at: int) -> int:
+        return max(len(self.heads[at]), *(len(row[at]) for row in self.rows))
+
+    def _width(self, keep: Sequence[int]) -> int:
+        return sum(map(self._widest, keep)) + len(_GAP) * max(0, len(keep) - 1)
+
+    def _drawn(self, keep: Sequence[int], width: int | None = None) -> list[Line]:
+        widths = {at: self._widest(at) for at in keep}
+        before = self._width(keep[:-1]) + len(_GAP) if len(keep) > 1 else 0
+        room = None if width is None else max(_ROOM // 2, width - before)
+
+        def texts(cells: Sequence[str]) -> list[str]:
+            fields = []
+            for at in keep:
+                right = self.heads[at] in self.right
+                fields.append(cells[at].rjust(widths[at]) if right else cells[at].ljust(widths[at]))
+            if room is None or len(cells[keep[-1]]) <= room:
+                return [_GAP.join(fields).rstrip()]
+            first, *others = wrap(cells[keep[-1]], room)
+            return [_GAP.join([*fields[:-1], first]), *(" " * before + other for other in others)]
+
+        kinds = self.kinds or [LineKind.PLAIN] * len(self.rows)
+        out = [Line(LineKind.COLUMNS, text) for text in texts(self.heads)]
+        for kind, row in zip(kinds, self.rows, strict=True):
+            out += [Line(kind, text) for text in texts(row)]
+        return out
+
+
+def fitted(lines: "Iterable[Line | Fitting]", width: int | None) -> list[Line]:
+    """Return lines, and tables among them as lines, at most as wide as the terminal, where there is one."""
+    return [line for each in lines for line in (_folded(each, width) if isinstance(each, Line) else each.lines(width))]
+
+
+def _folded(line: Line, width: int | None) -> list[Line]:
+    """Return a line as several, where it is too long for a terminal. What is to be pasted stays one."""
+    kind, text = line
+    if width is None or len(text) <= width or kind is LineKind.PLACE:
+        return [line]
+    indent = " " * (len(text) - len(text.lstrip()) + len(_GAP))
+    return [Line(kind, part) for part in wrap(text, width, subsequent_indent=indent)]
 
 
 def spark(counts: Sequence[int]) -> str:
-    """It draws counts as a line of bars; nothing for 0."""
+    """Return counts as a line of bars; a space for 0."""
     most = max(counts, default=0)
     return "".join(" " if not count else BARS[(count * len(BARS) - 1) // most] for count in counts)
 
 
 def number(value: int | None) -> str:
-    """It writes a number; nothing where there is none."""
+    """Return a number as text; empty for None."""
     return "" if value is None else f"{value:,}"

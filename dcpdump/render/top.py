@@ -1,4 +1,4 @@
-"""Top: connections and streams as they are just now, as tables for people and as one object."""
+"""Write connections and streams as they are at one moment, as tables for people and as one object."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import aligned, number
+from dcpdump.render.text_columns import Fitting, Table, number
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rate_meter import Rate
@@ -21,10 +21,10 @@ _RIGHT = ("streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "v
 
 
 class Peer(NamedTuple):
-    """A connection, as it is; names and addresses as they may be shown."""
+    """A connection at that moment; names and addresses as they may be shown."""
 
     connection: ConnectionState
-    pace: Rate
+    rate: Rate
     client: str
     server: str
     src: str
@@ -33,28 +33,31 @@ class Peer(NamedTuple):
 
 
 class StreamRow(NamedTuple):
-    """A stream, as it is."""
+    """A stream at that moment."""
 
     stream: Stream
     client: str
     verdict: Verdict
-    pace: Rate
-    lag: int | None  #: seqnos that it is behind; None where nothing tells
+    rate: Rate
+    lag: int | None  #: how many seqnos it is behind; None where that is unknown
 
 
-class Look(NamedTuple):
-    """Everything, as it is. ``books`` accounts for the packets of an interface."""
+class TopView(NamedTuple):
+    """Everything at one moment. ``packet_counts``: the packets of an interface, by what was done with them."""
 
     source: str
     now_ns: int | None
     frames: int
     connections: Sequence[Peer]
     streams: Sequence[StreamRow]
-    books: Json
+    packet_counts: Json
 
 
 def lag(ledger: Ledger, stream: Stream) -> int | None:
-    """It tells how many seqnos a stream is behind what the server said it has, or else what its snapshot announced."""
+    """Return how many seqnos a stream is behind the server's high seqno, or else behind its snapshot's end.
+
+    None where neither was captured.
+    """
     if stream.high_seqno is None:
         return None
     high = ledger.logs.high(stream.connection, stream.vbucket)
@@ -63,67 +66,69 @@ def lag(ledger: Ledger, stream: Stream) -> int | None:
     return None if stream.snapshot is None else max(0, stream.snapshot.end - stream.high_seqno)
 
 
-def lines(look: Look, most: int | None = None) -> list[Line]:
-    """It writes tables. ``most``: rows of them, of which those are left out that matter least."""
-    out = [Line(LineKind.TITLE, _title(look))]
-    connections = sorted(look.connections, key=lambda peer: (bool(peer.connection.end_reason), -peer.pace.bytes))
-    streams = sorted(look.streams, key=_rank)
-    room = None if most is None else max(2, min(len(connections), most // 3))
-    shown = connections[:room]
-    out += aligned(_CONNECTION_HEADS, [_connection(peer) for peer in shown], _RIGHT)
+def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
+    """Return tables. ``most``: of at most so many rows; those that matter least are left out."""
+    out: list[Line | Fitting] = [Line(LineKind.TITLE, _title(view))]
+    connections = sorted(view.connections, key=lambda peer: (bool(peer.connection.end_reason), -peer.rate.bytes))
+    streams = sorted(view.streams, key=_rank)
+    limit = None if most is None else max(2, min(len(connections), most // 3))
+    shown = connections[:limit]
+    out.append(Table(_CONNECTION_HEADS, [_connection(peer) for peer in shown], _RIGHT, ("kB/s", "streams", "server")))
     if len(connections) > len(shown):
         out.append(Line(LineKind.PLAIN, f"… {len(connections) - len(shown):,} more connections, with less traffic"))
     if streams:
         out.append(Line(LineKind.PLAIN, ""))
     rows = streams if most is None else streams[: max(1, most - len(shown))]
-    table = aligned(_STREAM_HEADS, [_stream(row) for row in rows], _RIGHT)
-    out += table[:1]
-    for row, line in zip(rows, table[1:], strict=True):
-        out.append(Line(LineKind.PROBLEM if row.verdict.trouble else LineKind.PLAIN, line.text))
+    kinds = [LineKind.PROBLEM if row.verdict.trouble else LineKind.PLAIN for row in rows]
+    out.append(Table(_STREAM_HEADS, [_stream(row) for row in rows], _RIGHT, ("kB/s", "client"), kinds))
     if len(streams) > len(rows):
         out.append(Line(LineKind.PLAIN, f"… {len(streams) - len(rows):,} more streams, slower and without trouble"))
     return out
 
 
-def as_object(look: Look) -> Json:
+def as_object(view: TopView) -> Json:
     """Return all of it as one object. What was not captured is left out."""
-    out: Json = {"time": None if look.now_ns is None else iso_time(look.now_ns), "frames": look.frames, **look.books}
-    out["connections"] = [_connection_object(peer) for peer in look.connections]
-    out["streams"] = [_stream_object(row) for row in look.streams]
+    out: Json = {
+        "time": None if view.now_ns is None else iso_time(view.now_ns),
+        "frames": view.frames,
+        **view.packet_counts,
+    }
+    out["connections"] = [_connection_object(peer) for peer in view.connections]
+    out["streams"] = [_stream_object(row) for row in view.streams]
     return out
 
 
 def _rank(row: StreamRow) -> tuple[bool, int, int, int, int]:
-    """Trouble first, then what is fast, roughly: rows that change places all the time cannot be read."""
+    """Return a sort key: trouble first, then roughly by speed, since rows that keep changing places cannot be read."""
     stream = row.stream
-    fast = int(row.pace.frames).bit_length()
+    fast = int(row.rate.frames).bit_length()
     return not row.verdict.trouble, -fast, stream.connection.number, stream.vbucket, stream.number
 
 
-def _title(look: Look) -> str:
-    words = [look.source]
-    if look.now_ns is not None:
-        words.append(clock(look.now_ns))
-    words.append(counted(len(look.connections), "connection"))
-    kinds = Counter(row.verdict.kind.value for row in look.streams).most_common()
-    words.append(counted(len(look.streams), "stream") + "".join(f", {count:,} {kind}" for kind, count in kinds))
-    words.append(f"{look.frames:,} frames")
+def _title(view: TopView) -> str:
+    words = [view.source]
+    if view.now_ns is not None:
+        words.append(clock(view.now_ns))
+    words.append(counted(len(view.connections), "connection"))
+    kinds = Counter(row.verdict.kind.value for row in view.streams).most_common()
+    words.append(counted(len(view.streams), "stream") + "".join(f", {count:,} {kind}" for kind, count in kinds))
+    words.append(f"{view.frames:,} frames")
     for name, what in (("dropped_by_kernel", "the kernel"), ("dropped_by_dcpdump", "dcpdump")):
-        if name in look.books:
-            words.append(f"dropped by {what} {look.books[name]:,}")
+        if name in view.packet_counts:
+            words.append(f"dropped by {what} {view.packet_counts[name]:,}")
     return " · ".join(words)
 
 
 def _connection(peer: Peer) -> tuple[str, ...]:
-    each, pace, window = peer.connection, peer.pace, peer.connection.window
+    each, rate, window = peer.connection, peer.rate, peer.connection.window
     known = window.complete and window.size is not None
     return (
         str(each.number),
         peer.client,
         peer.server,
         number(sum(stream.alive for stream in each.streams)),
-        _rate(pace.frames),
-        _rate(pace.bytes / 1000),
+        _rate(rate.frames),
+        _rate(rate.bytes / 1000),
         number(window.outstanding) if known else "",
         number(window.size),
         f"{100 * window.outstanding // window.size} %" if known and window.size else "",
@@ -139,8 +144,8 @@ def _stream(row: StreamRow) -> tuple[str, ...]:
         row.client,
         str(stream.vbucket),
         str(stream.stream_id or ""),
-        _rate(row.pace.frames),
-        _rate(row.pace.bytes / 1000),
+        _rate(row.rate.frames),
+        _rate(row.rate.bytes / 1000),
         number(stream.high_seqno),
         number(row.lag),
         number(stream.lost_bytes or None),
@@ -161,7 +166,7 @@ def _rate(value: float) -> str:
 
 
 def _connection_object(peer: Peer) -> Json:
-    each, pace, window = peer.connection, peer.pace, peer.connection.window
+    each, rate, window = peer.connection, peer.rate, peer.connection.window
     known = window.complete and window.size is not None
     out: Json = {
         "connection": each.number,
@@ -170,8 +175,8 @@ def _connection_object(peer: Peer) -> Json:
         "name": peer.name,
         "roles": each.roles.word,
         "streams": sum(stream.alive for stream in each.streams),
-        "frames_per_second": round(pace.frames, 1),
-        "bytes_per_second": round(pace.bytes),
+        "frames_per_second": round(rate.frames, 1),
+        "bytes_per_second": round(rate.bytes),
         "buffer_bytes": window.size,
         "unacknowledged_bytes": window.outstanding if known else None,
         "blocked": window.is_blocked and not window.is_exceeded if known else None,
@@ -189,8 +194,8 @@ def _stream_object(row: StreamRow) -> Json:
         "connection": stream.connection.number,
         "vbucket": stream.vbucket,
         "stream_id": stream.stream_id or None,
-        "frames_per_second": round(row.pace.frames, 1),
-        "bytes_per_second": round(row.pace.bytes),
+        "frames_per_second": round(row.rate.frames, 1),
+        "bytes_per_second": round(row.rate.bytes),
         "last_seqno": stream.high_seqno,
         "lag": row.lag,
         "lost_bytes": stream.lost_bytes,

@@ -1,1 +1,1 @@
-"""Captures that may be given to others: concealed at equal length, or cut down to what matters."""
+"""Rewrite captures so that they can be shared: concealed at equal length, or cut down to chosen frames."""

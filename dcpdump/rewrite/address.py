@@ -1,4 +1,4 @@
-"""Addresses: other ones for them, each always the same, and near ones near one another."""
+"""Replace addresses by others: each always by the same one, and addresses of one network by those of one network."""
 
 from dcpdump.pseudonymize import Pseudonyms
 
@@ -6,15 +6,15 @@ _MULTICAST, _LOCAL = 0x01, 0x02
 
 
 class Addresses:
-    """It gives the addresses that stand for others. Loopback, broadcast and none at all stand for themselves."""
+    """The replacements of addresses. Loopback, broadcast and the zero address are kept."""
 
     def __init__(self, words: Pseudonyms) -> None:
         self._words = words
         self._known: dict[bytes, bytes] = {}
 
     def ip(self, address: bytes) -> bytes:
-        """It gives another IP address: where two begin with the same bits, so do those that stand for them."""
-        if _names_nobody(address):
+        """Return another IP address: where two addresses begin with the same bits, so do their replacements."""
+        if _is_special(address):
             return address
         known = self._known.get(address)
         if known is None:
@@ -22,7 +22,7 @@ class Addresses:
         return known
 
     def mac(self, address: bytes) -> bytes:
-        """It gives another hardware address, multicast if it was, and marked as made up."""
+        """Return another hardware address, multicast if it was, and marked as locally administered."""
         if not address.strip(b"\xff") or not address.strip(b"\0"):
             return address
         other = bytearray(self._words.noise(b"mac" + address, len(address)))
@@ -40,7 +40,7 @@ class Addresses:
         return other.to_bytes(len(address), "big")
 
 
-def _names_nobody(address: bytes) -> bool:
+def _is_special(address: bytes) -> bool:
     if len(address) == 4:
         return address[0] == 127 or address in (b"\0\0\0\0", b"\xff\xff\xff\xff")
     return address in (bytes(16), bytes(15) + b"\1")

@@ -1,4 +1,4 @@
-"""Spans: stretches of a stream, and which others meet them."""
+"""Hold byte ranges of a stream, and find which other ranges overlap them."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ _FAR = np.iinfo(np.int64).max
 
 
 class ByteRanges:
-    """Add spans in any order."""
+    """A set of byte ranges, added in any order."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -16,11 +16,11 @@ class ByteRanges:
 
     @property
     def end(self) -> int:
-        """The end of the last one."""
+        """Return the greatest end of a range; 0 where there is none."""
         return max(self._ends, default=0)
 
     def add(self, start: int, end: int) -> None:
-        """It takes a span."""
+        """Add the range from ``start`` up to ``end``."""
         if end <= start:
             return
         if self._starts and self._starts[-1] <= start <= self._ends[-1]:
@@ -30,14 +30,14 @@ class ByteRanges:
         self._ends.append(end)
 
     def add_all(self, starts: Array, ends: Array) -> None:
-        """It takes many. Those that begin where the one before them ends cost nothing."""
+        """Add many ranges. Those that begin where the one before them ends cost nothing."""
         first = np.concatenate(([True], starts[1:] != ends[:-1])) if len(starts) else np.zeros(0, bool)
         last = np.roll(first, -1)
         for start, end in zip(starts[first].tolist(), ends[last].tolist(), strict=True):
             self.add(start, end)
 
-    def meet(self, starts: Array, ends: Array) -> Array:
-        """It says which of other spans have a byte in one of these."""
+    def overlaps(self, starts: Array, ends: Array) -> Array:
+        """Return, for each of some other ranges, whether it has a byte in one of these."""
         mine = np.array(self._starts, np.int64)
         order = np.argsort(mine)
         at = np.searchsorted(mine[order], starts, "right")

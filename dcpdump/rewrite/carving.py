@@ -1,8 +1,8 @@
-"""Carving: the packets that carry chosen frames, and those without which they could not be understood.
+"""Choose the packets that carry chosen frames, and those without which they could not be decoded.
 
-Those are the TCP handshake, all from the connection's beginning to where its set-up ends, the requests of the
-frames' streams and of answers, and two frames behind each stretch, by which its first is recognised for certain.
-Whether that is enough is tried: where the carved packets decode to other frames, more of the connection is taken.
+Those are the TCP handshake, everything from the connection's beginning to the end of its set-up, the requests of the
+frames' streams and of responses, and two frames behind each run, which confirm where its last frame ends. Whether that
+is enough is tried: where the carved packets decode to other frames, more of the connection is taken.
 """
 
 from collections import Counter
@@ -18,8 +18,8 @@ from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
-from dcpdump.rewrite.dry_run import rehearse
-from dcpdump.rewrite.frame_hash import likenesses
+from dcpdump.rewrite.dry_run import dry_run
+from dcpdump.rewrite.frame_hash import frame_hashes
 from dcpdump.rewrite.needed import (
     PREFIX,
     SET_UP,
@@ -42,7 +42,7 @@ _SET_UP = np.array([message.opcode in SET_UP for message in _MESSAGES])
 
 
 class Carving:
-    """``survey``, then ``settle`` what to take, then ask ``choice``."""
+    """A choice of packets in three steps: ``survey``, then ``settle`` what to take, then ask for the ``choice``."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Carving:
         self._count = count
         self._begin = begin
         self._limits = limits
-        self._talks: dict[int, NeededOfConnection] = {}
+        self._needs: dict[int, NeededOfConnection] = {}
 
     def survey(self) -> None:
-        """It reads everything, and notes what is wanted."""
+        """Read all captures, and note what is wanted."""
         for block in blocks_of(self._captures):
             self._begin(block.begins_ns)
             for part in self.dissector.feed_block(block):
@@ -71,23 +71,23 @@ class Carving:
         for part in self.dissector.close_blocks():
             self._take(part)
         self.dissector.places.close()
-        self._talks = {number: talk for number, talk in self._talks.items() if talk.rows}
-        for talk in self._talks.values():
-            talk.complete()
+        self._needs = {number: need for number, need in self._needs.items() if need.rows}
+        for need in self._needs.values():
+            need.complete()
 
     def settle(self) -> None:
-        """It tries whether what is wanted decodes to the chosen frames, and takes more where it does not."""
+        """Take more of the connections where what is wanted does not decode to the chosen frames."""
         for extent in (PREFIX, WHOLE):
             wrong = self._wrong()
             if not wrong:
                 return
             for number in wrong:
-                self._talks[number].extent = extent
+                self._needs[number].extent = extent
         self.incomplete = len(self._wrong())
 
     def choice(self) -> PacketChoice:
-        """It gives what chooses packets."""
-        return PacketChoice(self.dissector, self._talks)
+        """Return the choice of packets."""
+        return PacketChoice(self.dissector, self._needs)
 
     # -- what is wanted -----------------------------------------------------------------------------------
 
@@ -96,60 +96,60 @@ class Carving:
         rows = np.array(wanted_rows(part, self._wanted)[:left], np.int64)
         self.frames += len(rows)
         chosen, numbers = np.zeros(len(part), bool), np.zeros(len(part), np.int64)
-        chosen[rows], numbers[rows] = True, likenesses(part, rows)
+        chosen[rows], numbers[rows] = True, frame_hashes(part, rows)
         kind = part.header.opcode + 256 * part.header.server
         self._follow(part, kind, chosen, numbers)
         self._note(part, kind, chosen)
 
     def _follow(self, part: Part, kind: Array, chosen: Array, numbers: Array) -> None:
-        """It tells talks, direction by direction, which of their frames are chosen, and of which streams."""
+        """Note for each connection and direction which of its frames are chosen, and of which streams."""
         ends, streamed = part.end, _STREAMED[kind]
         streams = streamed | _STREAM_REQUEST[kind]
         order = np.argsort(part.place, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(part.place[order])) + 1):
             of = part.places[int(part.place[rows[0]])]
-            talk = self._talks.setdefault(of.connection, NeededOfConnection())
-            talk.want_frames(of.direction, part.offset[rows], ends[rows], chosen[rows])
+            need = self._needs.setdefault(of.connection, NeededOfConnection())
+            need.want_frames(of.direction, part.offset[rows], ends[rows], chosen[rows])
             for row in rows[streams[rows]][:1].tolist():
-                talk.streams_from = min(talk.streams_from, part.first + row)
+                need.streams_from = min(need.streams_from, part.first + row)
             mine = rows[chosen[rows]]
-            talk.rows.update(numbers[mine].tolist())
-            talk.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
+            need.rows.update(numbers[mine].tolist())
+            need.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
 
     def _note(self, part: Part, kind: Array, chosen: Array) -> None:
-        """It tells talks, frame by frame, of what others need, and of the responses that are chosen."""
+        """Note for each connection the frames that others need, and the requests of chosen responses."""
         header, ends = part.header, part.end
         asks = _REPLIES[kind] & ~header.response
         needed = asks | _STREAM_REQUEST[kind] | _SET_UP[kind]
         answers = chosen & header.response
         for row in np.flatnonzero(needed | answers).tolist():
             of = part.places[int(part.place[row])]
-            talk, opcode, opaque = self._talks[of.connection], int(header.opcode[row]), int(header.opaque[row])
+            need, opcode, opaque = self._needs[of.connection], int(header.opcode[row]), int(header.opaque[row])
             if needed[row]:
                 span = DirectionRange(of.direction, int(part.offset[row]), int(ends[row]))
                 stream = _stream(record_of(part, row)) if opcode in STREAM_REQUESTS else opaque
-                talk.note(NeededFrame(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
+                need.note(NeededFrame(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
             if answers[row]:
-                talk.want_answered(of.direction, opcode, opaque)
+                need.want_answered(of.direction, opcode, opaque)
 
     def _wrong(self) -> set[int]:
-        """It gives the connections of which what would be taken decodes to other frames than were chosen."""
+        """Return the connections whose wanted packets decode to other frames than were chosen."""
         choice = self.choice()
-        found: dict[int, Counter[int]] = {number: Counter() for number in self._talks}
+        found: dict[int, Counter[int]] = {number: Counter() for number in self._needs}
         packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
-        for part in rehearse(packets, self.dissector.places, self._limits):
+        for part in dry_run(packets, self.dissector.places, self._limits):
             rows = np.array(wanted_rows(part, self._wanted), np.int64)
-            for place, number in zip(part.place[rows].tolist(), likenesses(part, rows), strict=True):
+            for place, number in zip(part.place[rows].tolist(), frame_hashes(part, rows), strict=True):
                 connection = part.places[place].connection
                 if connection in found:
                     found[connection][number] += 1
         return {
             number
-            for number, talk in self._talks.items()
-            if talk.rows - found[number] or (self._count is None and found[number] - talk.rows)
+            for number, need in self._needs.items()
+            if need.rows - found[number] or (self._count is None and found[number] - need.rows)
         }
 
 
 def _stream(record: Record) -> int:
-    """It gives the opaque of the stream that is asked for, or that an answer tells."""
+    """Return the opaque of the stream that a request opens, or that a response names."""
     return record.frame.get("stream_opaque") or record.frame.header.opaque

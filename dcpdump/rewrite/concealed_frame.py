@@ -1,6 +1,6 @@
-"""Frames: a frame's bytes as they may be given away. Lengths and numbers stay; texts become others, as long.
+"""Conceal a frame's bytes: lengths and numbers stay, texts are replaced by others of the same length.
 
-What a layout explains is kept or replaced by whose data it is; what nothing explains is zeros.
+What a layout explains is kept or replaced, by whose data it is (``Holds``); what no layout explains becomes zeros.
 """
 
 from collections.abc import Iterator
@@ -19,26 +19,26 @@ from dcpdump.wire.json_text import parse_json
 from dcpdump.wire.key import SEPARATOR, read_prefix
 from dcpdump.wire.value import Meaning
 
-#: Texts shorter than this are everywhere by chance.
-TELLING = 8
+#: Texts shorter than this occur everywhere by chance.
+LEAST_SECRET = 8
 
 
 class Concealed(NamedTuple):
-    """A frame that may be given away."""
+    """The bytes of a concealed frame, and the texts that it no longer holds."""
 
     data: bytes
-    secrets: list[bytes]  #: what it no longer says: texts that must be nowhere
+    secrets: list[bytes]  #: texts that must not occur in the result
 
 
 class Concealer:
-    """It conceals frames. ``full``: names too, of buckets, collections, connections, agents and hosts."""
+    """A concealer of frames. ``full``: names too, of buckets, collections, connections, agents and hosts."""
 
     def __init__(self, words: Pseudonyms, *, full: bool = False) -> None:
         self._words = words
         self._classes = FULL if full else PARTIAL
 
     def conceal(self, record: Record) -> Concealed:
-        """Return the bytes of a frame, as many as before, and what they no longer say."""
+        """Return the bytes of a frame concealed, as many as before, and the texts that they no longer hold."""
         frame = record.frame
         data = bytearray(frame.raw.data)
         secrets: list[bytes] = []
@@ -58,10 +58,10 @@ class Concealer:
                 data[field.start : field.end] = bytes(field.end - field.start)
         for start, end in frame.raw.holes:
             data[start:end] = bytes(end - start)
-        return Concealed(bytes(data), [text for text in secrets if len(text) >= TELLING])
+        return Concealed(bytes(data), [text for text in secrets if len(text) >= LEAST_SECRET])
 
     def conceal_plain(self, plain: Plain) -> Concealed:
-        """It gives what ``conceal`` gives of a plain frame."""
+        """Return for a plain frame what ``conceal`` returns for its record."""
         message, key, value = plain.message, plain.data[plain.key : plain.value], plain.data[plain.value :]
         other_key, other_value = key, value
         secrets: list[bytes] = []
@@ -74,13 +74,13 @@ class Concealer:
         if other_value != value:
             secrets += hidden_texts(value, plain.datatype)
         data = plain.data[: plain.key] + other_key + other_value
-        return Concealed(data, [text for text in secrets if len(text) >= TELLING])
+        return Concealed(data, [text for text in secrets if len(text) >= LEAST_SECRET])
 
     def _hides(self, holds: Holds) -> bool:
         return holds in self._classes
 
     def _blob(self, record: Record, field: FieldValue, wire: bytes) -> bytes | None:
-        """It gives what is to stand in the place of bytes, or None to leave them."""
+        """Return the replacement for a field's bytes, or None to keep them."""
         frame, name = record.frame, field.field.name
         if name == "flatbuffers":
             return without_gaps(frame, field)
@@ -110,22 +110,22 @@ class Concealer:
         return self._named_key(frame.message, wire, size, meaning.collection_inferred)
 
     def _named_key(self, message: Message, wire: bytes, size: int, guess: bool) -> bytes:
-        """It conceals a key behind its collection's id of ``size`` bytes; ``guess``: nobody knows if there is one."""
+        """Conceal a key behind its collection id of ``size`` bytes; ``guess``: it is unknown whether there is an id."""
         if not size and message.collection_key and (guess or read_prefix(wire) is None):
             return self._unsure(wire)
         return wire[:size] + self._words.text(wire[size:])
 
     def _preview(self, wire: bytes, size: int) -> bytes:
-        """It conceals a key that begins with the name of its collection."""
+        """Conceal a key that begins with the name of its collection."""
         name, rest = wire[:size], wire[size:]
         separator = SEPARATOR if rest.startswith(SEPARATOR) else b""
         name = self._words.text(name) if self._hides(Holds.META) else name
         return name + separator + self._words.text(rest[len(separator) :])
 
     def _unsure(self, wire: bytes) -> bytes:
-        """It conceals a key of which nobody knows whether it begins with a collection's id.
+        """Conceal a key of which it is unknown whether it begins with a collection id.
 
-        Later keys are read by what this one could be, so it goes on to look as it does.
+        Later keys are interpreted by what this one can be, so its replacement can be the same.
         """
         if 0x20 <= wire[0] <= 0x7E:
             return self._words.text(wire)
@@ -139,7 +139,7 @@ class Concealer:
         return wire[:1] + self._words.text(wire[1:])
 
     def _item(self, frame: Frame, field: FieldValue, wire: bytes) -> bytes:
-        """It conceals the key or the value of one record of a cache transfer."""
+        """Conceal the key or the value of one record of a cache transfer."""
         if field.field.name == "key":  # it always begins with a collection's id
             prefix = read_prefix(wire)
             if prefix is None:
@@ -156,7 +156,7 @@ class Concealer:
         if message.secret:
             return words.json(bytes(len(wire))) if _is_json(wire) else words.credential(len(wire))
         if frame.value is None or (message.json and meaning.document is None and not frame.magic.response):
-            return words.letters(wire)  # a part of it was lost, or it is not the JSON that it should be
+            return words.letters(wire)  # bytes of it were lost, or it is not the JSON that it should be
         if message.value_holds is not Holds.USER and frame.layout.version != "error":
             if datatype & SNAPPY:
                 return conceal_value(words, wire, datatype)
@@ -165,12 +165,12 @@ class Concealer:
             return words.json(wire)
         judged = message.document and not frame.magic.response
         if judged and meaning.body is not None and meaning.body.value == wire and meaning.hints:
-            return words.text(wire)  # the datatype tells of bytes that are not there
+            return words.text(wire)  # the datatype is about bytes that are not in the frame
         return conceal_value(words, wire, datatype)
 
 
 def _known_bug(frame: Frame) -> bool:
-    """Whether all that is wrong is the length of framing extras that servers forget, where the stream id is read."""
+    """Return whether all that is wrong is the framing extras' length, which some servers forget to count."""
     return frame.layout.version != "?" and all(
         (problem.start, problem.end, problem.needs, problem.has) == (2, 3, 3, 0)
         for problem in frame.problems
@@ -179,22 +179,22 @@ def _known_bug(frame: Frame) -> bool:
 
 
 def _tag_size(frame: Frame, field: FieldValue, wire: bytes) -> int:
-    """It gives the bytes of a frame info's tag that begin a field: of one that claims more bytes than there are."""
+    """Return how many bytes at the start of a field are the tag of a frame info that is cut short; else 0."""
     broken = any((problem.start, problem.end) == (field.start, field.end) for problem in frame.problems)
     return min(len(wire), 1 + (wire[0] >> 4 == 15) + (wire[0] & 15 == 15)) if broken else 0
 
 
 def _end_of_numbers(frame: Frame) -> int:
-    """Return the end of what surely is no key, though lengths contradict each other: extras as long as they ought."""
+    """Return the offset up to which a damaged frame certainly holds no key: behind extras of the expected length."""
     extras = [field for field in frame.fields if field.section is Section.EXTRAS]
     fits = frame.layout.version != "?" and all(isinstance(field.field, Field) for field in extras)
     if not fits or sum(field.end - field.start for field in extras) != frame.header.extras_length:
         return HEADER_LENGTH
-    return min(len(frame.raw.data), HEADER_LENGTH + frame.header.framing_length + frame.header.extras_length)
+    return min(len(frame.raw.data), frame.header.key_at)
 
 
 def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:
-    """Return whether a number is of a frame info that is longer or shorter than it ought to be; its tag is not."""
+    """Return whether a number belongs to a frame info of the wrong length; false for the info's tag."""
     return (
         field.section is Section.FRAMING
         and field.field.name != "frame_info"
@@ -203,7 +203,7 @@ def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:
 
 
 def _hidden(record: Record, field: FieldValue, wire: bytes) -> Iterator[bytes]:
-    """It gives the texts that a field held."""
+    """Yield the texts that a field held."""
     key = record.meaning.key
     if field.section is Section.KEY and key is not None and wire.endswith(key):
         yield key
@@ -214,7 +214,7 @@ def _hidden(record: Record, field: FieldValue, wire: bytes) -> Iterator[bytes]:
 
 
 def _datatype(frame: Frame, field: FieldValue) -> int:
-    """It gives the datatype that a field's item, or else its frame, has."""
+    """Return the datatype of a field's item, or else of its frame."""
     if field.group == "items":
         for other in frame.fields:
             if (other.group, other.item, other.field.name) == ("items", field.item, "datatype"):

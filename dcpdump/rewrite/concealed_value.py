@@ -1,7 +1,7 @@
-"""Values: other bytes of the same length that decode to the same structure.
+"""Replace a value by other bytes of the same length that decode to the same structure.
 
-Of a document the xattrs' length words stay, JSON becomes a JSON string, and a Snappy block stays one: only the bytes
-of its literals are others, so its copies copy what they copied. Where xattrs and JSON are compressed together, the
+Of a document the xattrs' length words stay, JSON becomes a JSON string, and a Snappy block stays one: only the bytes of
+its literals change, so its copy elements still copy valid data. Where xattrs and JSON are compressed together, the
 punctuation of the JSON stays, and so do ``true``, ``false`` and ``null``.
 """
 
@@ -21,7 +21,7 @@ _STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
 
 
 def conceal_value(words: Pseudonyms, value: bytes, datatype: int) -> bytes:
-    """It gives another value of the same length, of which everything that the datatype says is as true as before."""
+    """Return another value of the same length, for which the datatype holds exactly as before."""
     if not value:
         return value
     if datatype & SNAPPY:
@@ -41,7 +41,7 @@ def conceal_value(words: Pseudonyms, value: bytes, datatype: int) -> bytes:
 
 
 def conceal_strings(words: Pseudonyms, text: bytes) -> bytes:
-    """Return JSON text with other strings; the names of members that everybody knows stay, and so do numbers."""
+    """Return JSON text with other strings; numbers stay, and so do member names that the protocol defines."""
 
     def other(found: re.Match[bytes]) -> bytes:
         if found[2] and found[1].decode("utf-8", "replace") in MEMBERS:
@@ -52,7 +52,7 @@ def conceal_strings(words: Pseudonyms, text: bytes) -> bytes:
 
 
 def hidden_texts(value: bytes, datatype: int) -> list[bytes]:
-    """It gives the texts in a value that nobody may find: itself, what it decompresses to, its xattrs, its body."""
+    """Return the texts in a value that must not be found: itself, what it decompresses to, its xattrs, its body."""
     if not datatype & (SNAPPY | XATTR):
         return [value]
     body = open_value(value, datatype & ~JSON)
@@ -66,7 +66,7 @@ def _body(words: Pseudonyms, body: bytes, datatype: int) -> bytes:
 
 
 def _texts(pairs: tuple[tuple[bytes, bytes], ...]) -> list[tuple[int, int]]:
-    """It gives where xattrs' names and values lie in their value."""
+    """Return the ranges of xattrs' names and values within their value."""
     spans: list[tuple[int, int]] = []
     at = 4
     for name, text in pairs:
@@ -79,9 +79,9 @@ def _texts(pairs: tuple[tuple[bytes, bytes], ...]) -> list[tuple[int, int]]:
 
 
 def _compressed(words: Pseudonyms, block: bytes, plain: bytes, datatype: int) -> bytes:
-    """It changes the literals of a block. A literal stays if any byte that comes from it holds the structure.
+    """Replace the literals of a Snappy block. A literal stays if any byte that is copied from it holds structure.
 
-    JSON without xattrs has only itself for a structure: it becomes a string, as long as can be without copies.
+    JSON without xattrs becomes one JSON string, as long as it can be without copy elements.
     """
     held, judged = _structure(plain, datatype)
     if judged and not datatype & XATTR:
@@ -109,7 +109,7 @@ def _as_literals(text: bytes, size: int) -> bytes | None:
 
 
 def _structure(plain: bytes, datatype: int) -> tuple[bytes, bool]:
-    """It marks the bytes that must stay what they are, and says whether the text is good JSON."""
+    """Return a mask of the bytes that must stay (1), and whether the text is valid JSON."""
     held = bytearray(len(plain))
     start = 0
     if datatype & XATTR:

@@ -1,4 +1,4 @@
-"""Rehearsal: what packets that were chosen from captures decode to without the others."""
+"""Decode the packets that were chosen from captures as if the others had never been captured."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -12,11 +12,11 @@ from dcpdump.record import Record
 from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.rewrite.payload_map import NOWHERE, PayloadMap
 
-NOBODY = -1  #: the number of no connection
+NO_CONNECTION = -1  #: the number for frames that were in no connection before
 
 
-def rehearse(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> Iterator[Part]:
-    """It gives the frames of packets; their connections have the numbers that they had ``before``, or NOBODY's."""
+def dry_run(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> Iterator[Part]:
+    """Yield the frames of packets; connections keep the numbers that they had ``before``, or get NO_CONNECTION."""
     tracing = _Tracing(before, limits)
     for block in blocks(packets):
         parts = tracing.survey.feed_block(block)
@@ -26,15 +26,15 @@ def rehearse(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> I
 
 
 class _Tracing:
-    """It follows packets from the connections of one survey to those of another."""
+    """A map from the connections of a new survey to those of an earlier one."""
 
     def __init__(self, before: PayloadMap, limits: Limits) -> None:
         self.survey = PacketSurvey(limits)
-        self.origin: dict[int, int] = {}  #: number of a connection now → before
+        self.origin: dict[int, int] = {}  #: by a connection's number now: its number before
         self._before = before
 
     def trace(self, block: Block) -> None:
-        """It looks where the packets of a block belong now."""
+        """Look up which connections the packets of a block belong to now, and belonged to before."""
         now = self.survey.places
         for which, file in enumerate(block.files):
             numbers = block.numbers[block.file == which]
@@ -46,13 +46,13 @@ class _Tracing:
 
 
 def _stream(places: PayloadMap, file: str, number: int, stream: int) -> int:
-    """It gives the stream of a packet that may be a fragment."""
+    """Return the stream of a packet, which may be a fragment."""
     piece = places.pieces.get((file, number)) if stream == NOWHERE else None
     return stream if piece is None else piece[0].carried.stream
 
 
 def _renumbered(part: Part, numbers: Mapping[int, int]) -> Part:
-    places = [replace(ends, connection=numbers.get(ends.connection, NOBODY)) for ends in part.places]
+    places = [replace(ends, connection=numbers.get(ends.connection, NO_CONNECTION)) for ends in part.places]
     of = part.place.tolist()
     records = {row: _moved(record, places[of[row]].connection) for row, record in part.records.items()}
     return replace(part, places=places, records=records)

@@ -1,4 +1,4 @@
-"""Likeness: numbers by which frames are compared that were read from captures with more packets, and with fewer."""
+"""Hash frames so that those read from a whole capture compare equal to those read from a part of it."""
 
 import numpy as np
 
@@ -11,15 +11,15 @@ from dcpdump.record import as_json
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.outstanding import Asked
 
-#: Of a row, what another file with fewer packets has to have otherwise.
+#: Columns of a row that necessarily differ in a file with fewer packets.
 _NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before")
 
 
-def likenesses(part: Part, rows: Array) -> list[int]:
-    """It gives a number for each of some rows. Equal ones are of frames of which everything is the same, but for
-    numbers and what was lost before them.
+def frame_hashes(part: Part, rows: Array) -> list[int]:
+    """Return a hash for each of some rows; equal ones are of frames that are the same except for their numbers.
 
-    What a plan took says what its bytes say, in the light of a few facts: there is no need to decode it.
+    Numbers are those of frames, packets and connections, and what was lost before. The hash of a frame that a plan
+    decodes is taken from its bytes and the few facts that its decoding depends on: it need not be decoded.
     """
     plain = np.zeros(len(part), bool)
     for group in part.groups:
@@ -41,27 +41,27 @@ def likenesses(part: Part, rows: Array) -> list[int]:
     )
     data = part.data
     return [
-        hash((data[start:end], offset, ts_ns, ends[place], lit)) if whole else _decoded(part, row)
+        hash((data[start:end], offset, ts_ns, ends[place], lit)) if whole else _decoded_hash(part, row)
         for row, whole, start, end, offset, ts_ns, place, lit in facts
     ]
 
 
-def _decoded(part: Part, row: int) -> int:
-    """It gives the number of a frame that has to be understood, or of one that nothing agreed on can change."""
+def _decoded_hash(part: Part, row: int) -> int:
+    """Return the hash of a frame that must be decoded, or whose decoding does not depend on negotiated features."""
     later = part.records.get(row)
     if isinstance(later, Later):
-        return _as_it_is(part.raw(row), later.src, later.dst, later.request)
+        return _raw_hash(part.raw(row), later.src, later.dst, later.request)
     record = record_of(part, row)
     frame = record.frame
     if frame.magic.response or not (frame.message.collection_key or frame.message.document):
-        return _as_it_is(frame.raw, record.src, record.dst, record.request)
+        return _raw_hash(frame.raw, record.src, record.dst, record.request)
     flat = as_json(record, value_bytes=None)
     for name in _NUMBERS:
         flat.pop(name, None)
     return hash(repr(flat))
 
 
-def _as_it_is(raw: RawFrame, src: str, dst: str, asked: Asked | None) -> int:
+def _raw_hash(raw: RawFrame, src: str, dst: str, asked: Asked | None) -> int:
     ts_ns = raw.where.ts_ns
     then_ns = asked.ts_ns if asked is not None else None
     latency_us = None if ts_ns is None or then_ns is None else (ts_ns - then_ns) // 1000

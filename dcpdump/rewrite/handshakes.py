@@ -1,6 +1,4 @@
-"""Handshakes: which packets open a connection. Those are all with SYN, and the first without payload that follows
-the answer to a SYN.
-"""
+"""Find the packets that open a connection: all with SYN, and the first without payload that follows a SYN-ACK."""
 
 from array import array
 
@@ -14,14 +12,14 @@ from dcpdump.rewrite.payload_map import NOWHERE, Carried
 
 
 class Handshakes:
-    """Tell it of every TCP segment; ``packets`` has the numbers of those that open connections, by file."""
+    """The packets that open connections, by file, in ``packets``. ``note`` every TCP segment."""
 
     def __init__(self) -> None:
         self.packets: dict[str, array[int]] = {}
-        self._answered: set[int] = set()  # connections whose handshake lacks nothing but its last packet
+        self._answered: set[int] = set()  # connections that sent SYN and SYN-ACK, but not the ACK yet
 
     def note(self, packet: Packet, carried: Carried, flags: int) -> None:
-        """It takes the next packet."""
+        """Note the next packet."""
         if carried.stream == NOWHERE:
             return
         connection = carried.stream // 2
@@ -33,8 +31,8 @@ class Handshakes:
             return
         self._add(packet.file, packet.number)
 
-    def note_stretch(self, block: Block, start: int, streams: Array) -> None:
-        """It takes packets of a block, from ``start`` on, that are of these streams. None of them has SYN."""
+    def note_run(self, block: Block, start: int, streams: Array) -> None:
+        """Note packets of a block, from ``start`` on, that belong to these streams. None of them has SYN."""
         if not self._answered:
             return
         mine = np.isin(streams // 2, list(self._answered)) & (block.facts.size[start : start + len(streams)] == 0)

@@ -1,4 +1,4 @@
-"""Search: whether any of many texts stands anywhere in a file. Knows bytes only."""
+"""Search files for many texts at once. Knows bytes only."""
 
 import mmap
 from array import array
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 #: Texts shorter than this cannot be searched for.
 WINDOW = 8
-#: A stretch of so many bytes that are not zero is looked for: numbers, and what was blanked, are mostly zeros.
-_TELLING = 5
-_LOOKED_AT = 64  #: where such a stretch must begin
+#: A window must have this many bytes that are not zero: numbers, and what was blanked, are mostly zeros.
+_LEAST_NONZERO = 5
+_LOOKED_AT = 64  #: such a window must begin within this many bytes of a text
 _CHUNK = 4 * 1024 * 1024
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -20,7 +20,7 @@ Words = npt.NDArray[np.uint64]
 
 
 class Search:
-    """Add texts, then scan files. Texts that are nearly all zeros are not looked for."""
+    """A set of texts to search files for. Texts that are nearly all zeros are not searched for."""
 
     def __init__(self) -> None:
         self._windows = bytearray()
@@ -29,10 +29,10 @@ class Search:
         self._digests = bytearray()
 
     def add(self, text: bytes) -> None:
-        """It takes a text of eight bytes or more."""
+        """Add a text of eight bytes or more."""
         for shift in range(min(len(text) - WINDOW + 1, _LOOKED_AT)):
             window = text[shift : shift + WINDOW]
-            if WINDOW - window.count(0) >= _TELLING:
+            if WINDOW - window.count(0) >= _LEAST_NONZERO:
                 self._windows += window
                 self._shifts.append(shift)
                 self._lengths.append(len(text))
@@ -43,7 +43,7 @@ class Search:
         return len(self._shifts)
 
     def scan(self, path: str) -> Iterator[int]:
-        """It gives where in a file a text stands: each place once."""
+        """Yield the offsets in a file at which a text occurs, each offset once."""
         if not len(self):
             return
         windows = np.frombuffer(bytes(self._windows), "<u8")
@@ -62,7 +62,7 @@ class Search:
                         yield start + place
 
     def _stands(self, data: mmap.mmap, place: int, window: int, windows: Words, order: npt.NDArray[np.intp]) -> bool:
-        """It says whether one of the texts with this window stands around it as a whole."""
+        """Return whether one of the texts with this window occurs around it as a whole."""
         first, last = np.searchsorted(windows, np.array([window, window], np.uint64), "left")
         last = np.searchsorted(windows, np.uint64(window), "right")
         for index in set(order[first:last].tolist()):
@@ -79,7 +79,7 @@ def _hashed(words: Words, bits: int) -> npt.NDArray[np.int64]:
 
 
 def _candidates(chunk: bytes, table: npt.NDArray[np.bool_], bits: int, windows: Words) -> Iterator[tuple[int, int]]:
-    """It gives the places of the windows that are among those looked for."""
+    """Yield offset and window for each window of the chunk that is among those searched for."""
     for shift in range(min(WINDOW, len(chunk) - WINDOW + 1)):
         words = np.frombuffer(chunk, "<u8", (len(chunk) - shift) // WINDOW, shift)
         near = np.flatnonzero(table[_hashed(words, bits)])

@@ -1,4 +1,4 @@
-"""Talk: what a connection has said, as far as it may be wanted in a smaller capture."""
+"""Note which bytes of a connection are needed in a smaller capture."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ SET_UP = frozenset(
     }
 )
 STREAM_REQUESTS = frozenset({opcodes.DCP_ADD_STREAM, opcodes.DCP_STREAM_REQ})
-#: Requests without an answer are forgotten, oldest first, beyond this many.
+#: Beyond this many, requests without a response are evicted, oldest first.
 _OPEN_REQUESTS = 4096
 _NEVER = 1 << 63
-#: So many frames behind a chosen one are wanted too.
+#: Frames behind a chosen one that are wanted too.
 _BEHIND = 2
 
 SPANS, PREFIX, WHOLE = 0, 1, 2  #: how much of a connection is taken
@@ -41,54 +41,54 @@ class DirectionRange(NamedTuple):
 
 
 class NeededFrame(NamedTuple):
-    """A frame that others may need to be understood."""
+    """A frame that other frames may need to be decoded."""
 
     number: int
     span: DirectionRange
     opcode: int
     opaque: int
-    stream: int  #: the opaque of the stream that it asks for, or tells of
+    stream: int  #: the opaque of the stream that it requests, or that its response names
     asks: bool  #: whether it is a request that is answered
 
 
 @dataclass(slots=True)
 class NeededOfConnection:
-    """Tell it of frames in order, ``complete`` it, then ask what of the connection is wanted."""
+    """What is needed of a connection: ``note`` frames in order, ``complete`` it, then ask what it ``wants``."""
 
     wanted: tuple[ByteRanges, ByteRanges] = field(default_factory=lambda: (ByteRanges(), ByteRanges()))
-    rows: Counter[int] = field(default_factory=Counter)  #: likenesses of chosen frames
-    streams: set[int] = field(default_factory=set)  #: that chosen frames belong to, by opaque
+    rows: Counter[int] = field(default_factory=Counter)  #: hashes of chosen frames (frame_hash)
+    streams: set[int] = field(default_factory=set)  #: opaques of the streams of chosen frames
     extent: int = SPANS
-    streams_from: int = _NEVER  #: the number of the first frame that is no set-up any more
+    streams_from: int = _NEVER  #: the number of the first frame behind the set-up
     _set_up: list[int] = field(default_factory=lambda: [0, 0])  # where it ends, by direction
     _requests: dict[tuple[int, int, int], DirectionRange] = field(default_factory=dict)  # by direction, opcode, opaque
     _begun: dict[int, list[DirectionRange]] = field(default_factory=dict)  # requests and answers, by opaque
     _last: tuple[Array, Array] = field(default_factory=lambda: (np.zeros(_BEHIND, bool), np.zeros(_BEHIND, bool)))
 
-    def note(self, said: NeededFrame) -> None:
-        """It remembers where the set-up ends, and requests that frames to come may need."""
-        direction, start, end = said.span
-        if said.opcode in STREAM_REQUESTS:
-            self._begun.setdefault(said.stream, []).append(said.span)
-        elif said.opcode in SET_UP and said.number < self.streams_from:
+    def note(self, frame: NeededFrame) -> None:
+        """Note where the set-up ends, and requests that later frames may need."""
+        direction, start, end = frame.span
+        if frame.opcode in STREAM_REQUESTS:
+            self._begun.setdefault(frame.stream, []).append(frame.span)
+        elif frame.opcode in SET_UP and frame.number < self.streams_from:
             self._set_up[direction] = end
-        elif said.opcode in SET_UP:  # later controls: of any stream
+        elif frame.opcode in SET_UP:  # later controls: of any stream
             self.wanted[direction].add(start, end)
-        if said.asks:
+        if frame.asks:
             if len(self._requests) >= _OPEN_REQUESTS:
                 del self._requests[next(iter(self._requests))]
-            self._requests[direction, said.opcode, said.opaque] = said.span
+            self._requests[direction, frame.opcode, frame.opaque] = frame.span
 
     def want_answered(self, direction: int, opcode: int, opaque: int) -> None:
-        """It wants the request of a response that was sent in a direction, if it was noted."""
+        """Want the request of a response that was sent in ``direction``, if the request was noted."""
         asked = self._requests.get((1 - direction, opcode, opaque))
         if asked is not None:
             self.wanted[asked.direction].add(asked.start, asked.end)
 
     def want_frames(self, direction: int, starts: Array, ends: Array, chosen: Array) -> None:
-        """It takes the next frames of a direction. Those that are chosen are wanted, and two behind each.
+        """Take the next frames of a direction. Those that are chosen are wanted, and two behind each.
 
-        Of the second its header is enough: by that the first is recognised for certain.
+        Of the second only its header is wanted: that is enough to confirm where the first begins and ends.
         """
         if not (chosen.any() or self._last[direction].any()):
             return
@@ -100,7 +100,7 @@ class NeededOfConnection:
         self.wanted[direction].add_all(starts[wanted], ends[wanted])
 
     def complete(self) -> None:
-        """It adds to what is wanted what that needs to be understood."""
+        """Add the set-up and the stream requests that the wanted frames need."""
         for direction, spans in enumerate(self.wanted):
             spans.add(0, max(1, self._set_up[direction]))
         for opaque in self.streams:
@@ -108,11 +108,11 @@ class NeededOfConnection:
                 self.wanted[direction].add(start, end)
 
     def wants(self, direction: int, offset: Array, size: Array) -> Array:
-        """It says which payloads of a direction are wanted: ``size`` bytes from ``offset`` on."""
+        """Return which payloads of a direction are wanted: each has ``size`` bytes from ``offset`` on."""
         if self.extent == WHOLE:
             return np.ones(len(offset), bool)
         spans = self.wanted[direction]
         if self.extent == PREFIX:
             found: Array = (size > 0) & (offset < spans.end)
             return found
-        return spans.meet(offset, offset + size)
+        return spans.overlaps(offset, offset + size)

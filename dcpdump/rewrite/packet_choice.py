@@ -1,4 +1,4 @@
-"""Choice: which packets are taken. It is made once, of what a survey knows, and asked as often as captures are read."""
+"""Hold which packets are taken: computed once from a survey, asked each time the captures are read."""
 
 from collections.abc import Mapping
 
@@ -12,23 +12,23 @@ from dcpdump.rewrite.packet_survey import PacketSurvey
 
 
 class PacketChoice:
-    """The packets of some connections that carry what is wanted, and those that open them."""
+    """The packets of some connections that carry what is wanted, and those that open the connections."""
 
-    def __init__(self, survey: PacketSurvey, talks: Mapping[int, NeededOfConnection]) -> None:
-        self._taken = {file: _taken(survey, talks, file) for file in survey.places.files}
+    def __init__(self, survey: PacketSurvey, needs: Mapping[int, NeededOfConnection]) -> None:
+        self._taken = {file: _taken(survey, needs, file) for file in survey.places.files}
         for (file, number), (split, _) in survey.places.pieces.items():
             stream, offset, _ = split.carried
-            talk = talks.get(stream // 2)
-            if talk is not None:
+            need = needs.get(stream // 2)
+            if need is not None:
                 place, size = np.array([offset]), np.array([len(split.payload)])
-                self._taken[file][number - 1] = talk.wants(stream % 2, place, size)[0]
+                self._taken[file][number - 1] = need.wants(stream % 2, place, size)[0]
 
     def takes(self, packet: Packet) -> bool:
-        """It says whether a packet is taken."""
+        """Return whether a packet is taken."""
         return bool(self._taken[packet.file][packet.number - 1])
 
     def rows(self, block: Block) -> list[int]:
-        """It gives the packets of a block that are taken."""
+        """Return the rows of a block whose packets are taken."""
         found = np.zeros(len(block.numbers), bool)
         for which, file in enumerate(block.files):
             mine = np.flatnonzero(block.file == which)
@@ -37,16 +37,16 @@ class PacketChoice:
         return rows
 
 
-def _taken(survey: PacketSurvey, talks: Mapping[int, NeededOfConnection], file: str) -> Array:
-    """It says which packets of a file are taken, but for fragments."""
+def _taken(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: str) -> Array:
+    """Return for each packet of a file whether it is taken; fragments are not."""
     stream, offset, size = survey.places.columns(file)
     taken = np.zeros(len(stream), bool)
-    known = np.isin(stream // 2, list(talks))
+    known = np.isin(stream // 2, list(needs))
     rows = np.flatnonzero(known)
     rows = rows[np.argsort(stream[rows], kind="stable")]
     for mine in np.split(rows, np.flatnonzero(np.diff(stream[rows])) + 1) if len(rows) else ():
         number = int(stream[mine[0]])
-        taken[mine] = talks[number // 2].wants(number % 2, offset[mine], size[mine])
+        taken[mine] = needs[number // 2].wants(number % 2, offset[mine], size[mine])
     opening = np.array(survey.handshakes.packets.get(file, ()), np.int64) - 1
     taken[opening] |= known[opening]
     return taken

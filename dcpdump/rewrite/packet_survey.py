@@ -1,4 +1,4 @@
-"""Survey: a dissection that remembers what every packet carries, and which of them open connections."""
+"""Dissect, and remember what every packet carries, and which packets open connections."""
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissection import Dissection
@@ -10,11 +10,11 @@ from dcpdump.record import Record
 from dcpdump.rewrite.handshakes import Handshakes
 from dcpdump.rewrite.payload_map import PayloadMap
 
-_FLAGS = 13  #: where a TCP header has them
+_FLAGS = 13  #: offset in a TCP header
 
 
 class PacketSurvey(Dissection):
-    """Feed it blocks, as a Dissection; ask ``places`` and ``handshakes`` afterwards."""
+    """A dissection of blocks; ask ``places`` and ``handshakes`` afterwards."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
         super().__init__(limits, show_secrets=show_secrets)
@@ -22,7 +22,7 @@ class PacketSurvey(Dissection):
         self.handshakes = Handshakes()
 
     def feed(self, packet: Packet) -> list[Record]:
-        """Take one packet."""
+        """Dissect one packet, and return the records that it completes."""
         records = super().feed(packet)
         body = anatomy(packet, self._limits)
         flags = packet.data[body.segment[0] + _FLAGS] if body.segment is not None else 0
@@ -32,7 +32,7 @@ class PacketSurvey(Dissection):
     def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
         for row in segments.singles:
             self.places.note(block.packets[row], anatomy(block.packets[row], self._limits))
-        streams = self.places.note_stretch(block, at, stop, segments.rows, segments.offsets)
+        streams = self.places.note_run(block, at, stop, segments.rows, segments.offsets)
         for place in dict.fromkeys(segments.places):
             self.places.settle(place)
-        self.handshakes.note_stretch(block, at, streams)
+        self.handshakes.note_run(block, at, streams)

@@ -1,4 +1,4 @@
-"""Places: which bytes of which stream every captured packet carries, the ones that came again included."""
+"""Map every captured packet to the bytes of the stream that it carries, retransmissions included."""
 
 from array import array
 from collections import OrderedDict
@@ -19,17 +19,17 @@ from dcpdump.net.packet import Packet
 from dcpdump.net.seqnum import advance
 from dcpdump.net.tcp import PROTOCOL, RST, SYN
 
-NOWHERE = -1  #: the number of no stream
-_FLAGS, _SEQ = 13, 4  #: where a TCP header has them
+NOWHERE = -1  #: the number for packets of no stream
+_FLAGS, _SEQ = 13, 4  #: offsets in a TCP header
 
 
 def stream_number(connection: int, direction: int) -> int:
-    """It gives the number of one direction of a connection."""
+    """Return the number of one direction of a connection."""
     return 2 * connection + direction
 
 
 class Carried(NamedTuple):
-    """The payload of a packet: ``size`` bytes from ``offset`` of a stream on, those that were cut off included."""
+    """The payload of a packet: ``size`` bytes of a stream from ``offset`` on, bytes beyond the snap length included."""
 
     stream: int
     offset: int
@@ -37,7 +37,7 @@ class Carried(NamedTuple):
 
 
 class PayloadColumns(NamedTuple):
-    """What each packet of a file carries, as Carried has it: arrays of packets 1, 2, 3 …"""
+    """What each packet of a file carries, as in Carried: one row for each of packets 1, 2, 3 …"""
 
     stream: Array
     offset: Array
@@ -45,17 +45,17 @@ class PayloadColumns(NamedTuple):
 
 
 class FragmentedSegment(NamedTuple):
-    """A segment that came in fragments: its header and payload as they were, and the payload's place."""
+    """A segment that was sent in IP fragments: its header and payload, and the place of its payload."""
 
     addresses: bytes
     header: bytes
     payload: bytes
     carried: Carried
-    right: bool  #: whether its checksum was
+    right: bool  #: whether its checksum was right
 
 
 class _Noted(NamedTuple):
-    """The packets of one file, as far as they came."""
+    """What the packets of one file carry, as far as they were read."""
 
     streams: "array[int]"
     offsets: "array[int]"
@@ -63,7 +63,7 @@ class _Noted(NamedTuple):
 
 
 class _Unsettled(NamedTuple):
-    """A packet of a stream that does not yet know, or was not sure, where it begins."""
+    """A packet of a stream whose beginning is not known yet, or not certain."""
 
     stream: ByteStream
     offsets: "array[int]"
@@ -72,7 +72,7 @@ class _Unsettled(NamedTuple):
 
 
 class PayloadMap:
-    """Tell it of every packet, after the connections have heard of it; ask it afterwards."""
+    """A map of packets to payload. ``note`` every packet, after ``connections`` were fed it; ask afterwards."""
 
     def __init__(self, connections: Connections, limits: Limits = DEFAULT) -> None:
         self._connections = connections
@@ -84,17 +84,17 @@ class PayloadMap:
         self._pieces: dict[tuple[str, int], tuple[FragmentedSegment, int]] = {}
 
     def note(self, packet: Packet, body: HeaderOffsets) -> Carried:
-        """It takes a packet, and says what it carries, as far as is known now."""
-        noted, place = self._room(packet.file, packet.number), packet.number - 1
+        """Note a packet, and return what it carries, as far as is known now."""
+        noted, place = self._columns(packet.file, packet.number), packet.number - 1
         carried = self._fragment(packet, body) if body.fragment else self._segment(packet.data, body, noted, place)
         noted.streams[place], noted.offsets[place], noted.sizes[place] = carried
         return carried
 
-    def note_stretch(self, block: Block, start: int, stop: int, rows: list[int], offsets: list[int]) -> Array:
-        """It takes packets ``start`` … ``stop`` - 1 of a block, which a dissection took together; gives their streams.
+    def note_run(self, block: Block, start: int, stop: int, rows: list[int], offsets: list[int]) -> Array:
+        """Note packets ``start`` … ``stop`` - 1 of a block, which a dissection took together; return their streams.
 
-        Some of them simply continued their streams: which ``rows``, and at what ``offsets``. The other ones that
-        carry anything were noted before, one by one.
+        ``rows`` are those that simply continued their streams, at ``offsets``. The other ones that carry anything were
+        noted before, one by one.
         """
         facts = block.facts
         flow, sizes = facts.flow[start:stop], facts.size[start:stop]
@@ -110,7 +110,7 @@ class PayloadMap:
         for which in np.unique(block.file[start:stop]).tolist():
             mine = np.flatnonzero(block.file[start:stop] == which)
             numbers = block.numbers[start + mine] - 1
-            noted = self._room(block.files[which], int(numbers[-1]) + 1)
+            noted = self._columns(block.files[which], int(numbers[-1]) + 1)
             _column(noted.streams)[numbers] = streams[mine]
             _column(noted.sizes)[numbers] = sizes[mine]
             known = places[mine] >= 0
@@ -118,13 +118,13 @@ class PayloadMap:
         return streams
 
     def settle(self, number: int) -> None:
-        """Place what waited for the beginning of a stream, if that is sure by now: it simply continues."""
+        """Place the packets that waited for a stream's beginning, if that is certain by now."""
         waiting = self._unsettled.get(number)
         if waiting and waiting[0].stream.settled:
             _settle(self._unsettled.pop(number))
 
     def close(self) -> None:
-        """It ends: what had to wait is settled now."""
+        """End the input: place the packets that still wait."""
         for waiting in self._unsettled.values():
             _settle(waiting)
         self._unsettled.clear()
@@ -132,26 +132,26 @@ class PayloadMap:
 
     @property
     def files(self) -> list[str]:
-        """The files that packets came from."""
+        """Return the files that packets were read from."""
         return list(self._files)
 
     def of(self, file: str, number: int) -> Carried:
-        """It gives what the payload of a packet is; of a fragment it knows nothing here."""
+        """Return what a packet carries; not for fragments (see ``pieces``)."""
         streams, offsets, sizes = self._files[file]
         return Carried(streams[number - 1], offsets[number - 1], sizes[number - 1])
 
     def columns(self, file: str, numbers: Array | None = None) -> PayloadColumns:
-        """It gives what the packets of a file carry, all of them or some; of fragments it knows nothing here."""
+        """Return what the packets of a file carry, all of them or some; not for fragments (see ``pieces``)."""
         columns = (_column(column) for column in self._files[file])
         return PayloadColumns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
 
     @property
     def pieces(self) -> Mapping[tuple[str, int], tuple[FragmentedSegment, int]]:
-        """By file and number of a fragment: the segment that it belongs to, and where in it the fragment begins."""
+        """Return by file and number of a fragment: the segment that it belongs to, and the fragment's offset in it."""
         return self._pieces
 
-    def _room(self, file: str, number: int) -> _Noted:
-        """It gives the columns of a file, long enough to have a packet."""
+    def _columns(self, file: str, number: int) -> _Noted:
+        """Return the columns of a file, extended to hold a packet's number."""
         noted = self._files.get(file)
         if noted is None:
             noted = self._files[file] = _Noted(array("q"), array("q"), array("q"))
@@ -168,15 +168,15 @@ class PayloadMap:
         start, payload, end = body.segment
         key = body.key + data[start : start + 4]
         found = self._locate(key, data[start:payload], end - payload, (noted.offsets, place))
-        # What the snap length cut off tells that something was there.
+        # Bytes that the snap length cut off count as carried.
         size = end - payload + body.layers[-1].datagram.missing
         return Carried(found.stream, found.offset if size else 0, size)
 
     def _locate(self, key: bytes, header: bytes, size: int, place: "tuple[array[int], int] | None") -> Carried:
-        """It finds the place of a segment's payload, for now or for good."""
+        """Return the place of a segment's payload, final or for now."""
         flags, seq = header[_FLAGS], int.from_bytes(header[_SEQ : _SEQ + 4], "big")
         found = self._connections.find(key)
-        if found is None or (size and flags & RST):  # what a reset carries is not of the stream
+        if found is None or (size and flags & RST):  # what a reset carries is not part of the stream
             return Carried(NOWHERE, 0)
         connection, direction, stream = found
         number = stream_number(connection.number, direction)
@@ -217,7 +217,7 @@ class PayloadMap:
 
 
 def _column(values: "array[int]") -> Array:
-    """It lays a column of NumPy over an array, which cannot grow as long as that is there."""
+    """Return an array as a NumPy column; the array cannot grow while the column exists."""
     return np.frombuffer(values, np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Plain: frames of a part that are no more than numbers, a key and a value, found in columns."""
+"""Find in columns the frames of a part that are no more than numbers, a key and a value."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,35 +8,34 @@ import numpy as np
 from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.part import UNKNOWN, Part
 from dcpdump.spec.field import Holds, Message
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.body import Body, open_value
 
 
 class Plain(NamedTuple):
-    """A frame by the places of its key and value, counted from its first byte."""
+    """A frame with the offsets of its key and value, counted from its first byte."""
 
     data: bytes
     message: Message
     key: int
-    name: int  #: where the key goes on behind its collection id
+    name: int  #: where the key continues behind its collection id
     value: int
     datatype: int
-    guess: bool  #: nobody heard whether the key begins with such an id
+    guess: bool  #: it is not known whether the key begins with such an id
 
     @property
     def body(self) -> Body | None:
-        """What is in the value, if its datatype says that it is not just bytes."""
+        """Return the decoded value, if its datatype says that it is more than plain bytes; else None."""
         value = self.data[self.value :]
         return open_value(value, self.datatype) if value and self.datatype and self.message.document else None
 
 
 def _has_words(message: Message) -> bool:
-    """Return whether its keys or values may be the protocol's own words: those are looked at one by one."""
+    """Return whether its keys or values may be words of the protocol: such frames are decoded one by one."""
     return bool(message.key_words or message.value_words)
 
 
 def plain_frames(part: Part) -> Iterator[Plain | None]:
-    """It gives the frames of a part, and None for each that has to be decoded to be understood."""
+    """Yield each frame of a part, or None where it has to be decoded to be understood."""
     count, header = len(part), part.header
     which = np.full(count, -1)
     for number, group in enumerate(part.groups):
@@ -45,11 +44,11 @@ def plain_frames(part: Part) -> Iterator[Plain | None]:
             continue
         bare = np.ones(len(group.rows), bool) if not plan.layout.tail else group.column(plan.layout.tail) == 0
         which[group.rows[bare]] = number
-    which[part.underlying & (header.value > 0)] = -1  # their datatypes may tell of what is not there
+    which[part.underlying & (header.value > 0)] = -1  # their datatypes may be about what is not there
     rows = np.arange(count)
     keys = keys_of(part, rows)
     which[~keys.sound] = -1
-    key = HEADER_LENGTH + header.framing + header.extras
+    key = header.key_at
     starts, ends = part.start.tolist(), (part.start + part.length).tolist()
     guess = part.inferred | (part.collections == UNKNOWN)
     messages, data = [group.plan.message for group in part.groups], part.data

@@ -1,4 +1,4 @@
-"""Fingerprints: numbers that differ where frames do, in any fact that concealing has to leave, or in any byte."""
+"""Hash frames so that the hashes differ where a fact differs that concealing must keep, or any byte."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from dcpdump.wire.body import Body
 
 
 class FramePlace(NamedTuple):
-    """Where a frame was found."""
+    """Where a frame was captured."""
 
     number: int
     connection: int
@@ -24,7 +24,7 @@ class FramePlace(NamedTuple):
 
 
 def places_of(part: Part) -> Iterator[FramePlace]:
-    """It gives the places of a part's frames."""
+    """Yield the places of a part's frames."""
     ends = [(each.connection, each.direction) for each in part.places]
     columns = part.offset, part.length, part.gap_before, part.packet, part.ts_ns
     rows = zip(part.place.tolist(), *(column.tolist() for column in columns), strict=True)
@@ -32,28 +32,28 @@ def places_of(part: Part) -> Iterator[FramePlace]:
         yield FramePlace(number, *ends[place], *facts)
 
 
-def fingerprint_of_plain(place: FramePlace, plain: Plain, data: bytes) -> int:
-    """It gives the number of a plain frame of which ``data`` is to be, or is, what was written."""
+def plain_proof_hash(place: FramePlace, plain: Plain, data: bytes) -> int:
+    """Return the hash of a plain frame whose bytes, once written, are ``data``."""
     # Its numbers are among its bytes, and so are the lengths of its parts.
     body = plain.body
     value = None if body is None else (len(body.faults), _texts(body))
     return hash((place, plain.name, plain.guess and plain.message.collection_key, value, data))
 
 
-def fingerprint(place: FramePlace, record: Record, data: bytes) -> int:
-    """It gives the number of any frame of which ``data`` is to be, or is, what was written."""
+def proof_hash(place: FramePlace, record: Record, data: bytes) -> int:
+    """Return the hash of any frame whose bytes, once written, are ``data``."""
     return hash((place, _facts(record), data))
 
 
 def _texts(body: Body | None) -> tuple[tuple[int, int], ...] | None:
-    """It gives how long the texts of xattrs are; with a fault, what was read up to it is not sure."""
+    """Return the lengths of the texts of xattrs; None for faulty xattrs, of which only a part was read."""
     if body is None or body.faults or body.xattrs is None:
         return None
     return tuple((len(name), len(text)) for name, text in body.xattrs)
 
 
 def _facts(record: Record) -> tuple[object, ...]:
-    """It gives what is to be the same of a frame and of the concealed one: every number, and how long texts are."""
+    """Return what must be the same for a frame and its concealed copy: every number, and how long texts are."""
     frame, meaning = record.frame, record.meaning
     if is_damaged(frame):  # nothing is sure but its header, and that is among the bytes
         return (frame.raw.holes,)

@@ -1,6 +1,6 @@
-"""Packets: the same headers around another payload. What no header explains is zeros, checksums stay right.
+"""Rebuild a packet: the same headers around another payload. What no header explains becomes zeros.
 
-A checksum that was wrong (the capturing machine's own packets often have none yet) is left as it is.
+Checksums stay right. One that was wrong (packets of the capturing machine often have none yet) is left as it is.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _UDP = 17
 _TAGS = (b"\x81\x00", b"\x88\xa8", b"\x91\x00", b"\x92\x00")
 _ETHERTYPES = (b"\x08\x00", b"\x86\xdd")
 _NO_OPERATION = 1
-#: Options that hold numbers which a stream needs, and nobody's data.
+#: Options that hold numbers which a stream needs, and no user data.
 _TCP_OPTIONS = frozenset((2, 3, 4, 5, 8))
 _ROUTING = 43
 _EXTENSIONS = frozenset((0, 43, 60, 135, 139, 140))
@@ -32,9 +32,9 @@ _PLAIN_LINKS = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 109, 166, 204, 22
 
 
 def conceal_packet(packet: Packet, body: HeaderOffsets, payload: bytes, addresses: Addresses | None) -> bytes:
-    """It gives the packet with ``payload`` in the place of all behind its last header; a fragment's is all of it.
+    """Return the packet with ``payload`` in place of all behind its last header; of a fragment, of all it carries.
 
-    With ``addresses``, those are others too.
+    With ``addresses``, its addresses are replaced too.
     """
     data = packet.data
     out = bytearray(len(data))
@@ -72,14 +72,14 @@ def _copy_headers(out: bytearray, packet: Packet, body: HeaderOffsets) -> None:
 
 
 def header_to_share(header: bytes) -> bytes:
-    """It gives a TCP header without the options that nobody needs."""
+    """Return a TCP header without the options that decoding does not need."""
     out = bytearray(header)
     _clean_options(out, 20, len(out), _TCP_OPTIONS)
     return bytes(out)
 
 
 def _clean_options(out: bytearray, at: int, end: int, kept: frozenset[int]) -> None:
-    """It writes no-operations over options that are not among ``kept``, and over what is no option."""
+    """Write no-operations over options that are not in ``kept``, and over bytes that are not options."""
     while at < end:
         kind = out[at]
         size = 1 if kind < 2 else out[at + 1] if at + 1 < end else 0
@@ -96,7 +96,7 @@ def _clean_options(out: bytearray, at: int, end: int, kept: frozenset[int]) -> N
 
 
 def _right_checksums(data: bytes, body: HeaderOffsets) -> list[tuple[Layer, bool]]:
-    """It gives the checksums that are right: of a layer's header (True), or of what it carries."""
+    """Return the checksums that are right: of a layer's header (True), or of what the layer carries (False)."""
     right: list[tuple[Layer, bool]] = []
     for layer in body.layers:
         ethertype, at, datagram = layer
@@ -161,7 +161,7 @@ def _replace_inner_macs(out: bytearray, behind: int, at: int, addresses: Address
 
 
 def _blank_routes(out: bytearray, at: int, end: int) -> None:
-    """It writes zeros over the addresses of routing headers."""
+    """Write zeros over the addresses of routing headers."""
     kind, at = out[at + 6], at + 40
     while kind in _EXTENSIONS and at + 8 <= end:
         size = (out[at + 1] + 1) * 8

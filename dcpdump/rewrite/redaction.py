@@ -1,8 +1,8 @@
-"""Redaction: captures → captures that may be given away, and the proof that they may.
+"""Rewrite captures so that they may be shared, and prove that they may.
 
-It reads twice: first to learn what every byte of every stream is, then to write each record again, in which the
-same bytes of a stream are the same wherever they come. At last it reads what was written, and proves that it holds
-none of the texts that were concealed, and exactly the frames that it should.
+The captures are read twice: first to learn what every byte of every stream is, then to write each record again; the
+same bytes of a stream get the same replacement wherever they are captured. Then the result is read, to prove that it
+holds none of the concealed texts, and exactly the expected frames.
 """
 
 from array import array
@@ -31,7 +31,7 @@ from dcpdump.rewrite.leak_scan import Search
 from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.rewrite.payload_map import NOWHERE, FragmentedSegment, stream_number
 from dcpdump.rewrite.plain_frames import plain_frames
-from dcpdump.rewrite.proof_hash import fingerprint, fingerprint_of_plain, places_of
+from dcpdump.rewrite.proof_hash import places_of, plain_proof_hash, proof_hash
 from dcpdump.rewrite.rebuilt_packet import conceal_packet, header_to_share
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
@@ -42,20 +42,20 @@ from dcpdump.wire.split import FrameSplitter
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Why a result may not be given away: what was found in it, and where."""
+    """Why a result may not be shared: what was found in it, and where."""
 
     text: str
     survivor: bool  #: a concealed text was found
 
 
 class _Survey(PacketSurvey):
-    """A survey that remembers where headers were torn or damaged: what is left of them tells where frames are."""
+    """A survey that remembers where headers were torn or damaged: their rest shows where frames are, and is kept."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits, show_secrets=True)
         self.torn: dict[int, list[tuple[int, int]]] = {}  #: by stream: from, to
-        self.late: set[int] = set()  #: streams that begin somewhere
-        self.framed: set[int] = set()  #: streams that have frames, and so are none of another protocol
+        self.late: set[int] = set()  #: streams whose capture begins in their middle
+        self.framed: set[int] = set()  #: streams that have frames, so they are not another protocol's
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         if late:
@@ -74,15 +74,15 @@ class _Survey(PacketSurvey):
 
 
 class Redaction:
-    """``survey``, then ``write`` each capture, then ``prove`` what was written."""
+    """A redaction in three steps: ``survey``, then ``write`` each capture, then ``prove`` what was written."""
 
     def __init__(
-        self, captures: Sequence[Capture], words: Pseudonyms, spool: Spill, *, full: bool, limits: Limits = DEFAULT
+        self, captures: Sequence[Capture], words: Pseudonyms, spill: Spill, *, full: bool, limits: Limits = DEFAULT
     ) -> None:
         self.dissector = _Survey(limits)
-        self.left_out: Counter[str] = Counter()  #: of what pcapngs say in words
+        self.left_out: Counter[str] = Counter()  #: comments and names of pcapng files that were left out, by kind
         self._captures = captures
-        self._spool = spool
+        self._spill = spill
         self._limits = limits
         self._full = full
         self._concealer = Concealer(words, full=full)
@@ -92,23 +92,23 @@ class Redaction:
         self._frames: array[int] = array("q")
 
     def survey(self) -> None:
-        """It reads everything, and conceals every frame."""
+        """Read all captures, and conceal every frame."""
         for part in _parts(self.dissector, self._captures):
             self.dissector.framed.update(stream_number(ends.connection, ends.direction) for ends in part.places)
             self._take(part)
         self._places.close()
-        self._spool.flush()
+        self._spill.flush()
 
     def _take(self, part: Part) -> None:
         for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
             if plain is not None:
                 concealed = self._concealer.conceal_plain(plain)
-                number = fingerprint_of_plain(place, plain, concealed.data)
+                number = plain_proof_hash(place, plain, concealed.data)
             else:
                 record = record_of(part, row)
                 concealed = self._concealer.conceal(record)
-                number = fingerprint(place, record, concealed.data)
-            self._spool.put(stream_number(place.connection, place.direction), place.offset, concealed.data)
+                number = proof_hash(place, record, concealed.data)
+            self._spill.put(stream_number(place.connection, place.direction), place.offset, concealed.data)
             for secret in concealed.secrets:
                 self._search.add(secret)
             self._frames.append(number)
@@ -116,16 +116,16 @@ class Redaction:
     # -- writing ------------------------------------------------------------------------------------------
 
     def write(self, path: str) -> Iterator[bytes]:
-        """It gives the bytes of one capture as it may be given away."""
-        copyist = Rewriter(words=not self._full)
-        transcript = RawRecords(path)
-        with transcript:
-            for packet, raw in transcript.entries():
+        """Yield the bytes of one concealed capture."""
+        rewriter = Rewriter(words=not self._full)
+        raw_records = RawRecords(path)
+        with raw_records:
+            for packet, raw in raw_records.entries():
                 body = anatomy(packet, self._limits)
                 data = conceal_packet(packet, body, self._payload(packet, body), self._addresses)
-                yield copyist.record(raw, data)
-        yield copyist.rest(transcript.rest)
-        self.left_out += copyist.left_out
+                yield rewriter.record(raw, data)
+        yield rewriter.rest(raw_records.rest)
+        self.left_out += rewriter.left_out
 
     def _payload(self, packet: Packet, body: HeaderOffsets) -> bytes:
         if body.fragment:
@@ -137,8 +137,8 @@ class Redaction:
         return self._content(stream, offset, packet.data[start:end])
 
     def _content(self, stream: int, offset: int, payload: bytes) -> bytes:
-        """It gives what stands in the place of a payload that a stream has at an offset."""
-        out = bytearray(self._spool.get(stream, offset, offset + len(payload)))
+        """Return what replaces a payload of a stream at an offset."""
+        out = bytearray(self._spill.get(stream, offset, offset + len(payload)))
         for first, last in self.dissector.torn.get(stream, ()) if stream in self.dissector.framed else ():
             start, end = max(first - offset, 0), min(last - offset, len(payload))
             if start < end:
@@ -146,7 +146,7 @@ class Redaction:
         return bytes(out)
 
     def _fragment(self, packet: Packet) -> bytes:
-        """It gives what an IP fragment carries: a piece of a segment, its TCP header included."""
+        """Return what replaces the payload of an IP fragment: a piece of a segment, its TCP header included."""
         piece = self._places.pieces.get((packet.file, packet.number))
         if piece is None:
             return b""
@@ -170,13 +170,13 @@ class Redaction:
     # -- the proof ----------------------------------------------------------------------------------------
 
     def prove(self, paths: Sequence[str], captures: Sequence[Capture]) -> Flaw | None:
-        """It reads what was written, and gives the first reason why it may not be given away."""
+        """Read what was written, and return the first reason why it may not be shared; None if there is none."""
         for path in paths:
             for place in self._search.scan(path):
                 return Flaw(f"a key or a value of the input still stands at byte {place:,} of the result", True)
         number = 0
         for part in _parts(Dissection(self._limits, show_secrets=True), captures):
-            for there in _fingerprints(part):
+            for there in _proof_hashes(part):
                 if number == len(self._frames) or self._frames[number] != there:
                     return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
                 number += 1
@@ -191,11 +191,11 @@ def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part
     yield from dissection.close_blocks()
 
 
-def _fingerprints(part: Part) -> Iterator[int]:
-    """It gives the fingerprints of frames as they are."""
+def _proof_hashes(part: Part) -> Iterator[int]:
+    """Yield the hashes of frames as they are."""
     for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
         if plain is not None:
-            yield fingerprint_of_plain(place, plain, plain.data)
+            yield plain_proof_hash(place, plain, plain.data)
         else:
             record = record_of(part, row)
-            yield fingerprint(place, record, record.frame.raw.data)
+            yield proof_hash(place, record, record.frame.raw.data)

@@ -1,4 +1,4 @@
-"""Spool: the bytes of many streams by their offsets, kept in an unnamed file, so that memory stays small."""
+"""Keep the bytes of many streams by their offsets in an unnamed file, so that memory stays small."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ _PENDING = 16 * 1024 * 1024  #: of all streams together
 
 
 class _Stream:
-    """Where the runs of one stream lie: starts in the stream, in ascending order, and in the file."""
+    """Where the runs of one stream lie: offsets in the stream, in ascending order, and in the file."""
 
     __slots__ = ("data", "ends", "places", "start", "starts")
 
@@ -24,7 +24,7 @@ class _Stream:
 
 
 class Spill:
-    """Put bytes of a stream in ascending order; get any of them back. What was never put is zeros."""
+    """Bytes of streams: put them in ascending order, get any of them back. What was never put reads as zeros."""
 
     def __init__(self, folder: str) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
@@ -33,7 +33,7 @@ class Spill:
         self._pending = 0
 
     def put(self, number: int, start: int, data: bytes) -> None:
-        """It takes bytes of a stream that begin at an offset, not before the end of those before."""
+        """Append bytes of a stream at an offset, which is not before the end of those put earlier."""
         stream = self._streams.get(number)
         if stream is None:
             stream = self._streams[number] = _Stream()
@@ -49,12 +49,12 @@ class Spill:
             self.flush()
 
     def flush(self) -> None:
-        """It writes what is pending."""
+        """Write what is pending to the file."""
         for stream in self._streams.values():
             self._write(stream)
 
     def get(self, number: int, start: int, end: int) -> bytes:
-        """It gives the bytes of a stream from ``start`` to ``end``; call ``flush`` before."""
+        """Return the bytes of a stream from ``start`` to ``end``; call ``flush`` before."""
         stream = self._streams.get(number)
         if stream is None or end <= start:
             return bytes(max(0, end - start))
@@ -94,5 +94,5 @@ class Spill:
 
 
 def _last_run(stream: _Stream) -> int:
-    """It gives the bytes of a stream's last run."""
+    """Return the length of a stream's last run."""
     return stream.ends[-1] - stream.starts[-1]

@@ -1,7 +1,7 @@
-"""The pipeline: archives of captures become tables, on Spark or, where they are small, without it.
+"""Turn archives of captures into tables, on Spark or, where they are small, without it.
 
-Only launch, rounds, source and watch know Spark; everything else is plain Python over the columnar engine, which
-can be tested without a cluster. ``register(spark)`` adds the data source ``dcp`` to a session.
+Only ``launch``, ``task_rounds``, ``data_source`` and ``watch`` know Spark; everything else is plain Python over
+``dcpdump.batch`` and can be tested without a cluster. ``register(spark)`` adds the data source ``dcp`` to a session.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ __all__ = ["register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """It makes ``spark.read.format("dcp")`` and ``USING dcp`` read captures in this session."""
+    """Make ``spark.read.format("dcp")`` and ``USING dcp`` read captures in this session."""
     from dcpdump.spark.data_source import Captures, FilteredCaptures
 
     filtered = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"

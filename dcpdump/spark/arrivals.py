@@ -1,7 +1,7 @@
-"""Arrivals: which captures of a folder were closed, and in which order they came. It survives a crash.
+"""List which captures of a folder are closed, and in which order they arrived; the list survives a crash.
 
-A capture that is still written must not be read: it counts as closed when it has not grown for a while. What came
-is written down before it is used, so that whoever starts again sees the same captures in the same order.
+A capture that is still being written must not be read: it counts as closed when it has not grown for ``idle`` seconds.
+Each batch is written down before it is used, so that a restart sees the same captures in the same order.
 """
 
 import json
@@ -20,14 +20,14 @@ IDLE = 30.0  #: seconds after which a capture that did not grow is closed
 
 
 class Arrival(NamedTuple):
-    """A capture that was closed when it was seen, and its size then."""
+    """A capture that was closed when it was found, and its size in bytes at that time."""
 
     path: str
     size: int
 
 
 class Arrivals:
-    """The batches of captures so far, in a folder of notes; and those that came since."""
+    """The batches of captures so far, kept in a folder of notes, and the captures that arrived since."""
 
     def __init__(self, names: Sequence[str], notes: str, idle: float = IDLE, most: int = MOST) -> None:
         self._names = names
@@ -35,10 +35,10 @@ class Arrivals:
         self._idle = idle
         self._most = most
         self._known: dict[str, int] = {}
-        self._read = 0  # batches of which the captures are among the known
+        self._read = 0  # batches whose captures are in _known
 
     def batch(self, number: int) -> list[Arrival]:
-        """It gives the captures of a batch, as they were written down; of one that is not there yet, none."""
+        """Return the captures of a batch as they were written down; an empty list if it is not there yet."""
         where = place(self._note(number))
         try:
             with where.system.open_input_stream(where.path) as file:
@@ -47,7 +47,7 @@ class Arrivals:
             return []
 
     def next(self, number: int) -> list[Arrival]:
-        """It gives the captures of a batch; if it is not there yet, those that came since, if any, become it."""
+        """Return the captures of a batch; if it is not there yet, write it down with those that arrived since."""
         known = self.batch(number)
         if known:
             return known
@@ -60,12 +60,12 @@ class Arrivals:
         return fresh
 
     def open(self) -> list[str]:
-        """It names the captures that are there and not closed."""
+        """Return the paths of the captures that are there and not closed yet."""
         now = time.time()
         return [each.path for each in self._listed() if now - _changed(each.path) < self._idle]
 
     def grown(self) -> list[str]:
-        """It names the captures that grew after they had been taken for closed: of these the rest was not read."""
+        """Return the paths of captures that grew after they were taken as closed: their remainder was not read."""
         number = 0
         while known := self.batch(number):
             self._known.update(known)
@@ -87,7 +87,7 @@ class Arrivals:
         return found
 
     def _write_down(self, number: int, arrivals: Sequence[Arrival]) -> None:
-        """It notes a batch, whole or not at all."""
+        """Write a batch to its file, whole or not at all."""
         where, part = place(self._note(number)), place(self._note(number) + ".part")
         where.system.create_dir(os.path.dirname(where.path), recursive=True)
         with part.system.open_output_stream(part.path) as file:
@@ -99,7 +99,7 @@ class Arrivals:
 
 
 def _changed(path: str) -> float:
-    """It gives the time at which a file last grew."""
+    """Return the time, in seconds since the epoch, at which a file was last modified."""
     if is_remote(path):
         where = place(path)
         changed: float = where.system.get_file_info(where.path).mtime_ns / 1e9

@@ -1,7 +1,7 @@
-"""Life: all that is known of one connection at one moment, as plain data that can be sent to where it goes on.
+"""Save what is known of one connection at one moment, as plain values that can be sent to the task that continues it.
 
-It bundles the states of the machines of ``net`` and ``wire``, and knows nothing of what is in them. What these leave
-out (counters, bytes kept to compare repeats with) is left behind.
+It bundles the states of the machines of ``net`` and ``wire``, and does not know what is in them. Counters, and the
+bytes kept to compare retransmissions with, are left out.
 """
 
 import marshal
@@ -14,7 +14,7 @@ from dcpdump.net.stream_state import StreamState, stream_essence
 from dcpdump.wire.session import SessionState, session_essence
 from dcpdump.wire.splitter_state import CUT, SplitterState, splitter_essence
 
-#: Bytes of a frame under way that a life keeps when it is made thin.
+#: Bytes of an unfinished frame that are kept when a connection is saved thin.
 HEAD = 1024 * 1024
 #: The format of marshal: the last in which equal values are equal bytes, and one that every Python reads.
 _FORMAT = 2
@@ -24,30 +24,30 @@ class SavedConnection(NamedTuple):
     """A connection: two streams of bytes and, where they brought any, two splitters and a session."""
 
     number: int
-    key: bytes  #: of direction 0, as headers have it
+    key: bytes  #: of direction 0, as it stands in the headers
     streams: tuple[StreamState, StreamState]
     splitters: tuple[SplitterState | None, SplitterState | None] = (None, None)
-    session: SessionState | None = None  #: None: nothing was said yet, or all is over
+    session: SessionState | None = None  #: None: no payload was captured yet, or the connection ended
     framed: tuple[bool, bool] = (False, False)
     before: tuple[int, int] = (0, 0)
     ended: int = 0
     protocol: str = ""
-    thin: bool = False  #: of a frame under way only the head is there; what follows are zeros
+    thin: bool = False  #: of an unfinished frame only the head is kept; zeros follow
     syn: bool = False  #: the opening was captured
 
     @property
     def pair(self) -> bytes:
-        """What both directions are known by."""
+        """Return the key that both directions share: the lesser of their two flow keys."""
         return pair_of(self.key)
 
     @property
     def deadline(self) -> int | None:
-        """When something is to be given up, whatever comes."""
+        """Return the earliest time (ns) at which a gap will be given up, whatever arrives; None where no gap waits."""
         times = [stream["deadline"] for stream in self.streams if stream["deadline"] is not None]
         return min(times) if times else None
 
     def packed(self) -> bytes:
-        """Pack it, to be kept or sent."""
+        """Return it as bytes: the number (8 bytes, big-endian), the ``thin`` flag, the rest packed."""
         return self.number.to_bytes(8, "big") + bytes([self.thin]) + pack(self[1:])
 
     @classmethod
@@ -56,7 +56,7 @@ class SavedConnection(NamedTuple):
         return cls(int.from_bytes(data[:8], "big"), *unpack(data[9:]))
 
     def digest(self) -> bytes:
-        """Return the same few bytes for lives that go on in the same way."""
+        """Return 16 bytes that are the same for saved connections that would continue in the same way."""
         essence = (
             self.number,
             self.key,
@@ -83,27 +83,27 @@ def unpack(data: bytes) -> Any:
 
 
 def renumbered(packed: bytes, number: int) -> bytes:
-    """Return a packed life with another number."""
+    """Return a packed connection with another number."""
     return number.to_bytes(8, "big") + packed[8:]
 
 
 def number_of(packed: bytes) -> int:
-    """Return the number of a packed life."""
+    """Return the number of a packed connection."""
     return int.from_bytes(packed[:8], "big")
 
 
 def is_thin(packed: bytes) -> bool:
-    """Return whether a packed life has not all that is under way in it."""
+    """Return whether a packed connection lacks bytes of the frame that is in progress."""
     return bool(packed[8])
 
 
 def pair_of(key: bytes) -> bytes:
-    """Return the lesser key of both directions."""
+    """Return the lesser of the two directions' flow keys."""
     return min(key, reverse_key(key))
 
 
 def thinned(state: SplitterState | None) -> tuple[SplitterState | None, bool]:
-    """Let zeros stand for what a long frame under way has beyond its head, and return whether there was one."""
+    """Replace what a long unfinished frame has beyond its head by zeros, and return whether there was such a frame."""
     if state is None or len(state["data"]) <= HEAD or state["state"] != CUT:
         return state, False
     data = state["data"]

@@ -1,12 +1,12 @@
-"""The data source ``dcp``: captures as a DataFrame of frames, for notebooks and SQL.
+"""Offer the data source ``dcp``: captures as a DataFrame of frames, for notebooks and SQL.
 
     import dcpdump.spark
     dcpdump.spark.register(spark)
     spark.read.format("dcp").option("columns", "ts,name,vbucket,by_seqno").load("captures/")
 
-Where each task begins has to be known before the first of them starts, and here no task can be asked twice: so the
-driver goes through all captures itself when it plans, without making rows. That suits what one explores. Archives
-are for the pipeline, and its tables for queries.
+Where each task begins has to be known before the first of them starts, and a task of a data source cannot be run twice:
+so the driver reads all captures itself when it plans, without making rows. That suits exploration. Archives are for the
+pipeline, and its tables for queries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ from dcpdump.spark.work import Exit, Surveyed, Work
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-#: Columns that are options of the command line too: what reads their text.
+#: Columns that are also options of the command line, and the functions that parse their text.
 _CLAUSES = {
     "opcode": clauses.by_opcode,
     "vbucket": clauses.by_vbucket,
@@ -54,11 +54,11 @@ class Captures(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """It is what stands in ``format("dcp")`` and ``USING dcp``."""
+        """Return the name that stands in ``format("dcp")`` and ``USING dcp``."""
         return "dcp"
 
     def schema(self) -> StructType:
-        """It gives the columns: all of ``frames``, or those of the option ``columns``."""
+        """Return the columns: all of ``frames``, or those of the option ``columns``."""
         whole = signed.schema_of(frames())
         named = self.options.get("columns")
         if named is None:
@@ -70,20 +70,20 @@ class Captures(DataSource):
         return from_arrow_schema(pa.schema([whole.field(name) for name in names]))
 
     def reader(self, schema: StructType) -> "FrameReader":
-        """It gives a reader."""
+        """Return a reader."""
         return FrameReader(self.options, schema)
 
 
 class FilteredCaptures(Captures):
-    """The same, where the session lets a source hear what a query asks for: elsewhere its query would fail."""
+    """The data source where the session pushes filters down to sources; without that its queries would fail."""
 
     def reader(self, schema: StructType) -> "FrameReader":
-        """It gives a reader that takes filters."""
+        """Return a reader that accepts filters."""
         return FilteringReader(self.options, schema)
 
 
 class SourcePartition(InputPartition):
-    """What one task decodes."""
+    """The work of one task."""
 
     def __init__(self, work: Work, choice: Options) -> None:
         super().__init__(work.ordinal)
@@ -92,7 +92,7 @@ class SourcePartition(InputPartition):
 
 
 class FrameReader(DataSourceReader):
-    """It reads the frames of captures, piece by piece."""
+    """A reader of the frames of captures, one work per task."""
 
     def __init__(self, options: Any, schema: StructType) -> None:
         self._path = options.get("path", "")
@@ -106,7 +106,7 @@ class FrameReader(DataSourceReader):
         self._texts: dict[str, str] = {}
 
     def partitions(self) -> Sequence[SourcePartition]:
-        """It looks through the captures, and says where each task begins."""
+        """Survey the captures on the driver, and return one partition for each task."""
         if not self._path:
             raise DcpdumpError("no captures are named", "", 'spark.read.format("dcp").load("captures/")')
         found = inputs(self._path.split(","))
@@ -129,7 +129,7 @@ class FrameReader(DataSourceReader):
         return [SourcePartition(held[ordinal], choice) for ordinal in sorted(held)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """It decodes one piece: this runs in a task."""
+        """Decode one partition, in a task, and yield its rows."""
         if not isinstance(partition, SourcePartition):  # there is nothing to read
             return
         schema = to_arrow_schema(self._schema, timezone="UTC")
@@ -158,7 +158,7 @@ class FrameReader(DataSourceReader):
 
 
 def _without_rows(work: Work, choice: Options) -> Exit:
-    """It decodes a piece as its task will, for where it ends alone."""
+    """Decode a work as its task will, but without making rows, and return how it left its connections."""
     nothing = FrameTable(Masks(FrameFilter(()), (lambda part: np.zeros(len(part), bool),)), 0)
     decoding = decode_split(work, nothing, open_binary, choice.limits, salvage=choice.salvage)
     for _ in decoding:
@@ -167,11 +167,11 @@ def _without_rows(work: Work, choice: Options) -> Exit:
 
 
 class FilteringReader(FrameReader):
-    """A reader that leaves out frames that a query does not want. Spark still looks at what it gives."""
+    """A reader that leaves out frames that a query does not want. Spark still filters what it returns."""
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterator[Filter]":
-        """It hears what a query asks for, and gives all back: what it leaves out is never more than that."""
-        from pyspark.sql.datasource import EqualTo, In  # younger than what is above
+        """Note the filters that can be applied here, and return them all: Spark applies each of them again."""
+        from pyspark.sql.datasource import EqualTo, In  # newer in Spark than the imports above
 
         for each in filters:
             if isinstance(each, (EqualTo, In)) and len(each.attribute) == 1 and each.attribute[0] in _CLAUSES:

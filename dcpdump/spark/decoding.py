@@ -1,4 +1,4 @@
-"""Decoding: splits and the lives of their connections → rows of the tables, and the lives after them."""
+"""Decode splits, given the state of their connections before, into rows of tables and the state after."""
 
 from collections.abc import Iterable, Iterator
 
@@ -32,13 +32,13 @@ def decode_split(
     show_secrets: bool = False,
     frames: bool = False,
 ) -> "Decoded":
-    """It decodes a work: iterate over what it gives for rows, then ask for its ``exit``."""
+    """Decode a work: iterate over the result for rows, then ask it for its ``exit``."""
     decoding = Decoding(work, table, limits, redactor=redactor, show_secrets=show_secrets, frames=frames)
     return Decoded(decoding, [SplitReading(split, open_file, salvage=salvage) for split in work.splits])
 
 
 class Decoded:
-    """The rows of a work: of which table, and a batch of them. To be iterated over once."""
+    """The rows of a work, as pairs of a table's name and a batch. To be iterated over once."""
 
     def __init__(self, decoding: "Decoding", readings: list[SplitReading]) -> None:
         self._decoding = decoding
@@ -51,12 +51,12 @@ class Decoded:
 
     @property
     def exit(self) -> Exit:
-        """How it ended; once all rows are taken."""
+        """Return how the work left its connections; valid once all rows are taken."""
         return self._decoding.exit(tuple(reading.read for reading in self._readings))
 
 
 class Decoding:
-    """One work decoded. ``feed`` it the blocks, then ``close`` it; ``exit`` says how it ended."""
+    """The decoding of one work: ``feed`` it the blocks, ``close`` it; ``exit`` returns how it left its connections."""
 
     def __init__(
         self,
@@ -72,27 +72,27 @@ class Decoding:
         self._table = table
         self._redactor = redactor
         self._dissection = ResumedDissection(limits, first=work.first, show_secrets=show_secrets)
-        lives = [SavedConnection.unpacked(life) for life in work.entries.values() if life is not None]
-        self._entered: dict[Pair, bytes] = {life.pair: life.digest() for life in lives}
-        self._dissection.resume(lives)
-        self._witness = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if frames else None
+        saved_connections = [SavedConnection.unpacked(saved) for saved in work.entries.values() if saved is not None]
+        self._entered: dict[Pair, bytes] = {saved.pair: saved.digest() for saved in saved_connections}
+        self._dissection.resume(saved_connections)
+        self._event_writer = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if frames else None
 
     def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
-        """It takes the blocks, and gives rows: of which table, and a batch of them."""
+        """Decode blocks of packets, and yield rows as pairs of a table's name and a batch."""
         for block in blocks:
             last_ns = block.where(-1).ts_ns
             yield from self._rows(self._dissection.feed_block(block), last_ns)
 
     def close(self) -> Iterator[Rows]:
-        """It gives the rows that are left, where the input ends here."""
+        """Yield the rows that are left, where the input ends with this work."""
         if self._work.end is not None:
             parts = self._dissection.finish(self._work.end)
             yield from self._rows(parts, self._work.end.ts_ns)
 
     def _rows(self, parts: list[Part], last_ns: int | None) -> Iterator[Rows]:
         dissection = self._dissection
-        if self._witness is not None:
-            yield "events", self._witness.testify(dissection, parts, last_ns)
+        if self._event_writer is not None:
+            yield "events", self._event_writer.write(dissection, parts, last_ns)
         if parts:
             batch = self._table.feed(joined(parts))
             if batch is not None:
@@ -103,17 +103,17 @@ class Decoding:
         dissection.ended.clear()
 
     def exit(self, read: Reads) -> Exit:
-        """It tells how the work left its connections. ``read``: what its blocks came from."""
+        """Return how the work left its connections. ``read``: what its blocks were read from."""
         dissection = self._dissection
-        lives = [] if self._work.end is not None else dissection.lives(thin=not self._work.whole)
-        deadlines = {life.pair: life.deadline for life in lives}
-        digests, promised = {life.pair: life.digest() for life in lives}, dict(self._work.promised)
+        left = [] if self._work.end is not None else dissection.saved_connections(thin=not self._work.whole)
+        deadlines = {saved.pair: saved.deadline for saved in left}
+        digests, promised = {saved.pair: saved.digest() for saved in left}, dict(self._work.promised)
         return Exit(
             self._work.ordinal,
             read,
             self._entered,
             digests,
-            {life.pair: life.packed() for life in lives if promised.get(life.pair) != digests[life.pair]},
+            {saved.pair: saved.packed() for saved in left if promised.get(saved.pair) != digests[saved.pair]},
             {pair: time for pair, time in deadlines.items() if time is not None},
             dissection.opened,
             dissection.last,

@@ -1,7 +1,7 @@
-"""Testimony: what the ledger and the rules need to know of a split's frames, without the documents.
+"""Log what the ledger and the rules need of a split's frames, without the documents, and replay such logs.
 
-Frames are told as parts, as one machine would have them, in which the value of a document is another one that
-is as sound: nothing but that is asked of it. What is not sound is told as it is.
+Frames are logged as parts, as one machine would have them; a document's value that is what its datatype says is
+replaced by a short one that is sound too, since nothing but soundness is asked of it. Other values are kept.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,6 @@ from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.checking import Judging
 from dcpdump.check.rules.shape import value as soundness
 from dcpdump.record import Record
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
 from dcpdump.streams.column_events import frame_events
@@ -27,11 +26,11 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.watching import Ended, Watching
 from dcpdump.wire.json_text import json_faults
 
-_ORDINALS = 40  #: bits of a place in the order of testimonies that are not the work's
+_ORDINALS = 40  #: low bits of a row's order that count within a work; the high ones are the work's ordinal
 
 _TINY = b"0"
 _NO_XATTRS = bytes(4)
-#: By datatype: a value that is what the datatype says.
+#: By datatype: a short value that is what the datatype says.
 _STAND_INS: dict[int, bytes] = {
     0: _TINY,
     JSON: _TINY,
@@ -47,26 +46,26 @@ SCHEMA = pa.schema([pa.field("order", pa.int64()), pa.field("data", pa.binary())
 
 
 class EventLog(NamedTuple):
-    """What one block brought."""
+    """What one block of packets contributed."""
 
     parts: list[Part]
     lost: list[Lost]
     ended: list[Ended]
-    entered: int | None  #: the bytes that waited behind holes at the beginning of the work, where this is the first
-    pending: int  #: the bytes that wait behind holes now
+    entered: int | None  #: bytes that waited behind gaps when the work began; set on its first block only
+    pending: int  #: bytes that wait behind gaps now
     last_ns: int | None  #: the time of its last packet
 
 
 class EventWriter:
-    """It tells of one work, block by block. ``pending``: the bytes that wait behind holes at its beginning."""
+    """A writer of the events of one work, block by block. ``pending``: bytes that wait behind gaps at its beginning."""
 
     def __init__(self, ordinal: int, pending: int) -> None:
         self._next = ordinal << _ORDINALS
         self._entered: int | None = pending
 
-    def testify(self, dissection: Watching, parts: Iterable[Part], last_ns: int | None) -> pa.RecordBatch:
-        """It tells what a block brought; nothing is taken away from the dissection."""
-        told = EventLog(
+    def write(self, dissection: Watching, parts: Iterable[Part], last_ns: int | None) -> pa.RecordBatch:
+        """Return a batch of one row that holds what a block contributed; the dissection is left unchanged."""
+        log = EventLog(
             [slim(part) for part in parts],
             list(dissection.gaps),
             list(dissection.ended),
@@ -76,38 +75,38 @@ class EventWriter:
         )
         self._entered = None
         self._next += 1
-        columns = [pa.array([self._next - 1], pa.int64()), pa.array([_packed(told)], pa.binary())]
+        columns = [pa.array([self._next - 1], pa.int64()), pa.array([_packed(log)], pa.binary())]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 class EventReplay:
-    """It hears testimonies in their order, and has them judged as one machine would."""
+    """A replay of logged events in their order, judged as one machine would judge the frames themselves."""
 
     def __init__(self) -> None:
         self._replay = Watching()
         self.judging = Judging(self._replay)
         self._frames = 0
-        self._elsewhere = 0  # bytes that wait on connections that the work at hand has nothing to do with
+        self._elsewhere = 0  # bytes that wait on connections that are not in this work
         self._last_ns: int | None = None
 
-    def hear(self, data: bytes) -> None:
-        """It takes the next testimony."""
-        told = _unpacked(data)
-        self._replay.gaps += told.lost
-        self._replay.ended += told.ended
-        if told.entered is not None:
-            self._elsewhere = self._replay.balance.pending_bytes - told.entered
-        self._replay.balance.pending_bytes = self._elsewhere + told.pending
-        self._last_ns = told.last_ns
-        self.judging.feed([self._numbered(part) for part in told.parts])
+    def feed(self, data: bytes) -> None:
+        """Replay the next row of a log."""
+        log = _unpacked(data)
+        self._replay.gaps += log.lost
+        self._replay.ended += log.ended
+        if log.entered is not None:
+            self._elsewhere = self._replay.balance.pending_bytes - log.entered
+        self._replay.balance.pending_bytes = self._elsewhere + log.pending
+        self._last_ns = log.last_ns
+        self.judging.feed([self._numbered(part) for part in log.parts])
 
     def close(self, *, alone: bool) -> Judging:
-        """It ends the input, and gives what became of it. ``alone``: it is one capture."""
+        """End the input, and return the ledger and findings. ``alone``: the input is one capture."""
         self.judging.close(self._last_ns, alone=alone)
         return self.judging
 
     def _numbered(self, part: Part) -> Part:
-        """It counts frames over the whole input."""
+        """Return a part whose frames are numbered over the whole input."""
         first, self._frames = self._frames + 1, self._frames + len(part)
         records = {row: _with_number(record, first + row) for row, record in part.records.items()}
         return replace(part, first=first, records=records)
@@ -118,9 +117,9 @@ def _with_number(record: Record | Later, number: int) -> Record | Later:
 
 
 def slim(part: Part) -> Part:
-    """Return a part with other values: short ones, for those that are sound."""
+    """Return the part with each sound value of a document replaced by a short sound one."""
     header = part.header
-    value_at = part.start + HEADER_LENGTH + header.framing + header.extras + header.key
+    value_at = part.start + header.key_at + header.key
     size = np.where(part.length > 0, np.maximum(header.value, 0), 0)
     short = np.zeros(len(part), bool)
     for group in part.groups:
@@ -150,7 +149,7 @@ def slim(part: Part) -> Part:
 
 
 def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
-    """It gives the rows whose values are not what their datatypes say."""
+    """Return the rows whose values are not what their datatypes say."""
     datatype = part.header.datatype
     plain = np.flatnonzero(rows & (datatype == JSON))
     odd: list[int] = []
@@ -159,17 +158,15 @@ def _unsound(part: Part, rows: Array, value_at: Array, size: Array) -> Array:
         odd += plain[list(faults)].tolist()
     packed = np.flatnonzero(rows & (datatype > JSON))
     if len(packed):
-        strict = ConnectionState(
-            0, open_flags=0
-        )  # flags under which nothing is left out: whatever may be a fault is kept
+        strict = ConnectionState(0, open_flags=0)  # strictest flags: whatever may be a fault is kept
         for row, frame in zip(packed.tolist(), frame_events(part, rows=packed), strict=True):
             if soundness.judge(frame, strict, strict.no_stream) is not None:
                 odd.append(row)
     return np.array(odd, np.int64)
 
 
-def _packed(told: EventLog) -> bytes:
-    data = packed(tuple(told))
+def _packed(log: EventLog) -> bytes:
+    data = packed(tuple(log))
     return len(data).to_bytes(8, "big") + bytes(pa.compress(data, codec="zstd", asbytes=True))
 
 

@@ -1,4 +1,4 @@
-"""Stretches: the packets of one file from some record on, before some place."""
+"""Read the packets of one file from a given record on, up to a given offset."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -15,8 +15,8 @@ from dcpdump.spark.record_finder import PcapForm
 from dcpdump.spark.splits import FilePiece, Opener
 
 
-class Stretch(PlainPcap):
-    """A stretch of a pcap, from a record on, as far as it is plain. Blocks do not share memory."""
+class FileSlice(PlainPcap):
+    """The packets of a pcap from one record on, up to the first that is not plain. Blocks do not share memory."""
 
     def __init__(self, piece: FilePiece, open_file: Opener) -> None:
         super().__init__(piece.path)
@@ -62,20 +62,20 @@ class Stretch(PlainPcap):
 
 
 def _end(data: bytes, limit: int, header: PcapHeader) -> int:
-    """Return where the last record ends that begins before ``limit``; the length of all where that is not there."""
+    """Return the offset behind the last record that begins before ``limit``; all of ``data`` if it holds no more."""
     beyond = (place for place in boundaries(data, header.order == ">") if place >= limit)
     return next(beyond, len(data))
 
 
-class SectionStretch:
-    """A stretch of a pcapng: the interfaces of its head, and blocks from some place on."""
+class SectionSlice:
+    """The packets of a pcapng from some block on, with the interfaces described at its beginning."""
 
     def __init__(self, form: "PcapForm", file: BinaryIO, start: int, piece: FilePiece) -> None:
         self._form = form
         self._piece = piece
         head = form.head if start else b""
         file.seek(start)
-        self._moved = start - len(head)  # from places in what is read to places in the file
+        self._moved = start - len(head)  # added to offsets in what is read, gives offsets in the file
         self.stop = start
         self.plain = True
         self._window = SourceWindow(Joined(head, file))
@@ -84,7 +84,7 @@ class SectionStretch:
         self._reader = _Sections(self._window, health, False)
 
     def packets(self) -> Iterator[Packet]:
-        """It gives the packets of blocks that begin before the piece's end."""
+        """Yield the packets of blocks that begin before the piece's end."""
         limit = self._piece.stop
         reader, window, health = self._reader, self._window, self._health
         for packet in reader.packets():
@@ -103,7 +103,7 @@ class SectionStretch:
 
 
 class _Sections(Pcapng):
-    """A pcapng that notes where the blocks end that hold no packet, and how many sections there were."""
+    """A pcapng reader that notes where blocks without a packet end, and counts sections."""
 
     def __init__(self, window: SourceWindow, health: Health, salvage: bool) -> None:
         super().__init__(window, health, salvage)
@@ -112,7 +112,7 @@ class _Sections(Pcapng):
 
     @property
     def interfaces(self) -> int:
-        """How many interfaces the section describes."""
+        """Return how many interfaces the section describes."""
         return len(self._section.interfaces)
 
     def _read(self, kind: int, length: int, body: bytes, whole: bool) -> Packet | None:
@@ -124,7 +124,7 @@ class _Sections(Pcapng):
 
 
 class Joined:
-    """The beginning of a file, and then what comes from some other place on."""
+    """A byte source: the beginning of a file, then the file from its current position on."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self.failure = ""

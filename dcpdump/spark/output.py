@@ -1,10 +1,10 @@
-"""Shelf: the folder of all tables, by capture; and what tasks write for it, beside it, until it is complete.
+"""Write the folder of all tables, by capture; what tasks write stays beside it until it is complete.
 
     DIR/frames/capture_id=X/date=2026-11-20/part-00003-….parquet
 
-A task writes files whose names no other attempt has, and says which; ``publish`` lets those appear that belong
-to the attempts that counted, and takes the place of an earlier run over the same capture. ``files`` comes last:
-a capture that has its rows there has all the others.
+A task writes files whose names are unique to the attempt, and returns them; ``publish`` moves those of the attempts
+that counted into place, and replaces an earlier run over the same capture. ``files`` comes last: a capture that has its
+rows there has all the others.
 """
 
 import os
@@ -26,7 +26,7 @@ from dcpdump.arrow.writers import ParquetFile
 from dcpdump.errors import OutputError
 from dcpdump.spark.filesystem import RemotePath, is_remote, place
 
-#: Columns that only who reads everything in order can fill.
+#: Columns that only a reader of everything in order can fill.
 COUNTED = ("frame", "request_frame")
 #: Bytes of rows that are sorted together, about.
 SORTED_BYTES = 32 * 1024 * 1024
@@ -39,7 +39,7 @@ _DATED = frozenset({"frames", "gaps"})
 
 
 def frames() -> pa.Schema:
-    """It gives the schema of ``frames``, without the numbers that only one reader can give."""
+    """Return the schema of ``frames``, without the frame numbers that only a reader of the whole input can count."""
     whole = schema.frames()
     kept = [field for field in whole if field.name not in COUNTED]
     return pa.schema(kept, metadata=whole.metadata)
@@ -57,9 +57,9 @@ class Written(NamedTuple):
 
 
 class Parts:
-    """The rows that one task has for the tables. Feed it batches; ``close`` says what was written.
+    """The rows that one task has for the tables. Feed it batches; ``close`` returns what was written.
 
-    ``names``: what files are called in the tables, where they are read under other names.
+    ``names``: by the name under which a file is read, its own name for the tables.
     """
 
     def __init__(self, folder: str, tag: str, names: Mapping[str, str] = EMPTY) -> None:
@@ -69,15 +69,15 @@ class Parts:
         self._held: list[pa.RecordBatch] = []
         self._size = 0
         self._files = 0
-        self._sights: tuple[Any, Any] | None = None
+        self._events: tuple[Any, Any] | None = None
         self.written: list[Written] = []
 
     def feed(self, table: str, batch: pa.RecordBatch) -> None:
-        """It takes rows of a table, as ``export`` has them."""
+        """Add rows of a table, with the columns that ``export`` has."""
         if not batch.num_rows:
             return
         if table == "events":
-            self._see(batch)
+            self._keep_events(batch)
             return
         if self._names:
             batch = _renamed(batch, self._names)
@@ -90,27 +90,27 @@ class Parts:
             self._flush()
 
     def close(self) -> list[Written]:
-        """It writes what is left."""
+        """Write what is left, and return all files written."""
         self._flush()
-        if self._sights is not None:
-            for each in self._sights:
+        if self._events is not None:
+            for each in self._events:
                 each.close()
-            self._sights = None
+            self._events = None
         return self.written
 
     def leave_empty(self, table: str) -> None:
-        """It writes a table without rows, so that who looks for it finds its columns."""
+        """Write a table without rows, so that readers find its columns."""
         empty = SCHEMAS[table]().empty_table()
         self._write(table, f"date={_NO_DATE}/" if table in _DATED else "", empty)
 
-    def _see(self, batch: pa.RecordBatch) -> None:
-        """It keeps what a later task is to look at, as it comes."""
-        if self._sights is None:
+    def _keep_events(self, batch: pa.RecordBatch) -> None:
+        """Append events, which a later task reads, to a file of their own."""
+        if self._events is None:
             path = f"events/part-{self._tag}.arrow"
             stream = self._opened(path)
-            self._sights = pa.ipc.new_stream(stream, batch.schema), stream
+            self._events = pa.ipc.new_stream(stream, batch.schema), stream
             self.written.append(Written("events", path, 0))
-        self._sights[0].write_batch(batch)
+        self._events[0].write_batch(batch)
 
     def _flush(self) -> None:
         if not self._held:
@@ -154,7 +154,7 @@ class Parts:
 
 
 class CaptureOutput:
-    """The tables of one capture under construction. Use it in a ``with``: what is not published leaves nothing."""
+    """The tables of one capture under construction. Use it in a ``with``: what is not published is removed."""
 
     def __init__(self, path: str, capture_id: str) -> None:
         self._name = path
@@ -173,14 +173,14 @@ class CaptureOutput:
 
     @property
     def folder(self) -> str:
-        """The folder that tasks write to, by a name that every machine understands."""
+        """Return the folder that tasks write to, by a name that every machine understands."""
         if is_remote(self._name):
             base, mark, query = self._name.partition("?")
             return f"{base.rstrip('/')}/{self._run}{mark}{query}"
         return (self._root / self._run).path
 
     def publish(self, written: Iterable[Written], tables: Iterable[str]) -> None:
-        """It lets the tables appear, in place of those of an earlier run over the same capture."""
+        """Move the tables into place, and replace those of an earlier run over the same capture."""
         wanted, written = set(tables), list(written)
         empty = Parts(self.folder, "empty")
         for name in wanted - {each.table for each in written}:
@@ -198,7 +198,7 @@ class CaptureOutput:
             raise _unwritable(error, self._name) from error
 
     def withdraw(self) -> None:
-        """Remove the tables of an earlier run over the same capture: there are none of this one."""
+        """Remove the tables of an earlier run over the same capture, where this run has none."""
         try:
             for name in ("files", *TABLES):
                 self._remove(self._root / name / self._capture)
@@ -206,7 +206,7 @@ class CaptureOutput:
             raise _unwritable(error, self._name) from error
 
     def add(self, written: Iterable[Written], tables: Iterable[str], beginning: str) -> None:
-        """It adds files to the tables, in place of those whose names begin like them."""
+        """Add files to the tables, and remove those that are there whose names begin with ``beginning``."""
         wanted = [each for each in written if each.table in set(tables)]
         try:
             for name in (name for name in TABLES if name in set(tables)):
@@ -265,7 +265,7 @@ def _files_below(where: RemotePath) -> list[str]:
 
 
 def _sorted(table: pa.Table) -> pa.Table:
-    """It puts rows in order of connection, direction and offset."""
+    """Return rows sorted by connection, direction and offset."""
     order = np.lexsort([table.column(name).to_numpy() for name in ("offset", "direction", "connection")])
     if (np.diff(order) == 1).all():
         return table
@@ -280,7 +280,7 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 
 def _renamed(batch: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
-    """It calls files by their own names."""
+    """Return the batch with files under their own names."""
     column = "path" if "path" in batch.schema.names else "file"
     place = batch.schema.get_field_index(column)
     if place < 0:
@@ -296,7 +296,7 @@ def _renamed(batch: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
 def _date(day: int) -> str:
     try:
         return f"{datetime.fromtimestamp(day * 86_400, timezone.utc):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):  # no time, or a year that no calendar has
+    except (ValueError, OverflowError, OSError):  # not a time, or a year beyond the calendar
         return _NO_DATE
 
 
@@ -305,5 +305,5 @@ def _unwritable(error: OSError, where: str) -> OutputError:
 
 
 def table_of(rows: list[dict[str, Any]], name: str) -> pa.RecordBatch:
-    """It gives rows as a batch of a table."""
+    """Return rows as a batch of a table."""
     return batch_of(rows, SCHEMAS[name]())

@@ -1,6 +1,6 @@
-"""Form: what the beginning of a plain capture says about all of it, and how a record is found in its middle.
+"""Read from the beginning of a plain capture what holds for all of it, and find a record in its middle.
 
-What is found is a guess: documents can hold captures themselves. The piece before tells where it ended.
+What is found is a guess: documents can hold captures themselves. The piece before it knows where it really ended.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _SECTIONS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
 class PcapForm:
-    """What the beginning of a plain file says about all of it."""
+    """What the beginning of a plain file says about all of it: byte order, header, interfaces."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
         self._file = file
@@ -43,11 +43,11 @@ class PcapForm:
 
     @property
     def divisible(self) -> bool:
-        """Whether pieces of it can be read without the rest."""
+        """Return whether pieces of it can be read without the rest."""
         return self.interfaces > 0 if self.pcap is None else is_plain(self.pcap)
 
     def find(self, start: int, stop: int | None) -> int | None:
-        """It gives where a record seems to begin, from ``start`` on, before ``stop``."""
+        """Return the offset at which a record seems to begin, in [``start``, ``stop``); None where none is found."""
         at = start if self.pcap is not None else start + -start % 4
         while stop is None or at < stop:
             self._file.seek(at)
@@ -62,7 +62,7 @@ class PcapForm:
         return None
 
     def last_time(self, size: int) -> int | None:
-        """It gives about the time of the last record, where that is easily seen."""
+        """Return about the time (ns) of the last record, where that is cheap to find; else None."""
         if self.pcap is None:
             return None
         header = self.pcap
@@ -96,7 +96,7 @@ class PcapForm:
         return None
 
     def _follow(self, data: bytes, at: int, unpack: Unpack, header: PcapHeader) -> bool:
-        """Whether records follow one another from a place, or end where the data does."""
+        """Return whether plausible records follow one another from an offset, or end where the data does."""
         for number in range(_CHAIN):
             if at == len(data):
                 return number > 0
@@ -114,7 +114,7 @@ class PcapForm:
         return True
 
     def _blocks(self, data: bytes) -> int | None:
-        """It looks for packet blocks of which three follow one another."""
+        """Return the offset of a packet block that two more blocks follow; None where there is none."""
         words = np.frombuffer(data[: len(data) // 4 * 4], f"{self._order}u4")
         for word in np.flatnonzero(words[:-1] == PACKET).tolist():
             at = 4 * word
@@ -142,7 +142,7 @@ class PcapForm:
         return None
 
     def _read_sections(self) -> None:
-        """It takes the section's header and the descriptions of interfaces right behind it."""
+        """Read the section header and the interface descriptions that follow it."""
         self._file.seek(0)
         data = self._file.read(256 * 1024)
         order = _SECTIONS.get(data[8:12])

@@ -1,4 +1,4 @@
-"""Resumed: a dissection that begins in the middle, with the lives of its connections, and ends with them."""
+"""Begin a dissection in the middle of the input, from saved connections, and save them again at its end."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ from dcpdump.wire.split import FrameSplitter
 
 
 class ResumedDissection(Watching):
-    """Feed it blocks. New connections are numbered from ``first`` on; ``met`` are the pairs that it had to do with."""
+    """A dissection of blocks that can load and save its connections. New connections are numbered from ``first`` on."""
 
     def __init__(self, limits: Limits = DEFAULT, *, first: int = 0, show_secrets: bool = False) -> None:
         super().__init__(limits, show_secrets=show_secrets)
@@ -31,11 +31,11 @@ class ResumedDissection(Watching):
 
     @property
     def last(self) -> Seen:
-        """The last packet."""
+        """Return where the last packet was captured."""
         return self._connections.last
 
     def feed_block(self, block: Block) -> list[Part]:
-        """It takes the next packets, and gives the frames that they complete."""
+        """Dissect the next packets, and return the frames that they complete."""
         times = block.ts_ns[block.ts_ns != NO_TIME]
         if len(times):
             latest = int(np.max(times))
@@ -43,59 +43,59 @@ class ResumedDissection(Watching):
         return super().feed_block(block)
 
     def finish(self, last: Seen) -> list[Part]:
-        """It ends the input, of which that was the last packet."""
+        """End the input, whose last packet was ``last``, and return the frames that are left."""
         self._connections.last = last
         return self.close_blocks()
 
     @property
     def opened(self) -> int:
-        """The number that the next new connection would have."""
+        """Return the number that the next new connection will have."""
         return self.balance.connections
 
     @property
     def fragmented(self) -> bool:
-        """Whether pieces of an IP datagram wait for others."""
+        """Return whether fragments of an IP datagram wait for others."""
         return self._connections.fragmented
 
     def knows(self, key: bytes) -> bool:
-        """It says whether there is a connection with a direction of this key."""
+        """Return whether there is a connection with a direction of this key."""
         return key in self._connections.halves
 
-    def resume(self, lives: Iterable[SavedConnection], kind: type[Session] = Session) -> None:
-        """It goes on with connections, in the order in which they were last used."""
-        for life in lives:
-            self._resume(life, kind)
+    def resume(self, saved_connections: Iterable[SavedConnection], kind: type[Session] = Session) -> None:
+        """Load connections, in the order in which they were last used."""
+        for saved in saved_connections:
+            self._resume(saved, kind)
 
-    def _resume(self, life: SavedConnection, kind: type[Session]) -> None:
-        connection = Connection(life.number, flow_of(life.key), life.syn)
-        self._connections.restore(connection, life.key, life.streams)
-        if life.session is not None:
+    def _resume(self, saved: SavedConnection, kind: type[Session]) -> None:
+        connection = Connection(saved.number, flow_of(saved.key), saved.syn)
+        self._connections.restore(connection, saved.key, saved.streams)
+        if saved.session is not None:
             session = kind()
-            session.restore(life.session)
-            conversation = self._conversations[life.number] = Conversation(connection, session)
-            for direction, splitting in enumerate(life.splitters):
+            session.restore(saved.session)
+            conversation = self._conversations[saved.number] = Conversation(connection, session)
+            for direction, splitting in enumerate(saved.splitters):
                 if splitting is not None:
                     splitter = FrameSplitter(self._streams_of(conversation))
                     splitter.restore(splitting)
                     conversation.splitters[direction] = splitter
-            conversation.framed, conversation.before = list(life.framed), list(life.before)
-            conversation.ended, conversation.protocol = life.ended, life.protocol
+            conversation.framed, conversation.before = list(saved.framed), list(saved.before)
+            conversation.ended, conversation.protocol = saved.ended, saved.protocol
 
     def _streams_of(self, conversation: Conversation) -> Streams:
         streams, session = StreamsOf(self, conversation), conversation.session
         return session.asked(streams) if isinstance(session, WatchedSession) else streams
 
     def session(self, number: int) -> Session | None:
-        """Return the session of a connection; None where nothing was said, or all is over."""
+        """Return the session of a connection; None where it had no payload yet, or has ended."""
         conversation = self._conversations.get(number)
         return None if conversation is None else conversation.session
 
-    def lives(self, *, thin: bool) -> list[SavedConnection]:
-        """It gives all connections as they are now, the least recently used first."""
+    def saved_connections(self, *, thin: bool) -> list[SavedConnection]:
+        """Return all connections as they are now, least recently used first. ``thin``: long frames are cut."""
         self.absorb()
-        return [self._life(half, thin) for half in self._connections.living]
+        return [self._save(half, thin) for half in self._connections.living]
 
-    def _life(self, half: Half, thin: bool) -> SavedConnection:
+    def _save(self, half: Half, thin: bool) -> SavedConnection:
         first, second = (half, half.other) if half.direction == 0 else (half.other, half)
         streams = first.stream.state(), second.stream.state()
         number = half.connection.number

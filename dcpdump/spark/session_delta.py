@@ -1,7 +1,7 @@
-"""Effects: what a stretch of a conversation does to a session, when the session before it is not known.
+"""Record what a stretch of a connection does to a session, when the session before it is not known.
 
-A session can be told later what another one has learnt since: the features that it saw granted, its streams, the
-requests that it saw answered.
+The changes are applied later to the session before: the features that were granted, the streams, the requests that were
+answered.
 """
 
 from collections import defaultdict
@@ -29,25 +29,25 @@ _MOST = 2 * MAX_OUTSTANDING
 
 
 class Exchanged(NamedTuple):
-    """What a stretch did to the requests of a place, those of before included."""
+    """What a stretch did to the requests of one place (direction, opcode, opaque), earlier ones included."""
 
-    unasked: int = 0  #: answers to none of the stretch's requests
+    unasked: int = 0  #: responses to none of the stretch's requests
     asked: bool = False  #: there were requests
-    paired: bool = False  #: and an answer that is to one of them, if none waited before
+    paired: bool = False  #: and a response to one of them, if none waited before
 
 
 class SessionDelta(NamedTuple):
-    """What was learnt, as a session that began with nothing has it, and what it cannot have."""
+    """What a session learnt that began with nothing, and where what was before it would matter."""
 
     learnt: SessionState
     exchanged: dict[Place, Exchanged]
     lost: bool  #: bytes were lost in the stretch
-    restarted: frozenset[int]  #: opaques whose last seqno counts no more
+    restarted: frozenset[int]  #: opaques whose last seqno no longer counts
     granted: frozenset[int]  #: opaques of controls that were accepted
-    doubtful: bool  #: something was asked after that was not seen, and what came of it may have come otherwise
+    doubtful: bool  #: state was looked up that may have been set before the stretch
 
     def turned(self) -> "SessionDelta":
-        """Return the same effects with the two directions exchanged."""
+        """Return the same changes with the two directions exchanged."""
         old = self.learnt["outstanding"]
         outstanding: OutstandingState = {
             "requests": [(1 - each[0], *each[1:]) for each in old["requests"]],
@@ -58,7 +58,7 @@ class SessionDelta(NamedTuple):
         return self._replace(learnt={**self.learnt, "outstanding": outstanding}, exchanged=exchanged)
 
     def upon(self, before: SessionState) -> SessionState | None:
-        """Return the session after the stretch, of the one before; None where that cannot be known."""
+        """Return the session after the stretch, given the one before; None where that cannot be known."""
         outstanding = self._outstanding(before["outstanding"])
         if self.doubtful or outstanding is None:
             return None
@@ -90,16 +90,16 @@ class SessionDelta(NamedTuple):
             queues[each[:3]].append(each)
         if self._disordered(before, queues):
             return None
-        gone: dict[Place, int] = {}
+        removed: dict[Place, int] = {}
         for place, queue in queues.items():
             left = self._left(place, queue)
             if left is None:
                 return None
-            gone[place] = len(queue) - left
+            removed[place] = len(queue) - left
         waiting: list[RequestState] = []
         for each in before["requests"]:
-            gone[each[:3]] -= 1
-            if gone[each[:3]] < 0:
+            removed[each[:3]] -= 1
+            if removed[each[:3]] < 0:
                 waiting.append((*each[:6], each[6] or self.lost))
         return {
             "requests": [*waiting, *learnt["requests"]][-MAX_OUTSTANDING:],
@@ -108,7 +108,7 @@ class SessionDelta(NamedTuple):
         }
 
     def _disordered(self, before: OutstandingState, queues: Mapping[Place, list[RequestState]]) -> bool:
-        """Return whether answers of the stretch, or before it, may have come before their requests."""
+        """Return whether responses, in the stretch or before it, may have been captured before their requests."""
         if any(place in self.exchanged for place in before["early"]):
             return True
         if self.learnt["outstanding"]["whole"] and queues:
@@ -118,7 +118,7 @@ class SessionDelta(NamedTuple):
         )
 
     def _left(self, place: Place, queue: list[RequestState]) -> int | None:
-        """Return how many are left of the requests that waited at a place; None where that cannot be known."""
+        """Return how many requests still wait of those that waited at a place; None where that cannot be known."""
         count, doubtful = len(queue), queue[0][6]
         unasked, asked, paired = self.exchanged.get(place, Exchanged())
         if asked and (place[1] in ALONE or doubtful):
@@ -137,7 +137,7 @@ def _turned(place: Place) -> Place:
 
 
 class WatchedSession(Session):
-    """A session that begins with nothing, and notes what it might have known."""
+    """A session that begins with nothing, and notes where earlier state would have mattered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,11 +158,11 @@ class WatchedSession(Session):
         )
 
     def asked(self, streams: Streams) -> Streams:
-        """It lets a splitter ask for streams, and notes when it asks for one that may have been before."""
+        """Return the streams for a splitter, in a wrapper that notes when one is missing that may be older."""
         return _Asked(self, streams)
 
     def doubt(self, opaque: int | None = None) -> None:
-        """It hears that nothing was known of an opaque (or of any)."""
+        """Note that nothing was known of an opaque (or of any)."""
         self._doubtful |= opaque not in self._restarted
 
     def _ask(self, frame: Frame, number: int, direction: int) -> None:
@@ -180,7 +180,7 @@ class WatchedSession(Session):
 
 
 class _Watched(Outstanding):
-    """The requests of a stretch, and what became of those that may have waited before it."""
+    """The requests of a stretch, and what happened to those that may have waited before it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class _Watched(Outstanding):
 
 
 class _Asked(Mapping[int, int]):
-    """The streams of a connection, as a splitter asks for them; they are their own mapping."""
+    """The streams of a connection, as a splitter looks them up; a failed lookup is noted."""
 
     def __init__(self, session: WatchedSession, streams: Streams) -> None:
         self._session = session

@@ -1,6 +1,6 @@
-"""Types as Spark has them: it knows no unsigned numbers and no dictionaries, so each column takes the next wider one.
+"""Convert columns to Spark's types: it has no unsigned numbers and no dictionaries, so each is widened.
 
-They are those that Spark gives the columns when it reads the tables of the pipeline.
+They are the types that Spark gives the columns when it reads the tables of the pipeline.
 """
 
 import pyarrow as pa
@@ -14,12 +14,12 @@ _WIDER = {
 
 
 def schema_of(schema: pa.Schema) -> pa.Schema:
-    """It gives a schema with Spark's types."""
+    """Return a schema with Spark's types."""
     return pa.schema([pa.field(field.name, _kind(field.type)) for field in schema])
 
 
 def batch_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """It gives those columns of a batch that ``schema`` has, in Spark's types."""
+    """Return those columns of a batch that ``schema`` has, in Spark's types."""
     columns = [batch.column(field.name).cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

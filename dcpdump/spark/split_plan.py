@@ -1,10 +1,10 @@
-"""Plan: captures → splits, and better ones when reading has shown that a plan was wrong."""
+"""Divide captures into splits, and replan when reading has shown that a plan was wrong."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from dcpdump.errors import CaptureError
-from dcpdump.spark.split_reading import look_at
+from dcpdump.spark.split_reading import inspect_file
 from dcpdump.spark.splits import TARGET, Opener, Source, Split, learnt, planned, straightened
 from dcpdump.spark.work import Surveyed, Work
 
@@ -12,7 +12,7 @@ Group = tuple[Split, ...]
 
 
 class SplitPlan(NamedTuple):
-    """Captures, as far as they are known, and how many bytes a task is to have."""
+    """Captures, as far as they are known, and how many bytes a task should have."""
 
     sources: tuple[Source, ...]
     target: int = TARGET
@@ -20,21 +20,21 @@ class SplitPlan(NamedTuple):
 
     @property
     def first_ns(self) -> int | None:
-        """The time of the very first packet."""
+        """Return the time of the very first packet."""
         times = [source.first_ns for source in self.sources if source.first_ns is not None]
         return min(times) if times else None
 
     @property
     def splits(self) -> list[Split]:
-        """What the tasks are to read."""
+        """Return the splits for the tasks."""
         return planned(self.sources, self.target)
 
     def settle(
         self, survey: Callable[[Sequence[Work]], Iterable[Surveyed]], *, guess: bool
     ) -> tuple[list[Group], list[Surveyed], list[dict[str, int]]]:
-        """It has splits surveyed until they are known to be the timeline.
+        """Survey splits until they are known to be the timeline.
 
-        It gives them, what came of each, and by how many packets of which files each counted too few.
+        Return the groups of splits, the survey of each, and for each by file how many earlier packets it did not count.
         """
         known: dict[tuple[Group, bool], Surveyed] = {}
 
@@ -73,12 +73,12 @@ class SplitPlan(NamedTuple):
 
 
 def plan_splits(files: Iterable[tuple[str, int]], open_file: Opener, target: int = TARGET) -> SplitPlan:
-    """It looks at the beginnings of captures, of which paths and sizes are known, and makes a plan."""
+    """Plan splits for captures, given their paths and sizes, from a look at their first records."""
     sources: list[Source] = []
     unusable: list[tuple[str, int, str]] = []
     for path, size in files:
         try:
-            sources.append(look_at(path, size, open_file))
+            sources.append(inspect_file(path, size, open_file))
         except (CaptureError, OSError) as error:
             text = error.strerror or str(error) if isinstance(error, OSError) else error.what
             unusable.append((path, size, text))
@@ -103,7 +103,7 @@ def _short(old: Group, new: Group) -> dict[str, int]:
 
 
 def _joined(groups: Sequence[Group], open_ones: set[int]) -> list[Group]:
-    """It joins groups to the ones behind them."""
+    """Join groups to the ones behind them."""
     out: list[Group] = []
     for number, group in enumerate(groups):
         if number - 1 in open_ones:

@@ -1,4 +1,4 @@
-"""Reading: the blocks of a split, through whatever opens its files."""
+"""Read the blocks of a split, through whatever opens its files."""
 
 import heapq
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from dcpdump.capture.source import is_regular
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.packet import Packet
-from dcpdump.spark.file_slice import SectionStretch, Stretch
+from dcpdump.spark.file_slice import FileSlice, SectionSlice
 from dcpdump.spark.record_finder import PcapForm
 from dcpdump.spark.splits import FilePiece, Opener, Read, Source, Split
 
 
 class Opened:
-    """An open file, as captures read their bytes."""
+    """An open file, with the interface that captures read their bytes through."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.failure = ""
@@ -32,8 +32,8 @@ class Opened:
         self._file.close()
 
 
-def look_at(path: str, size: int, open_file: Opener) -> Source:
-    """It looks at a capture's beginning, and where that is cheap at its end. Raises CaptureError, OSError."""
+def inspect_file(path: str, size: int, open_file: Opener) -> Source:
+    """Return what a capture's beginning, and where that is cheap its end, says of it. Raises CaptureError, OSError."""
     capture = _capture(path, open_file, salvage=False)
     first = capture.first_time()
     with open_file(path) as file:
@@ -47,7 +47,7 @@ def look_at(path: str, size: int, open_file: Opener) -> Source:
 
 
 class SplitReading:
-    """The blocks of a split; afterwards ``read`` tells what they came from."""
+    """The blocks of a split; afterwards ``read`` returns what they were read from."""
 
     def __init__(self, split: Split, open_file: Opener, *, salvage: bool = False, size: int = BLOCK_BYTES) -> None:
         self._split = split
@@ -56,11 +56,11 @@ class SplitReading:
 
     @property
     def read(self) -> tuple[Read, ...]:
-        """What was read of each piece."""
+        """Return what was read of each piece."""
         return tuple(piece.read for piece in self._pieces)
 
     def blocks(self) -> Iterator[Block]:
-        """It gives the packets, in blocks."""
+        """Yield the packets, in blocks."""
         if self._split.merged:
             lanes = [piece.keyed() for piece in self._pieces]
             yield from blocks(map(itemgetter(1), heapq.merge(*lanes, key=itemgetter(0))), self._size)
@@ -70,7 +70,7 @@ class SplitReading:
 
 
 class PieceReading:
-    """One piece of a file."""
+    """The reading of one piece of a file."""
 
     def __init__(self, piece: FilePiece, open_file: Opener, salvage: bool, size: int) -> None:
         self._piece = piece
@@ -85,13 +85,13 @@ class PieceReading:
 
     @property
     def read(self) -> Read:
-        """What was read so far."""
+        """Return what was read so far."""
         first, last = self._times or (None, None)
         problems = tuple(dict.fromkeys(self._problems))
         return Read(self._piece.path, self._start, self._stop, self._packets, first, last, self._plain, problems)
 
     def blocks(self) -> Iterator[Block]:
-        """It gives the packets, in blocks."""
+        """Yield the packets, in blocks."""
         try:
             for block in self._blocks():
                 self._packets += len(block.ts_ns)
@@ -106,7 +106,7 @@ class PieceReading:
             self._plain = False
 
     def keyed(self) -> Iterator[tuple[tuple[int, str, int], Packet]]:
-        """It gives the packets between the piece's times, each with its place in the timeline."""
+        """Yield the packets between the piece's times, each after its key in the timeline: (time, file, number)."""
         piece = self._piece
         time = -1
         begun = piece.since is None
@@ -137,20 +137,20 @@ class PieceReading:
         with self._open(piece.path) as file:
             form = PcapForm(piece.path, file)
             if form.pcap is not None:
-                yield from self._stretch(form)
+                yield from self._slice(form)
             else:
                 yield from blocks(self._sections(form, file), self._size)
 
-    def _whole_pcap(self) -> "Stretch | None":
+    def _whole_pcap(self) -> "FileSlice | None":
         try:
             with self._open(self._piece.path) as file:
                 head = file.read(HEADER_SIZE)
         except OSError:
             return None
-        return Stretch(self._piece, self._open) if head[:4] in MAGICS and len(head) == HEADER_SIZE else None
+        return FileSlice(self._piece, self._open) if head[:4] in MAGICS and len(head) == HEADER_SIZE else None
 
     def _all(self) -> Iterator[Packet]:
-        """It gives all packets of the file, as far as they can be read."""
+        """Yield all packets of the file, as far as they can be read."""
         path = self._piece.path
         try:
             capture = _capture(path, self._open, salvage=self._salvage)
@@ -165,16 +165,16 @@ class PieceReading:
             self._problems += map(str, capture.damage)
             capture.close()
 
-    def _stretch(self, form: PcapForm) -> Iterator[Block]:
+    def _slice(self, form: PcapForm) -> Iterator[Block]:
         piece = self._piece
         start = piece.start if piece.exact or not piece.start else form.find(piece.start, piece.stop)
         self._start = self._stop = piece.start if start is None else start
         if start is None:
             self._start = -1
             return
-        stretch = Stretch(piece._replace(start=start), self._open)
-        yield from stretch.blocks(self._size)
-        self._stop, self._plain = stretch.stop, stretch.ended
+        slice_ = FileSlice(piece._replace(start=start), self._open)
+        yield from slice_.blocks(self._size)
+        self._stop, self._plain = slice_.stop, slice_.ended
         if not piece.start:
             self._start = 0
 
@@ -185,7 +185,7 @@ class PieceReading:
         if start is None:
             self._start = -1
             return
-        blocks_of_file = SectionStretch(form, file, start, piece)
+        blocks_of_file = SectionSlice(form, file, start, piece)
         yield from blocks_of_file.packets()
         self._stop, self._plain = blocks_of_file.stop, blocks_of_file.plain
 

@@ -1,4 +1,4 @@
-"""Survey: a split is read without making rows, to learn in what state it leaves its connections."""
+"""Survey a split: read it without making rows, to learn in what state it leaves its connections."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from dcpdump.spark.splits import Opener, Read
 from dcpdump.spark.tail_state import Tails
 from dcpdump.spark.work import Pair, Seam, Surveyed, Work
 
-#: Connections that no entry has are numbered from here on.
+#: Connections that are not among the work's entries are numbered from here on.
 _NEW = 1 << 48
 
 
@@ -24,7 +24,7 @@ Reads = tuple[tuple[Read, ...], ...]
 
 
 def survey_split(work: Work, open_file: Opener, limits: Limits = DEFAULT, *, salvage: bool = False) -> Surveyed:
-    """It surveys a work."""
+    """Survey a work."""
     survey = SplitSurvey(work, limits)
     readings = [SplitReading(split, open_file, salvage=salvage) for split in work.splits]
     survey.feed(block for reading in readings for block in reading.blocks())
@@ -32,10 +32,10 @@ def survey_split(work: Work, open_file: Opener, limits: Limits = DEFAULT, *, sal
 
 
 class SplitSurvey:
-    """One survey. ``feed`` it the blocks of the split."""
+    """One survey. ``feed`` it the blocks of the split, then ask for ``surveyed``."""
 
     def __init__(self, work: Work, limits: Limits = DEFAULT) -> None:
-        # What was delivered is remembered to tell repeats of several kinds apart, which only decoding counts.
+        # Delivered bytes are kept only to classify retransmissions, which decoding counts, not a survey.
         limits = replace(limits, history=0)
         self._work = work
         self._limits = limits
@@ -44,14 +44,14 @@ class SplitSurvey:
         self._foreign: set[bytes] = set()
         self._tails = Tails()
         self._syns: dict[Pair, tuple[bytes, int]] = {}
-        self._dissection.resume(SavedConnection.unpacked(life) for life in work.entries.values() if life is not None)
+        self._dissection.resume(SavedConnection.unpacked(saved) for saved in work.entries.values() if saved is not None)
         self._dissection.balance.connections = _NEW
 
     def feed(self, blocks: Iterable[Block]) -> None:
-        """It takes the blocks."""
+        """Read the blocks."""
         dissection = self._dissection
         if self._work.guess:
-            blocks = Guesser(self._work.entries, self._meet).blocks(blocks)
+            blocks = Guesser(self._work.entries, self._guess_past).blocks(blocks)
         for block in blocks:
             dissection.feed_block(block)
             if self._foreign:
@@ -60,21 +60,21 @@ class SplitSurvey:
             dissection.ended.clear()
 
     def surveyed(self, read: Reads) -> Surveyed:
-        """It gives what it has learnt. ``read``: what the blocks came from."""
+        """Return what was learnt. ``read``: what the blocks were read from."""
         seams: dict[Pair, bytes] = {}
         born: dict[Pair, int] = {}
         dissection = self._dissection
         guesses = sorted(number for number, _, _ in self._guesses.values())
-        for life in dissection.lives(thin=True):
-            begun = self._guesses.get(life.pair)
-            session = dissection.session(life.number)
+        for saved in dissection.saved_connections(thin=True):
+            begun = self._guesses.get(saved.pair)
+            session = dissection.session(saved.number)
             effects = session.effects() if isinstance(session, WatchedSession) else None
             guessed = None if begun is None else begun[1:]
-            if life.number >= _NEW and (begun is None or begun[0] != life.number):
-                born[life.pair] = life.number - _NEW - bisect_left(guesses, life.number)
-            first, second = (self._tails.of.get(key) for key in (life.key, reverse_key(life.key)))
-            seam = Seam(self._syns.get(life.pair), guessed, effects, (first, second), life.pair in born, life)
-            seams[life.pair] = seam.packed()
+            if saved.number >= _NEW and (begun is None or begun[0] != saved.number):
+                born[saved.pair] = saved.number - _NEW - bisect_left(guesses, saved.number)
+            first, second = (self._tails.of.get(key) for key in (saved.key, reverse_key(saved.key)))
+            seam = Seam(self._syns.get(saved.pair), guessed, effects, (first, second), saved.pair in born, saved)
+            seams[saved.pair] = seam.packed()
         opened = dissection.opened - _NEW - len(guesses)
         return Surveyed(
             self._work.ordinal,
@@ -87,8 +87,8 @@ class SplitSurvey:
             dissection.fragmented,
         )
 
-    def _meet(self, here: Beginning, there: Beginning) -> None:
-        """It guesses the past of a connection that begins in the next block."""
+    def _guess_past(self, here: Beginning, there: Beginning) -> None:
+        """Guess the past of a connection that begins in the next block."""
         pair = pair_of(here.key)
         if here.syn:
             self._syns[pair] = here.key, here.seq

@@ -1,7 +1,7 @@
-"""Splits: which pieces of which captures make a task, so that one after the other they are the whole timeline.
+"""Choose which pieces of which captures make a task, so that the tasks in order are the whole timeline.
 
-A plan is made of sizes and of the first times alone, and may be wrong: captures overlap, records begin elsewhere
-than it seemed, files are damaged. What was read shows it, and then there is another plan.
+A plan is made from sizes and first times alone, and may be wrong: captures overlap, records begin elsewhere than
+guessed, files are damaged. Reading shows that, and a new plan follows.
 """
 
 from collections import defaultdict
@@ -16,20 +16,20 @@ _LEAST = 4096  #: bytes of a piece
 
 
 class Source(NamedTuple):
-    """A capture, as it is listed, and what a look at its beginning told."""
+    """A capture, as it is listed, and what its first records say of it."""
 
     path: str
     size: int
     first_ns: int | None = None  #: the time of its first packet
-    last_ns: int | None = None  #: that of its last, as far as anything is known of it
+    last_ns: int | None = None  #: that of its last, as far as known
     divisible: bool = False  #: it is neither compressed nor damaged
 
 
 class FilePiece(NamedTuple):
     """Records of a file: those that begin from ``start`` on, before ``stop`` (None: to its end).
 
-    ``since`` and ``until`` bound it by time: from the first record on that is not before the one, and before the
-    first that is not before the other.
+    ``since`` and ``until`` bound it by time (ns): from the first record on that is not before ``since``, up to the
+    first that is not before ``until``.
     """
 
     path: str
@@ -42,7 +42,7 @@ class FilePiece(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of its file."""
+        """Return whether it is all of its file."""
         return not (self.start or self.stop or self.since is not None or self.until is not None)
 
 
@@ -67,7 +67,7 @@ class Read(NamedTuple):
 
 
 def planned(sources: Sequence[Source], target: int = TARGET) -> list[Split]:
-    """It packs captures into splits."""
+    """Pack captures into splits of about ``target`` bytes."""
     splits: list[Split] = []
     held: list[FilePiece] = []
     size = 0
@@ -92,7 +92,7 @@ def planned(sources: Sequence[Source], target: int = TARGET) -> list[Split]:
 
 
 def _clusters(sources: Sequence[Source]) -> list[list[Source]]:
-    """It sorts captures by time, and keeps those together that overlap."""
+    """Sort captures by time, and group those that overlap."""
     clusters: list[list[Source]] = []
     latest: tuple[int, str] | None = None
     for source in sorted(sources, key=_begin):
@@ -109,7 +109,7 @@ def _begin(source: Source) -> tuple[int, str]:
 
 
 def _pieces(source: Source, target: int) -> list[FilePiece]:
-    """It cuts a file by its bytes."""
+    """Cut a file into pieces of about equal bytes."""
     count = max(1, min(round(source.size / target), source.size // _LEAST))
     edges = [source.size * number // count for number in range(1, count)]
     ends: list[int | None] = [*edges, None]
@@ -117,7 +117,7 @@ def _pieces(source: Source, target: int) -> list[FilePiece]:
 
 
 def _slices(cluster: Sequence[Source], target: int) -> list[Split]:
-    """It cuts captures that overlap by time."""
+    """Cut captures that overlap into splits by time."""
     size = sum(source.size for source in cluster)
     times = _even_times(cluster, max(1, round(size / target)))
     since: int | None = None
@@ -139,7 +139,7 @@ def _is_between(source: Source, since: int | None, until: int | None) -> bool:
 
 
 def _even_times(cluster: Sequence[Source], count: int) -> list[int]:
-    """It gives times between which about the same number of bytes was captured."""
+    """Return times (ns) that divide the cluster into ``count`` parts of about equal bytes."""
     steps: list[tuple[int, float]] = []
     for source in cluster:
         first = source.first_ns or 0
@@ -166,7 +166,7 @@ def _even_times(cluster: Sequence[Source], count: int) -> list[int]:
 
 
 def learnt(sources: Sequence[Source], reads: Iterable[Sequence[Sequence[Read]]]) -> tuple[Source, ...]:
-    """It gives what is known of captures after they were read: when they end, and which cannot be divided."""
+    """Return the captures with what reading them showed: their last times, and which cannot be divided."""
     ends: dict[str, int] = {}
     odd: set[str] = set()
     for read in (read for groups in reads for some in groups for read in some):
@@ -185,7 +185,7 @@ def learnt(sources: Sequence[Source], reads: Iterable[Sequence[Sequence[Read]]])
 def straightened(
     groups: Sequence[tuple[Split, ...]], reads: Sequence[Sequence[Sequence[Read]]]
 ) -> list[tuple[Split, ...]]:
-    """It gives the same splits with pieces that begin where the ones before them ended, and know their packets."""
+    """Return the splits with pieces that begin where those before them ended, and count the packets before them."""
     stops: dict[str, int] = {}
     packets: dict[str, int] = defaultdict(int)
     out: list[tuple[Split, ...]] = []

@@ -1,7 +1,7 @@
-"""Stitching: the life of a connection before a split and what a split saw of it → its life after the split.
+"""Combine a saved connection before a split with what the split captured of it into the state after the split.
 
-A guess is proved here, or refused: where the past was not what it was taken for, nothing is composed, and the
-split has to be looked at again with the true past.
+A guess is verified here, or refused: where the past was not what was guessed, nothing is combined, and the split has to
+be surveyed again with the true past.
 """
 
 from collections.abc import Callable
@@ -26,33 +26,33 @@ _NEVER = -1
 
 
 def stitched(before: SavedConnection | None, seam: Seam, limits: Limits) -> SavedConnection | None:
-    """It gives the life after a split, with the number that it had before; None where the split's guess was wrong.
+    """Return the state after a split, with the number that it had before; None where the split's guess was wrong.
 
-    Not asked of what was surveyed with its true past: there the split's own word counts.
+    Not for what was surveyed with its true past: there the survey's own result counts.
     """
-    life = seam.life
+    saved = seam.saved
     if seam.guessed is None:
         if before is None or seam.syn is None:
-            return life
+            return saved
         key, isn = seam.syn
         stream = ByteStream(limits, Counters())
         stream.restore(before.streams[0 if key == before.key else 1])
-        return None if stream.begins_with(isn) else life
+        return None if stream.begins_with(isn) else saved
     if before is None:
         return None
     if seam.born:
-        return life
+        return saved
     turned = before.key != seam.guessed[0].key
     ends = seam.guessed[::-1] if turned else seam.guessed
-    after = _turned(life) if turned else life
+    after = _turned(saved) if turned else saved
     return _composed(before, ends, after, seam)
 
 
-def _turned(life: SavedConnection) -> SavedConnection:
-    """It exchanges the two directions of a life."""
-    ended = (life.ended >> 1) | (life.ended & 1) << 1
-    return life._replace(
-        streams=life.streams[::-1], splitters=life.splitters[::-1], framed=life.framed[::-1], ended=ended
+def _turned(saved: SavedConnection) -> SavedConnection:
+    """Exchange the two directions of a saved connection."""
+    ended = (saved.ended >> 1) | (saved.ended & 1) << 1
+    return saved._replace(
+        streams=saved.streams[::-1], splitters=saved.splitters[::-1], framed=saved.framed[::-1], ended=ended
     )
 
 
@@ -62,11 +62,11 @@ def _composed(
     streams: list[StreamState] = []
     splitters: list[SplitterState | None] = []
     straddling: list[tuple[int, RawFrame]] = []
-    loud = [_loud(state) for state in after.streams]
+    active = [_is_active(state) for state in after.streams]
     turned = before.key != (seam.guessed or ends)[0].key
     for way in (0, 1):
         old, new, end = before.streams[way], after.streams[way], ends[way]
-        if not loud[way]:
+        if not active[way]:
             stream = _after_ack(old, _acknowledged(old, new, end, ends[1 - way]))
             if stream is None:
                 return None
@@ -96,7 +96,7 @@ def _composed(
                 straddling.append((way, straddler))
         ours = after.splitters[way]
         splitters.append(None if ours is None else _moved_splitter(ours, cut["offset"] + len(cut["data"])))
-    if not any(loud):
+    if not any(active):
         return before._replace(streams=(streams[0], streams[1]))
     if after.session is None or seam.effects is None:  # both directions ended
         return before._replace(
@@ -114,12 +114,12 @@ def _composed(
         session=session,
         framed=(before.framed[0] or after.framed[0], before.framed[1] or after.framed[1]),
         ended=after.ended,
-        thin=after.thin or (before.thin and not all(loud)),
+        thin=after.thin or (before.thin and not all(active)),
     )
 
 
 def recounted(seam: Seam, packets: dict[str, int]) -> Seam:
-    """Correct the numbers of packets, of which some files have had more before than were counted."""
+    """Return the seam with corrected packet numbers; ``packets``: by file, the earlier packets it did not count."""
 
     def seen(where: SeenState) -> SeenState:
         number, ts_ns, file, interface = where
@@ -129,12 +129,12 @@ def recounted(seam: Seam, packets: dict[str, int]) -> Seam:
         number, ts_ns, file = where
         return number + packets.get(file, 0), ts_ns, file
 
-    life = seam.life
-    first, second = (_recounted_stream(state, seen) for state in life.streams)
-    here, there = (None if state is None else _recounted_splitter(state, placed) for state in life.splitters)
+    saved = seam.saved
+    first, second = (_recounted_stream(state, seen) for state in saved.streams)
+    here, there = (None if state is None else _recounted_splitter(state, placed) for state in saved.splitters)
     tails = [None if tail is None else _recounted_tail(tail, placed) for tail in seam.ends]
-    life = life._replace(streams=(first, second), splitters=(here, there))
-    return seam._replace(life=life, ends=(tails[0], tails[1]))
+    saved = saved._replace(streams=(first, second), splitters=(here, there))
+    return seam._replace(saved=saved, ends=(tails[0], tails[1]))
 
 
 def _recounted_stream(state: StreamState, seen: Callable[[SeenState], SeenState]) -> StreamState:
@@ -149,20 +149,20 @@ def _recounted_tail(tail: DirectionTail, placed: Callable[[WhereState], WhereSta
     return tail._replace(marks=tuple((size, Where(*placed((*where,)))) for size, where in tail.marks))
 
 
-def _loud(state: StreamState) -> bool:
-    """Return whether a direction has said anything but what it received."""
-    said = state["offset"] or state["waiting"] or state["arrived"] or state["stray"]
-    return bool(said or state["fin"] or state["ended"] or state["reset_at"] is not None)
+def _is_active(state: StreamState) -> bool:
+    """Return whether a direction has sent anything: payload, a FIN or a reset."""
+    sent = state["offset"] or state["waiting"] or state["arrived"] or state["stray"]
+    return bool(sent or state["fin"] or state["ended"] or state["reset_at"] is not None)
 
 
 def _acknowledged(old: StreamState, new: StreamState, end: Beginning, other: Beginning) -> int:
-    """Return what was last acknowledged: before the split, if nothing was in it."""
+    """Return the last ACK of a direction: the one before the split, if the split has none."""
     anew = new["last_ack"] != end.seq or other.first_ack is not None
     return new["last_ack"] if anew else old["last_ack"]
 
 
 def _after_ack(old: StreamState, ack: int) -> StreamState | None:
-    """Return a silent direction after what the other one acknowledged; None where more than that comes of it."""
+    """Return a silent direction after the other one's ACK; None where the ACK changes more than that."""
     if ack in (_NEVER, old["last_ack"]):
         return old
     if old["ready"] < 0 and (old["base"] is not None or old["answers"] or old["first_ack"] is None):
@@ -171,7 +171,7 @@ def _after_ack(old: StreamState, ack: int) -> StreamState | None:
 
 
 def _even(old: StreamState, end: Beginning) -> bool:
-    """Whether nothing of a direction waits, and it goes on just where it was."""
+    """Return whether nothing of a direction waits, and it continues exactly where it was."""
     return bool(
         old["ready"] >= 0
         and old["ready"] == end.seq
@@ -184,7 +184,7 @@ def _even(old: StreamState, end: Beginning) -> bool:
 
 
 def _searched(cut: SplitterState, size: int, tail: DirectionTail | None) -> SplitterState | None:
-    """It goes on with a search that finds nothing in ``size`` bytes: all but the last few are passed by."""
+    """Continue a search that finds no frame in ``size`` bytes: all but the last few are skipped."""
     if tail is None or len(tail.data) < LEFT or size <= LEFT or len(cut["data"]) > LEFT or cut["doubtful"]:
         return None
     end = cut["offset"] + len(cut["data"]) + size
@@ -209,7 +209,7 @@ def _in_step(cut: SplitterState) -> bool:
 
 
 def _straddler(cut: SplitterState, end: Beginning) -> RawFrame | bool:
-    """It gives the frame that lies across the beginning of the split; True: there is none; False: it cannot be."""
+    """Return the frame that spans the beginning of the split; True: there is none; False: the guess cannot be right."""
     data = cut["data"]
     if not data:
         return end.rest == 0
@@ -223,7 +223,7 @@ def _straddler(cut: SplitterState, end: Beginning) -> RawFrame | bool:
 
 
 def _understood(session: SessionState, straddling: list[tuple[int, RawFrame]]) -> SessionState:
-    """Return a session after the frames that lie across the beginning of the split."""
+    """Return a session after the frames that span the beginning of the split."""
     if not straddling:
         return session
     after = Session()
@@ -233,7 +233,7 @@ def _understood(session: SessionState, straddling: list[tuple[int, RawFrame]]) -
     return after.state()
 
 
-# -- a guess's own numbers, counted from where the stream was -----------------------------------------------
+# -- offsets of a guess, counted from where the stream was --------------------------------------------------
 
 
 def _moved_stream(old: StreamState, new: StreamState) -> StreamState:

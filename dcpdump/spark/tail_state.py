@@ -1,4 +1,4 @@
-"""Tails: the last bytes of directions in which nobody found frames. A search would still have them in hand."""
+"""Keep the last bytes of directions in which no frames were found, as a search for frames would hold them."""
 
 from collections.abc import Set
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from dcpdump.batch.block import Block
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import Where
 
-#: What is left in hand of bytes that were searched in vain: too few for a header.
+#: Bytes that are kept of a search that found nothing: too few for a header.
 LEFT = HEADER_LENGTH - 1
 
 
@@ -20,7 +20,7 @@ class DirectionTail(NamedTuple):
     marks: tuple[tuple[int, Where], ...] = ()
 
     def after(self, data: bytes, where: Where) -> "DirectionTail":
-        """It goes on with a packet's bytes."""
+        """Return the tail after a packet's bytes."""
         marks = [*self.marks, (len(data), where)]
         kept = (self.data + data)[-LEFT:]
         while len(marks) > 1 and sum(size for size, _ in marks[1:]) >= len(kept):
@@ -29,13 +29,13 @@ class DirectionTail(NamedTuple):
 
 
 class Tails:
-    """Feed it blocks; it keeps the tails of the directions that are asked for."""
+    """The tails of the directions that are asked for. Feed it blocks."""
 
     def __init__(self) -> None:
         self.of: dict[bytes, DirectionTail] = {}
 
     def feed(self, block: Block, keys: Set[bytes]) -> None:
-        """It takes the next packets. Only plain ones count: where others bring bytes, the tail is wrong."""
+        """Take the next packets. Only plain ones count: where others bring bytes, the tail is wrong."""
         facts = block.facts
         wanted = [number for number, key in enumerate(facts.keys) if key in keys]
         if not wanted:

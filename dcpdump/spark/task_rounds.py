@@ -1,7 +1,7 @@
-"""Rounds of tasks on Spark: each piece of work is done by a task of its own, and tells what it came to.
+"""Run rounds of tasks on Spark: each piece of work is done by a task of its own, which returns a result.
 
-A task gets its piece out of a file that all tasks of a round share, writes its rows itself (the JVM never sees
-them), and answers with one small cell, so nothing is shuffled. Knows nothing of what the work is.
+A task gets its piece out of a file that all tasks of a round share, writes its rows itself (the JVM never sees them),
+and returns one small cell, so nothing is shuffled. Does not know what the work is.
 """
 
 import gc
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-#: Says how many of how many tasks of a round are done.
+#: Called with a round's name, and how many of how many tasks are done.
 Progress = Callable[[str, int, int], None]
 
 
 class TaskRounds:
-    """Rounds of tasks over pieces of work. ``folder`` is where the pieces are laid out for the tasks."""
+    """Rounds of tasks over pieces of work. ``folder`` is where the pieces are written for the tasks."""
 
     def __init__(self, spark: "SparkSession", folder: str, progress: Progress | None = None) -> None:
         self._spark = spark
@@ -36,7 +36,7 @@ class TaskRounds:
         self.moved = 0  #: bytes that went to tasks and came from them
 
     def run(self, name: str, task: Callable[[Piece], Result], works: Sequence[Piece]) -> list[Result]:
-        """It has each piece of work done by a task of its own, and gives their results in order."""
+        """Run each piece of work in a task of its own, and return their results in order."""
         if not works:
             return []
         self._count += 1
@@ -49,7 +49,7 @@ class TaskRounds:
                     with open_binary(path) as file:
                         file.seek(start)
                         work = pickle.loads(file.read(size))
-                    # What is made here is freed by its last user; looking for cycles would take a tenth of the time.
+                    # Reference counts free what is made here; looking for cycles would take a tenth of the time.
                     gc.disable()
                     try:
                         done = pickle.dumps(task(work), pickle.HIGHEST_PROTOCOL)
@@ -62,13 +62,13 @@ class TaskRounds:
             try:
                 rows = numbers.mapInArrow(do, "number bigint, done binary").collect()
             except Exception as error:
-                raise _told(error) from error
+                raise _task_error(error) from error
         self.moved += sum(size for _, size in places) + sum(len(row["done"]) for row in rows)
         found = {row["number"]: pickle.loads(bytes(row["done"])) for row in rows}
         return [found[number] for number in range(len(works))]
 
     def _lay_out(self, works: Sequence[Any]) -> tuple[str, list[tuple[int, int]]]:
-        """It writes all pieces of work into one file, and says where each lies."""
+        """Write all pieces of work into one file; return its path, and the offset and size of each."""
         path = f"{self._folder}/works-{self._count}"
         where, places, at = place(path), [], 0
         where.system.create_dir(place(self._folder).path, recursive=True)
@@ -82,7 +82,7 @@ class TaskRounds:
 
     @contextmanager
     def _watched(self, name: str, tasks: int) -> Iterator[None]:
-        """It tells how far the tasks are, as long as they run."""
+        """Report progress for as long as the tasks run."""
         from py4j.protocol import Py4JError
 
         if self._progress is None:
@@ -95,7 +95,7 @@ class TaskRounds:
             while not done.wait(0.5):
                 try:
                     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                except (OSError, Py4JError):  # Java ended, which the other thread tells
+                except (OSError, Py4JError):  # Java ended, which the other thread reports
                     return
                 progress(name, sum(stage.numCompletedTasks for stage in stages if stage is not None), tasks)
 
@@ -109,8 +109,8 @@ class TaskRounds:
             progress(name, tasks, tasks)
 
 
-def _told(error: Exception) -> OutputError:
-    """It says in a sentence what a task died of."""
+def _task_error(error: Exception) -> OutputError:
+    """Return the error to report for a failed task: the cause in one sentence."""
     from py4j.protocol import Py4JError
 
     if isinstance(error, (OSError, Py4JError)) and not hasattr(error, "java_exception"):

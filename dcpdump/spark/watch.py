@@ -1,8 +1,8 @@
-"""Watching: closed captures of a folder are decoded as they come, by a query that runs on and survives a crash.
+"""Decode closed captures of a folder as they arrive, in a query that keeps running and survives a crash.
 
-Spark numbers the batches and remembers which of them are done. Which captures a batch has is written down before it
-is decoded, the lives of the connections after it; a batch that was not done is done again, with the same captures,
-the same lives, and takes the place of what it left.
+Spark numbers the batches and remembers which of them are done. Which captures a batch has is written down before it is
+decoded, the state of the connections after it; a batch that was not done is done again, with the same captures and the
+same state, and replaces what it left.
 """
 
 import time
@@ -34,48 +34,48 @@ class Closed(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """It is what stands in ``format(…)``."""
+        """Return the name that stands in ``format(…)``."""
         return "dcp-arrivals"
 
     def schema(self) -> str:
-        """It gives the columns."""
+        """Return the columns."""
         return "batch bigint, path string, size bigint"
 
     def simpleStreamReader(self, schema: Any) -> "ArrivalReader":
-        """It gives what looks for them."""
+        """Return a reader of arrivals."""
         return ArrivalReader(self.options)
 
 
 class ArrivalReader(SimpleDataSourceStreamReader):
-    """It looks for captures. An offset is a number of batches."""
+    """A reader of captures as they are closed. An offset is a number of batches."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         names = options["names"].split("\n")
         self._arrivals = Arrivals(names, options["notes"], float(options["idle"]))
 
     def initialOffset(self) -> dict[str, int]:
-        """It begins before the first batch."""
+        """Return the offset before the first batch."""
         return {"batch": 0}
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[Any, ...]], dict[str, int]]:
-        """It gives the next batch, if there is one."""
+        """Return the rows of the next batch, if there is one, and the offset behind it."""
         number = int(start["batch"])
         found = self._arrivals.next(number)
         return _rows(number, found), {"batch": number + 1} if found else start
 
     def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[Any, ...]]:
-        """It gives batches again."""
+        """Return the rows of earlier batches again."""
         numbers = range(int(start["batch"]), int(end["batch"]))
         return iter([row for number in numbers for row in _rows(number, self._arrivals.batch(number))])
 
 
 def _rows(number: int, arrivals: Sequence[Arrival]) -> Iterator[tuple[Any, ...]]:
-    """It gives arrivals as rows, in an iterator that can be copied, as Spark does."""
+    """Return arrivals as rows, in an iterator that can be copied, as Spark does."""
     return iter([(number, each.path, each.size) for each in arrivals])
 
 
 class BatchOutcome(NamedTuple):
-    """What a batch came to."""
+    """The result of a batch."""
 
     number: int
     captures: int
@@ -83,7 +83,7 @@ class BatchOutcome(NamedTuple):
 
 
 class FolderWatch:
-    """It decodes what comes into folders. ``told`` hears of each batch."""
+    """A watch over folders that decodes what arrives there. ``report`` is called after each batch."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class FolderWatch:
         *,
         idle: float,
         split_bytes: int,
-        told: Callable[[BatchOutcome], None],
+        report: Callable[[BatchOutcome], None],
     ) -> None:
         self._spark = spark
         self._output = output
@@ -104,8 +104,8 @@ class FolderWatch:
         self._choice = choice
         self._tables = tables
         self._split_bytes = split_bytes
-        self._told = told
-        self._came = 0  # captures, since the start
+        self._report = report
+        self._captures = 0  # captures decoded since the start
         self._failure: DcpdumpError | None = None
         self._home = f"{output.rstrip('/')}/.watch-{capture_id}"
         self.arrivals = Arrivals(names, f"{self._home}/arrivals", idle)
@@ -114,13 +114,14 @@ class FolderWatch:
         self._stream = spark.readStream.format(Closed.name()).options(**options).load()
 
     def run(self, seconds: float | None = None, captures: int | None = None) -> None:
-        """It goes on until it is interrupted; or for so long, or for so many captures. Raises what a batch raised."""
+        """Run until interrupted; or for ``seconds``, or until ``captures`` were decoded. Raises what a batch raised."""
         writing = self._stream.writeStream.foreachBatch(self._do).trigger(processingTime=_EVERY)
         query = writing.option("checkpointLocation", f"{self._home}/checkpoint").start()
         until = None if seconds is None else time.monotonic() + seconds
         try:
             while not (
-                (until is not None and time.monotonic() >= until) or (captures is not None and self._came >= captures)
+                (until is not None and time.monotonic() >= until)
+                or (captures is not None and self._captures >= captures)
             ):
                 if query.awaitTermination(1):
                     break
@@ -133,22 +134,22 @@ class FolderWatch:
         try:
             self._decode(batch)
         except DcpdumpError as error:
-            self._failure = error  # Spark makes a text of it
+            self._failure = error  # Spark turns it into text
             raise
 
     def _decode(self, batch: "DataFrame") -> None:
-        came = batch.collect()
-        if not came:
+        arrived = batch.collect()
+        if not arrived:
             return
-        number, last = min(row["batch"] for row in came), max(row["batch"] for row in came)
-        found = [Input(row["path"], row["size"]) for row in came]
+        number, last = min(row["batch"] for row in arrived), max(row["batch"] for row in arrived)
+        found = [Input(row["path"], row["size"]) for row in arrived]
         begin, since_ns = self._stand(number)
-        with CaptureOutput(self._output, self._capture_id) as shelf:
+        with CaptureOutput(self._output, self._capture_id) as output:
             outcome = run(
                 self._spark,
                 found,
                 self._choice,
-                shelf.folder,
+                output.folder,
                 self._tables,
                 split_bytes=self._split_bytes,
                 begin=begin,
@@ -156,15 +157,15 @@ class FolderWatch:
                 tag=f"b{number:09d}-",
                 since_ns=since_ns,
             )
-            shelf.add(outcome.written, self._tables, f"part-b{number:09d}-")
+            output.add(outcome.written, self._tables, f"part-b{number:09d}-")
         lasts = [row["last_time_ns"] for row in outcome.files if row.get("last_time_ns") is not None]
         until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
         self._keep(last + 1, outcome.after or BEGINNING, until_ns)
-        self._told(BatchOutcome(number, len(found), outcome))
-        self._came += len(found)
+        self._report(BatchOutcome(number, len(found), outcome))
+        self._captures += len(found)
 
     def _stand(self, number: int) -> tuple[InputState | None, int | None]:
-        """Return the lives of the connections before a batch, and the latest time before it."""
+        """Return the state of the connections before a batch, and the latest time (ns) before it."""
         if not number:
             return None, None
         where = place(self._path(number))
@@ -172,7 +173,7 @@ class FolderWatch:
             return InputState.unpacked(file.read(), self._path(number))
 
     def _keep(self, number: int, state: InputState, latest_ns: int | None) -> None:
-        """Keep the lives of the connections for the next batch; the one before it may be done again."""
+        """Save the state of the connections for the next batch; the batch before it may be done again."""
         where, part = place(self._path(number)), place(self._path(number) + ".part")
         where.system.create_dir(place(f"{self._home}/lives").path, recursive=True)
         with part.system.open_output_stream(part.path) as file:

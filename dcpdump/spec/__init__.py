@@ -1,4 +1,4 @@
-"""The protocol as data: every message that dcpdump knows, and the only index to them.
+"""Hold the protocol as data: every message that dcpdump knows, and the only index to them.
 
 To add an opcode, or a version of one, add an entry to the module of its family; nothing else changes.
 """
@@ -34,7 +34,7 @@ UNKNOWN_NAME = "UNKNOWN"
 
 
 def find(opcode: int, *, server: bool = False) -> Message:
-    """It gives the message of an opcode; an unknown opcode is a Message too, without layouts."""
+    """Return the message of an opcode; an unknown opcode is a Message too, without layouts."""
     message = (PUSHES if server else MESSAGES).get(opcode)
     return message or Message(opcode, UNKNOWN_NAME)
 
@@ -42,11 +42,10 @@ def find(opcode: int, *, server: bool = False) -> Message:
 def choose(
     message: Message, *, response: bool, status: int, extras: bytes, extras_length: int, value_length: int
 ) -> tuple[Layout, str]:
-    """It picks the layout that a frame's lengths and leading extras answer to.
+    """Return the layout that fits a frame's lengths and leading extras, and why none fits (or "").
 
-    ``extras`` may be shorter than ``extras_length`` where the frame is cut; what is not there excludes no
-    layout. The second result is empty, or says why no layout of the message fits: then the first result
-    still decodes the extras where all layouts with that extras length agree on them.
+    ``extras`` may be shorter than ``extras_length`` where the frame is cut; what is not there excludes no layout. Where
+    no layout fits, the first result still decodes the extras if all layouts with that extras length agree on them.
     """
     if not message.known:
         return RAW, ""
@@ -86,7 +85,7 @@ def _fits(layout: Layout, status: int, extras: bytes, extras_length: int, value_
 
 
 def _extra(layout: Layout, name: str, extras: bytes) -> int | None:
-    """It reads one field of the extras, or nothing where the bytes are missing."""
+    """Return one field of the extras, or None where its bytes are missing."""
     at = 0
     for field in layout.extras:
         if field.name == name:
@@ -97,7 +96,7 @@ def _extra(layout: Layout, name: str, extras: bytes) -> int | None:
 
 
 def _why_not(message: Message, alike: list[Layout], status: int, extras: bytes, value_length: int) -> str:
-    """It says which fact of a frame none of the layouts has, the extras length being right."""
+    """Return the fact of a frame that none of the layouts has, the extras length being right."""
     names = [name for name in alike[0].when if name not in ("extras_length", "value_length", "status")]
     left = alike
     for name in names:
@@ -113,6 +112,6 @@ def _why_not(message: Message, alike: list[Layout], status: int, extras: bytes, 
 
 
 def _either(values: Iterable[int]) -> str:
-    """It spells a choice of numbers: "18, 19 or 21"."""
+    """Return a choice of numbers as text: "18, 19 or 21"."""
     texts = [str(value) for value in sorted(values)]
     return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]])) if texts else "none"

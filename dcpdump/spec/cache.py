@@ -1,4 +1,4 @@
-"""Messages of a cache transfer: documents that the producer has in memory, ahead of the stream's own."""
+"""Define the messages of a cache transfer: documents that the producer has in memory, ahead of the stream's own."""
 
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, NO_MEMORY, one_way

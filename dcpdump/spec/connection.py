@@ -1,4 +1,4 @@
-"""Messages that set a connection up and keep it alive."""
+"""Define the messages that set a connection up and keep it alive."""
 
 from functools import partial
 

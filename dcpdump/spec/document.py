@@ -1,4 +1,4 @@
-"""Messages that carry documents and what becomes of them: mutations, deletions, durable writes."""
+"""Define the messages that carry documents and their changes: mutations, deletions, durable writes."""
 
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, NO_MEMORY, one_way

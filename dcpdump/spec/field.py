@@ -1,9 +1,8 @@
-"""The vocabulary of the protocol table: Field, Blob, Repeat, FlatTable, Layout, Message.
+"""Define the vocabulary of the protocol table: Field, Blob, Repeat, FlatTable, Layout, Message.
 
-Everything here is plain data, so that the decoder, the encoder, the printed tables, the column types, the
-filters and the tests can all be derived from one entry. All integers are big-endian (network order) but
-for FlatTable, whose format is little-endian by its own definition. Entries are compared by identity: the
-table holds each of them once.
+Everything here is plain data, so that the decoder, the encoder, the printed tables, the column types, the filters and
+the tests can all be derived from one entry. All integers are big-endian (network order) but for FlatTable, whose format
+is little-endian by its own definition. Entries are compared by identity: the table holds each of them once.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ NEVER, MAY, MUST = Presence.NEVER, Presence.MAY, Presence.MUST
 
 
 class Sender(Enum):
-    """Who sends a DCP request: the side that has the changes, the side that wants them, or who commands it."""
+    """Who sends a DCP request: the producer, the consumer, or whoever commands them."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -44,7 +43,7 @@ class Holds(Enum):
     SYSTEM = "system data"  #: hosts and ports
 
 
-#: Of most messages of a stream: when they are answered.
+#: When most messages of a stream are answered.
 ON_ERROR = "only to report an error; otherwise the receiver does not reply"
 
 PRODUCER, CONSUMER, EITHER = Sender.PRODUCER, Sender.CONSUMER, Sender.EITHER
@@ -58,13 +57,13 @@ class EnumValue:
     names: Mapping[int, str]
     meanings: Mapping[int, str] = field(default_factory=dict)  #: what values mean, in a few words
 
-    def speak(self, value: int) -> tuple[str, ...]:
-        """It gives the value's name, or nothing for a value without one."""
+    def describe(self, value: int) -> tuple[str, ...]:
+        """Return the value's name, in a tuple; an empty one for a value without a name."""
         name = self.names.get(value)
         return () if name is None else (name,)
 
     def unknown(self, value: int) -> int:
-        """It gives the value back where it has no name (0 is an ordinary value, so -1 means known)."""
+        """Return the value if it has no name, else -1 (0 is an ordinary value)."""
         return -1 if value in self.names else value
 
 
@@ -76,31 +75,31 @@ class Bits:
     meanings: Mapping[int, str] = field(default_factory=dict)  #: what bits mean, in a few words
     old: int = 0  #: bits that only old releases know; refused today
 
-    def speak(self, value: int) -> tuple[str, ...]:
-        """It gives the names of the bits that are set, lowest first; unnamed bits are left out."""
+    def describe(self, value: int) -> tuple[str, ...]:
+        """Return the names of the bits that are set, lowest first; unnamed bits are left out."""
         return tuple(name for bit, name in self.names.items() if value & bit)
 
     def unknown(self, value: int) -> int:
-        """It gives the bits that have no name, or -1 where there are none."""
+        """Return the bits that have no name, or -1 where there are none."""
         rest = value & ~sum(self.names)
         return rest or -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """A point in time, counted in units since 1970-01-01 UTC; 0 says that there is none."""
+    """A point in time, counted in units since 1970-01-01 UTC; 0 means none."""
 
     per_second: int = 1
 
-    def speak(self, value: int) -> tuple[str, ...]:
-        """It gives the time as ISO 8601, or nothing for 0 and for what no calendar holds."""
+    def describe(self, value: int) -> tuple[str, ...]:
+        """Return the time as ISO 8601, in a tuple; an empty one for 0 and for years beyond 9999."""
         seconds = value // self.per_second
         if not 0 < seconds < 253_402_300_800:  # the year 10000
             return ()
         return (datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),)
 
     def unknown(self, value: int) -> int:
-        """It is never unknown: any number is a time."""
+        """Return -1: any number is a time."""
         return -1
 
 
@@ -108,12 +107,12 @@ class Moment:
 class ServerDuration:
     """A duration as servers compress it into 16 bits: about value ** 1.74 / 2 microseconds."""
 
-    def speak(self, value: int) -> tuple[str, ...]:
-        """It gives the microseconds."""
+    def describe(self, value: int) -> tuple[str, ...]:
+        """Return the duration in microseconds, in a tuple."""
         return (f"{value**1.74 / 2:.0f} us",)
 
     def unknown(self, value: int) -> int:
-        """It is never unknown: any number is a duration."""
+        """Return -1: any number is a duration."""
         return -1
 
 
@@ -130,7 +129,7 @@ class Field:
     names: Names | None = None
     #: An identifier (a UUID, a CAS, a UID) rather than a quantity: JSON shows it as "0x…" text.
     identity: bool = False
-    #: A sequence number: what ``--seqno`` looks at.
+    #: A sequence number: what ``--seqno`` filters by.
     seqno: bool = False
     #: Reserved: zero in every message that follows the specification.
     reserved: bool = False
@@ -159,7 +158,7 @@ class Repeat:
 
     @property
     def width(self) -> int:
-        """The least size of one item in bytes."""
+        """Return the least size of one item in bytes."""
         return sum(f.width for f in self.fields if isinstance(f, Field))
 
 
@@ -185,9 +184,9 @@ Part = Field | Blob | Repeat | FlatTable
 class Layout:
     """One shape of a message: which sections it has and what they hold.
 
-    ``when`` tells it from its siblings by equality on ``extras_length``, ``value_length``, ``status`` or the
-    value of an extras field. It is data and not a function because the decoders, the printed
-    specification, the test that no two layouts overlap and the test generators all read it.
+    ``when`` distinguishes it from its siblings by equality on ``extras_length``, ``value_length``, ``status`` or the
+    value of an extras field. It is data and not a function because the decoders, the printed specification, the test
+    that no two layouts overlap and the test generators all read it.
     """
 
     version: str
@@ -202,12 +201,12 @@ class Layout:
 
     @property
     def extras_length(self) -> int:
-        """The bytes of extras that this shape has."""
+        """Return the bytes of extras that this shape has."""
         return sum(f.width for f in self.extras)
 
     @property
     def value_length(self) -> int | None:
-        """The bytes of value that this shape has, or None where they vary."""
+        """Return the bytes of value that this shape has, or None where they vary."""
         if self.value is NEVER:
             return 0
         if isinstance(self.value, tuple) and all(isinstance(part, Field) for part in self.value):
@@ -238,11 +237,11 @@ class Message:
     streamed: bool = False
     key_holds: Holds = Holds.USER
     value_holds: Holds = Holds.USER
-    #: Patterns of whole keys and values that are words of the protocol itself, whoever else's data may stand there.
+    #: Patterns of whole keys and values that are words of the protocol itself, and not data.
     key_words: str = ""
     value_words: str = ""
-    key_prefixes: tuple[str, ...] = ()  #: words of the protocol's that a key may begin with, whosever the rest is
-    #: The header's vbucket means something, though it is no message of a stream.
+    key_prefixes: tuple[str, ...] = ()  #: words of the protocol that a key may begin with, whatever the rest is
+    #: The header's vbucket is used, though it is not a message of a stream.
     vbucket: bool = False
     #: The value is JSON text of the control plane, whatever the datatype byte says.
     json: bool = False
@@ -253,40 +252,40 @@ class Message:
 
     @property
     def known(self) -> bool:
-        """Whether the table has layouts for it (else only its name is known)."""
+        """Return whether the table has layouts for it (else only its name is known)."""
         return bool(self.request or self.response)
 
     @property
     def dcp(self) -> bool:
-        """Whether it is one of DCP's own messages."""
+        """Return whether it is one of DCP's own messages."""
         return self.name.startswith("DCP_")
 
 
 def u8(name: str, label: str, names: Names | None = None, *, reserved: bool = False) -> Field:
-    """It makes a one-byte field."""
+    """Return a one-byte field."""
     return Field(name, label, 1, names, reserved=reserved)
 
 
 def u16(name: str, label: str, names: Names | None = None, *, reserved: bool = False) -> Field:
-    """It makes a two-byte field."""
+    """Return a two-byte field."""
     return Field(name, label, 2, names, reserved=reserved)
 
 
 def u32(name: str, label: str, names: Names | None = None, *, reserved: bool = False) -> Field:
-    """It makes a four-byte field."""
+    """Return a four-byte field."""
     return Field(name, label, 4, names, reserved=reserved)
 
 
 def u64(name: str, label: str, names: Names | None = None) -> Field:
-    """It makes an eight-byte quantity."""
+    """Return an eight-byte quantity."""
     return Field(name, label, 8, names)
 
 
 def seqno(name: str, label: str) -> Field:
-    """It makes an eight-byte sequence number."""
+    """Return an eight-byte sequence number."""
     return Field(name, label, 8, seqno=True)
 
 
 def id64(name: str, label: str) -> Field:
-    """It makes an eight-byte identifier, shown as hexadecimal text wherever numbers lose precision."""
+    """Return an eight-byte identifier, shown as hexadecimal text wherever numbers lose precision."""
     return Field(name, label, 8, identity=True)

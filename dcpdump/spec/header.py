@@ -1,7 +1,7 @@
-"""The 24-byte header: its six magics and the layouts that they choose.
+"""Define the 24-byte header: its six magics and the layouts that they choose.
 
-Request and response differ at bytes 6,7 (vbucket against status); the classic and the flexible framing
-differ at bytes 2,3 (one two-byte key length against framing extras length and key length).
+Request and response differ at bytes 6,7 (vbucket against status); the classic and the flexible framing differ at bytes
+2,3 (one two-byte key length against framing extras length and key length).
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Magic:
 
     @property
     def kind(self) -> str:
-        """It is "request" or "response"."""
+        """Return "request" or "response"."""
         return "response" if self.response else "request"
 
 
@@ -49,7 +49,7 @@ MAGICS: dict[int, Magic] = {
 
 @cache
 def header_fields(magic: Magic) -> tuple[Field, ...]:
-    """It gives the header's fields, in order, as frames of this magic have them."""
+    """Return the header's fields, in order, as frames of this magic have them."""
     lengths: tuple[Field, ...] = (u16("key_length", "Key length"),)
     if magic.flexible:
         lengths = (u8("framing_length", "Framing extras length"), u8("key_length", "Key length"))

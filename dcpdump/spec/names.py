@@ -1,14 +1,14 @@
-"""Names of values: statuses, datatypes, flags, states, reasons, features, control keys.
+"""Name values: statuses, datatypes, flags, states, reasons, features, control keys.
 
-One row a value. The words are the specification's: flags in lower case as its examples print them,
-statuses and features as the server spells them.
+One row a value. The words are the specification's: flags in lower case as its examples print them, statuses and
+features as the server spells them.
 """
 
 from dataclasses import dataclass
 
 from dcpdump.spec.field import Bits, EnumValue
 
-#: What a datatype byte says of a value. A value of 0 is raw bytes.
+#: The bits of a datatype byte, which describes a value. A value of 0 is raw bytes.
 DATATYPE = Bits({0x01: "JSON", 0x02: "Snappy", 0x04: "XATTR"})
 JSON, SNAPPY, XATTR = 0x01, 0x02, 0x04
 
@@ -86,7 +86,7 @@ SNAPSHOT_TYPE = Bits(
     },
 )
 
-#: The flags of a snapshot type, for those who test them.
+#: The flags of a snapshot type, to test for.
 MEMORY, DISK, CHECKPOINT, ACKNOWLEDGE, HISTORY, DUPLICATES = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 
 OSO_FLAGS = Bits({0x01: "start", 0x02: "end"}, {0x01: "items follow in any order", 0x02: "all of them were sent"})
@@ -225,7 +225,7 @@ STATUS = EnumValue(
     }
 )
 
-#: Statuses of responses that carry a success's body, or go on.
+#: Statuses of responses that carry a success's body, or continue an exchange.
 NOT_ERRORS = frozenset({0x00, 0x21, 0x23, 0xA6, 0xA7, 0xCC, 0xCD, 0xD3})
 APPLICATION_STATUS = 0xFF00  #: from here on, statuses are for applications to define
 
@@ -286,7 +286,7 @@ class ControlKey:
     since: str
 
 
-#: What controls are set to, but for names.
+#: The values of controls, but for names.
 CONTROL_SETTINGS = r"[0-9.]{1,20}|true|false|high|medium|low|true_with_seqno_advanced|round-robin|sequential"
 CONTROL_KEYS: dict[str, ControlKey] = {
     key.name: key
@@ -318,7 +318,7 @@ CONTROL_KEYS: dict[str, ControlKey] = {
     )
 }
 
-#: What the names of connections begin with that servers open between themselves.
+#: Prefixes of the names of connections that servers open between themselves.
 REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
 MECHANISMS = "PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512)"
 #: JSON of nothing but identifiers and the names that a stream request gives them.
@@ -326,7 +326,7 @@ STREAM_FILTER = (
     r"(?:[\s{}\[\]:,]|-?[0-9]{1,20}(?![0-9])|true|false|null"
     r'|"(?:uid|sid|collections|scope|purge_seqno|cts|(?:0x)?[0-9a-fA-F]{1,16})")*'
 )
-#: Names of the members of what servers say in JSON of clusters, buckets and collections.
+#: Names of members in servers' JSON about clusters, buckets and collections.
 MEMBERS = frozenset(
     "addressFamily alternateAddresses appTelemetryPath bucketCapabilities bucketCapabilitiesVer cas "
     "clusterCapabilities clusterCapabilitiesVer clusterName clusterUUID collections collectionsManifestUid "

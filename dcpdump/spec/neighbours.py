@@ -1,4 +1,4 @@
-"""Messages beside DCP on the same wire: HELLO, logins, buckets, sequence numbers, and what a server pushes."""
+"""Define messages beside DCP on the same wire: HELLO, logins, buckets, sequence numbers, and what a server pushes."""
 
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import ANY_VALUE, EMPTY_BODY, FAILOVER_LOG

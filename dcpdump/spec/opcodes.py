@@ -1,4 +1,4 @@
-"""Opcodes by name: plain numbers, for code that compares many. The table holds what they mean."""
+"""Name opcodes: plain numbers, for code that compares many. The table holds what they mean."""
 
 #: DCP.
 DCP_OPEN = 0x50

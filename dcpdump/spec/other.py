@@ -1,4 +1,4 @@
-"""KV opcodes that may share a connection with DCP: names only, so that traffic is named and not guessed at."""
+"""Name KV opcodes that may share a connection with DCP, so that such traffic is recognised; without layouts."""
 
 from dcpdump.spec.field import Message
 

@@ -1,4 +1,4 @@
-"""Messages that frame what a stream sends: snapshot markers, out-of-order snapshots, seqnos without an item."""
+"""Define the messages around a stream's items: snapshot markers, out-of-order snapshots, seqnos without an item."""
 
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_PRODUCER, EMPTY_BODY, one_way

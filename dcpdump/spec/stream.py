@@ -1,4 +1,4 @@
-"""Messages that open, hand over and end a stream: ADD_STREAM, STREAM_REQ, SET_VBUCKET_STATE, STREAM_END."""
+"""Define the messages that open, hand over and end a stream: ADD_STREAM, STREAM_REQ, SET_VBUCKET_STATE, STREAM_END."""
 
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, EMPTY_BODY, FAILOVER_LOG, one_way

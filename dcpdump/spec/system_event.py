@@ -1,4 +1,7 @@
-"""SYSTEM_EVENT: collections and scopes that come, change and go. Its value depends on event and version."""
+"""Define SYSTEM_EVENT: collections and scopes that are created, changed and dropped.
+
+Its value depends on event and version.
+"""
 
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_PRODUCER, one_way

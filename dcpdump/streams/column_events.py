@@ -12,12 +12,13 @@ from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.layouts import Array, Group
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
-from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.spec.header import MAGICS
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.streams.frame_event import OWN_SEQNO, UNKNOWN_LOSS, FrameEvent, Shape, event_of, shape_of
 
 _NOTHING = Shape("", (), {}, -1)
 #: Messages that are nearly all of a capture: their fields are given only to who asks for them.
-DOCUMENTS = frozenset({0x57, 0x58, 0x59})
+DOCUMENTS = frozenset({DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION})
 NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -54,7 +55,7 @@ def frame_events(part: Part, *, documents: bool = True, rows: Array | None = Non
     times: list[Any] = part.ts_ns[rows].tolist()
     if (part.ts_ns[rows] == NO_TIME).any():
         times = [None if time == NO_TIME else time for time in times]
-    key_at = part.start[rows] + HEADER_LENGTH + header.framing + header.extras
+    key_at = part.start[rows] + header.key_at
     whole = np.isin(rows, list(part.odd), invert=True) if part.odd else np.ones(count, bool)
     place, magic = part.place[rows], header.magic
     columns = zip(

@@ -10,35 +10,35 @@ from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import Array, Group
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, Before, frame_events, stream_ids
-from dcpdump.streams.document_run import Close, DocumentRun, Step
+from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.frame_event import FrameEvent
 
-_MARKER, _MUTATION = 0x56, 0x57
-_IN_ORDER = (_MUTATION, 0x58, 0x59)
+_IN_ORDER = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
+_XATTR = 0x04
+#: Which bit of ``Close.forms`` a layout of deletions sets.
+_FORMS = {"1": 1, "2": 2}
 _NO_LOSSES: Mapping[int, Before] = MappingProxyType({})
 
 
-def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LOSSES) -> list[Step]:
+def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _NO_LOSSES) -> list[Step]:
     """Return the events of a part, documents of one stream that follow one another as runs.
 
-    ``closely``: only plain mutations, with a closer look at them; each frame whose number is a multiple of this
-    stands alone, as does the first of a snapshot. ``losses``: rows, and what was lost before them.
+    ``closely``: only plain mutations and deletions, with a closer look at them. ``losses``: rows, and what was lost
+    before them.
     """
     count, header = len(part), part.header
     document, seqno = np.zeros(count, bool), np.zeros(count, np.uint64)
     for group in part.groups:
-        opcode = group.plan.message.opcode
-        if opcode in DOCUMENTS:
-            document[group.rows] = _plain(group) if closely else True
+        if group.plan.message.opcode in DOCUMENTS:
             seqno[group.rows] = group.column("by_seqno")
+            document[group.rows] = _plain(part, group) if closely else True
     document &= (part.weak == 0) & (part.gap_before == 0) & (part.ts_ns != NO_TIME)
     document[list(losses)] = False
     if closely:
-        opens = np.concatenate(([False], header.opcode[:-1] == _MARKER))
-        document &= (header.datatype <= JSON) & ~opens & ((np.arange(count) + part.first) % closely != 0)
+        document &= seqno != 0
     stream_id = stream_ids(part)
     goes_on = document[1:] & document[:-1] & (part.ts_ns[1:] >= part.ts_ns[:-1])
     for column in (part.place, header.word, header.opaque, stream_id):
@@ -46,7 +46,7 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LO
     begins = np.flatnonzero(np.concatenate(([True], ~goes_on))) if count else NO_ROWS
     ends = np.append(begins[1:], count)
     run = ends - begins > 1
-    single = frame_events(part, documents=bool(closely), rows=begins[~run])
+    single = frame_events(part, documents=closely, rows=begins[~run])
     for row, before in losses.items():
         at = int(np.searchsorted(begins[~run], row))
         single[at] = single[at]._replace(gap_before=before.length, skipped=before.skipped)
@@ -90,25 +90,35 @@ def steps(part: Part, *, closely: int = 0, losses: Mapping[int, Before] = _NO_LO
     return out
 
 
-def _plain(group: Group) -> Array:
-    """It says which documents are mutations without anything in a reserved field, and without metadata."""
-    plain = np.full(len(group.rows), group.plan.message.opcode == _MUTATION)
+def _plain(part: Part, group: Group) -> Array:
+    """Return which documents are plain: nothing in a reserved field, no metadata, no body where none should be."""
+    rows, opcode = group.rows, group.plan.message.opcode
+    plain = np.full(len(rows), opcode in (DCP_MUTATION, DCP_DELETION))
     for field in group.plan.fields:
         if field.reserved or field.name == "nmeta":
             plain &= group.column(field.name) == 0
+    if opcode == DCP_DELETION:
+        datatype = part.header.datatype[rows]
+        plain &= (datatype & _XATTR > 0) | ((datatype == 0) & (part.header.value[rows] == 0))
+        plain &= group.plan.layout.version in _FORMS
     return plain
 
 
 def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Array) -> Iterator[Close]:
     """Inspect runs closely, those between ``begins`` and ``ends`` of more than one ``document``."""
-    header = part.header
-    key_at = part.start + HEADER_LENGTH + header.framing + header.extras
+    header, data = part.header, part.data
+    key_at = part.start + header.key_at
     value_at = key_at + header.key
-    texts_end = (value_at + np.where(header.datatype == JSON, header.value, 0)).tolist()
     sound = prefixes(part.view, key_at, np.where(document, header.key, 0)).sound
     falls = np.concatenate(([False], seqno[1:] <= seqno[:-1]))
     pauses = np.diff(part.ts_ns, prepend=part.ts_ns[:1])
     falls[begins], pauses[begins] = False, 0
+    forms = np.zeros(len(part), np.int64)
+    for group in part.groups:
+        if group.plan.message.opcode == DCP_DELETION:
+            forms[group.rows] = _FORMS.get(group.plan.layout.version, 0)
+    text = np.flatnonzero(document & (header.datatype == JSON) & (header.value > 0))
+    packed = np.flatnonzero(document & (header.datatype > JSON))
     columns = (
         begins,
         ends,
@@ -116,14 +126,28 @@ def _closely(part: Part, document: Array, seqno: Array, begins: Array, ends: Arr
         ~np.logical_or.reduceat(falls, begins),
         np.maximum.reduceat(header.key, begins),
         np.logical_and.reduceat(sound, begins),
+        np.bitwise_or.reduceat(forms, begins),
+        np.searchsorted(text, begins),
+        np.searchsorted(text, ends),
+        np.searchsorted(packed, begins),
+        np.searchsorted(packed, ends),
     )
-    keys_at, values_at, seqnos, data = key_at.tolist(), value_at.tolist(), seqno.tolist(), part.data
-    for begin, end, pause_ns, rising, longest, all_sound in zip(*(each.tolist() for each in columns), strict=True):
-        if end - begin > 1:
-            values = values_at[begin:end]
-            keys = [data[at:to] for at, to in zip(keys_at[begin:end], values, strict=True)]
-            texts = [data[at:to] for at, to in zip(values, texts_end[begin:end], strict=True) if to > at]
-            yield Close(pause_ns, rising, longest, all_sound, seqnos[begin:end], keys, texts)
+    run = ends - begins > 1
+    keys_at, values_at, seqnos = key_at.tolist(), value_at.tolist(), seqno.tolist()
+    place = np.arange(len(part)) - np.repeat(begins, ends - begins)
+    places = place[text].tolist()
+    starts, stops = value_at[text].tolist(), (value_at + header.value)[text].tolist()
+    values = zip(
+        *(column[packed].tolist() for column in (place, header.datatype, value_at, value_at + header.value)),
+        strict=True,
+    )
+    bodies = [(place, datatype, data[at:to]) for place, datatype, at, to in values]
+    for begin, end, *facts, first, last, first_packed, last_packed in zip(
+        *(column[run].tolist() for column in columns), strict=True
+    ):
+        keys = [data[at:to] for at, to in zip(keys_at[begin:end], values_at[begin:end], strict=True)]
+        texts = Texts(data, places[first:last], starts[first:last], stops[first:last])
+        yield Close._make((*facts, seqnos[begin:end], keys, texts, bodies[first_packed:last_packed]))
 
 
 def _each(part: Part, begin: int, end: int) -> list[FrameEvent]:

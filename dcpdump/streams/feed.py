@@ -21,10 +21,10 @@ Lose = Callable[[int, int, int | None, int | None], None]
 class Feed:
     """It feeds a ledger with what a dissection gives, part by part, losses and ends included."""
 
-    def __init__(self, dissection: Watching, ledger: Ledger, *, closely: int = 0) -> None:
+    def __init__(self, dissection: Watching, ledger: Ledger, *, closely: bool = False) -> None:
         self._dissection = dissection
         self._ledger = ledger
-        self._closely = closely  #: as ``steps`` has it; 0: documents are of no interest but for what they count
+        self._closely = closely  #: as ``steps`` has it; else documents are of no interest but for what they count
         self._lost: list[Lost] = []
         self._order = Order()
         self._latest = NO_TIME
@@ -58,7 +58,7 @@ class Feed:
         return self._order.feed(found, waiting=self._dissection.balance.pending_bytes > 0, in_order=in_order)
 
     def _sights(self, part: Part) -> list[FrameEvent]:
-        seen = frame_events(part, documents=bool(self._closely))
+        seen = frame_events(part, documents=self._closely)
         self._lost = with_losses(part, seen, self._lost)
         return seen
 

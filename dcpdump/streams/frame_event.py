@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
-from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frame import Frame
 
 #: ``gap_before`` where bytes were lost and nobody can know how many.
@@ -108,7 +107,7 @@ def event_of(record: Record, gap_before: int | None = None) -> FrameEvent:
     frame, header = record.frame, record.frame.header
     shape = shape_of(frame.layout)
     fields = tuple(frame.lookup.get(name) for name in shape.names)
-    key_at = HEADER_LENGTH + header.framing_length + header.extras_length
+    key_at = header.key_at
     sid = frame.stream_id or 0
     if sid and not header.framing_length:  # the id of a server that counts its length as 0
         key_at += 3

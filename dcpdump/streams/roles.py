@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import Sender
+from dcpdump.spec.opcodes import DCP_ABORT, DCP_COMMIT, DCP_OPEN, DCP_PREPARE, DCP_SET_VBUCKET_STATE
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
@@ -23,7 +24,7 @@ _DEVELOPMENT = frozenset(range(12000, 12064, 2))
 #: From here on are the ports that systems give to those who connect.
 _EPHEMERAL = 32_768
 #: What nodes send to one another, and a client does not ask for: SET_VBUCKET_STATE, PREPARE, COMMIT, ABORT.
-_BETWEEN_NODES = (0x5B, 0x60, 0x62, 0x63)
+_BETWEEN_NODES = (DCP_SET_VBUCKET_STATE, DCP_PREPARE, DCP_COMMIT, DCP_ABORT)
 #: Sent by either end: a server that replicates asked other servers for their error map.
 _GET_ERROR_MAP = 0xFE
 
@@ -84,7 +85,7 @@ def _by_client() -> list[bool | None]:
     for opcode, message in MESSAGES.items():
         if message.sender is Sender.MANAGER or (message.sender is Sender.CLIENT and not message.dcp):
             senders[opcode] = True
-    senders[0x50] = True  # DCP_OPEN: who connected sends it, whatever the server is to be
+    senders[DCP_OPEN] = True  # who connected sends it, whatever the server is to be
     senders[_GET_ERROR_MAP] = senders[0xFF] = None
     return senders
 

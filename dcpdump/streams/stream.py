@@ -324,12 +324,11 @@ class Stream:
             known.clear()
 
     def goes_on(self, opaque: int) -> bool:
-        """Return whether mutations are simply the next of a snapshot: neither its first nor anything to settle."""
+        """Return whether documents are simply the next of a snapshot, in which they settle nothing."""
         marker = self.marker
         return (
             self.in_order
             and self.opaque == opaque
-            and self.items_since_marker > 0
             and not self.oso
             and not self.prepared
             and marker is not None

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from dcpdump.spec import find
 from dcpdump.spec.field import PRODUCER
+from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_OPEN, DCP_PREPARE, DCP_SEQNO_ACKNOWLEDGED
 
-PREPARE, CACHE_TRANSFER_END = 0x60, 0x67
-FIRST, LAST = 0x50, 0x67  #: DCP's own opcodes
+PREPARE, CACHE_TRANSFER_END = DCP_PREPARE, DCP_CACHE_TRANSFER_END
+FIRST, LAST = DCP_OPEN, DCP_CACHE_TRANSFER_END  #: DCP's own opcodes
 _END_SIZE = 24
 #: Blocked intervals and acknowledgements are kept up to so many; then every second one is dropped, or the rest.
 _INTERVALS = 10_000
@@ -28,7 +29,7 @@ _LEAST_PREPARE = 55  #: bytes of a prepare without key and value
 
 def _counts(opcode: int) -> bool:
     message = find(opcode)
-    return message.streamed and message.sender is PRODUCER and opcode != 0x61
+    return message.streamed and message.sender is PRODUCER and opcode != DCP_SEQNO_ACKNOWLEDGED
 
 
 def _zeros() -> list[int]:

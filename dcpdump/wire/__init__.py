@@ -1,1 +1,1 @@
-"""From bytes to frames and back. Knows no TCP, no file and no clock."""
+"""Convert bytes to frames and back. Knows no TCP, no file and no clock."""

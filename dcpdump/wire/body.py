@@ -1,4 +1,4 @@
-"""Bodies: a value's bytes taken apart, by what its datatype says is in them: Snappy, xattrs, JSON."""
+"""Decode a value's bytes by its datatype: Snappy, xattrs, JSON."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from dcpdump.wire.snappy import decompress
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A value taken apart: xattrs and the document's own bytes, decompressed."""
+    """A decoded value: xattrs and the document's own bytes, decompressed."""
 
     value: bytes
     xattrs: tuple[tuple[bytes, bytes], ...] | None = None
@@ -19,7 +19,7 @@ class Body:
 
 
 def open_value(value: bytes, datatype: int) -> Body:
-    """Decompress a value, split its xattrs off and try its JSON, as its datatype says, in that order."""
+    """Decompress a value, split its xattrs off and check its JSON, as its datatype says, in that order."""
     faults: list[tuple[Fault, str]] = []
     if datatype & SNAPPY:
         plain, fault = decompress(value)
@@ -39,7 +39,7 @@ def open_value(value: bytes, datatype: int) -> Body:
 
 
 def split_xattrs(value: bytes) -> tuple[tuple[tuple[bytes, bytes], ...] | None, bytes, str]:
-    """It splits a value into (xattrs, body, fault). The block is a 32-bit length, then length, key, 0, value, 0 …"""
+    """Split a value into (xattrs, body, fault). The block is a 32-bit length, then length, key, 0, value, 0 …"""
     if len(value) < 4:
         return None, value, f"the xattrs need 4 bytes of length, the value has {len(value)}"
     length = int.from_bytes(value[:4], "big")

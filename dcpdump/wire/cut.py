@@ -1,4 +1,4 @@
-"""Cut: a piece of a direction's bytes: a frame, or bytes that belong to none."""
+"""Define a piece of a direction's bytes: a frame, or bytes that belong to none."""
 
 from enum import Enum
 from typing import NamedTuple

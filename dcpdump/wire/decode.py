@@ -1,8 +1,8 @@
-"""decode(): one RawFrame → one Frame. Knows the protocol table; knows no connection and no history.
+"""Decode one RawFrame to one Frame. Knows the protocol table; knows no connection and no history.
 
-It is total: any bytes give a Frame whose fields tile them exactly, and whatever contradicts the table or
-itself becomes a Problem. What only the connection knows (collections, and so what a key means) and what a
-value holds (Snappy, xattrs, JSON) is a second step: see value.py.
+It is total: any bytes decode to a Frame whose fields tile them exactly, and whatever contradicts the table or itself
+becomes a Problem. What only the connection knows (collections, and so what a key means) and what a value holds (Snappy,
+xattrs, JSON) is a second step: see value.py.
 """
 
 from dataclasses import replace
@@ -27,18 +27,18 @@ _FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def decode(raw: RawFrame, *, show_secrets: bool = False) -> Frame:
-    """It explains every byte of a frame. Never raises; credentials are replaced by asterisks."""
+    """Decode every byte of a frame. Never raises; credentials are replaced by asterisks."""
     return _Decoding(raw).frame(show_secrets)
 
 
 @cache
 def packed(fields: tuple[Field, ...]) -> Struct:
-    """It compiles the big-endian struct that reads these fields at once."""
+    """Return the big-endian struct that reads these fields at once."""
     return Struct(">" + "".join(_FORMATS[field.width] for field in fields))
 
 
 class _Decoding(Tiles):
-    """The tiles of one frame, laid section by section, and what they come to."""
+    """The tiles of one frame, laid section by section, and the frame that they make."""
 
     __slots__ = ("key", "secret", "stream_id", "value")
 
@@ -50,7 +50,7 @@ class _Decoding(Tiles):
         self.stream_id: int | None = None
 
     def frame(self, show_secrets: bool) -> Frame:
-        """Decode: first where the sections end, then the layout that they fit, then each section by it."""
+        """Decode: first the ends of the sections, then the layout that they fit, then each section by it."""
         header = self.raw.header
         magic = magic_of(header.magic)
         message = find(header.opcode, server=magic.server)
@@ -175,7 +175,7 @@ class _Decoding(Tiles):
             self.problems.append(Problem(Fault.MUST_BE_PRESENT, text, start, start, 1, 0))
 
     def _shortage(self) -> None:
-        """Note bytes that the header promises and are not there, and bytes beyond its promise."""
+        """Note bytes that the header promises and that are missing, and bytes beyond its promise."""
         has, needs = len(self.data), self.raw.length
         if has < HEADER_LENGTH:
             text = f"the header needs {HEADER_LENGTH} bytes, {has} are there"

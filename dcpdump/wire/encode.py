@@ -1,7 +1,7 @@
-"""encode(): values → the bytes of a frame. The inverse of decode(), driven by the same table.
+"""Encode values to the bytes of a frame: the inverse of decode(), from the same table.
 
-It fills every length by itself and knows nothing else: whether values make sense together is not its
-business, so that tests, samples and fuzzers can say anything the format can carry.
+It fills in every length and checks nothing else, so that tests, samples and fuzzers can write anything that the format
+can carry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ METADATA = "metadata"  #: bytes after the value; the field that sizes them is fi
 
 
 class EncodeError(ValueError):
-    """The values are none that the message has, or do not fit their fields."""
+    """The values are not ones that the message has, or do not fit their fields."""
 
 
 def encode(
@@ -42,12 +42,12 @@ def encode(
     framing: bytes = b"",
     magic: int | None = None,
 ) -> bytes:
-    """Write one frame.
+    """Return the bytes of one frame.
 
-    ``values`` are the fields of extras and value by name; what is missing is 0. Repeated groups are lists of
-    mappings, or of numbers where an item has one field. Without ``layout`` (a version) the message's first
-    layout is taken that has all the names and agrees with the values. ``value`` follows the structured part
-    of the value, if there is one. Framing extras, and a ``stream_id``, choose the flexible magic.
+    ``values`` are the fields of extras and value by name; what is missing is 0. Repeated groups are lists of mappings,
+    or of numbers where an item has one field. Without ``layout`` (a version) the message's first layout is taken that
+    has all the names and agrees with the values. ``value`` follows the structured part of the value, if there is one.
+    Framing extras, and a ``stream_id``, choose the flexible magic.
     """
     given = dict(values or {})
     known = _message(message)
@@ -78,7 +78,7 @@ def encode(
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """It writes a decoded frame again, from its fields' values alone. Lost fields come out as zeros."""
+    """Return the bytes of a decoded frame, from its fields' values alone. Lost fields become zeros."""
     out = bytearray()
     for field in frame.fields:
         width = field.end - field.start
@@ -124,7 +124,7 @@ def _layout(message: Message, values: Values, response: bool, status: int, versi
 
 
 def _agrees(layout: Layout, values: Values, status: int | None) -> bool:
-    """Whether nothing that was given contradicts what tells the layout from its siblings."""
+    """Return whether no value contradicts the conditions of the layout."""
     if status is not None and layout.when.get("status", status) != status:
         return False
     return all(values.get(name, fact) == fact for name, fact in layout.when.items() if name in _names(layout))
@@ -135,7 +135,7 @@ def _parts(layout: Layout) -> tuple[Part, ...]:
 
 
 def _names(layout: Layout) -> set[str]:
-    """It gives the names that values may have: of extras, fixed fields, groups and slots."""
+    """Return the names that values may have: of extras, fixed fields, groups and slots."""
     names = {field.name for field in layout.extras}
     for part in _parts(layout):
         names |= {slot.field.name for slot in part.slots} if isinstance(part, FlatTable) else {part.name}
@@ -169,7 +169,7 @@ def _header(header: Header) -> bytes:
 
 def _number(name: str, number: object, width: int) -> bytes:
     if not isinstance(number, int) or not 0 <= number < 1 << (8 * width):
-        raise EncodeError(f"{name} is no number of {width} bytes: {number!r}")
+        raise EncodeError(f"{name} is not a number of {width} bytes: {number!r}")
     return number.to_bytes(width, "big")
 
 
@@ -211,10 +211,10 @@ def _bytes(name: str, value: object) -> bytes:
 
 
 def _flat(table: FlatTable, values: Values) -> bytes:
-    """It writes a FlatBuffers root table that holds the slots with a value, widest first, texts behind it.
+    """Return a FlatBuffers root table that holds the slots with a value, widest first, texts behind it.
 
-    Root offset, vtable, table: the table begins 4 bytes before a multiple of 8, since its first word is 4
-    bytes wide and the 8-byte numbers that follow have to be aligned.
+    Root offset, vtable, table: the table begins 4 bytes before a multiple of 8, since its first word is 4 bytes wide
+    and the 8-byte numbers that follow have to be aligned.
     """
     present = [slot for slot in table.slots if values.get(slot.field.name)]
     present.sort(key=lambda slot: -slot.field.width if isinstance(slot.field, Field) else -4)

@@ -1,8 +1,8 @@
-"""FlatBuffers tables inside a value: where each slot of a root table lies. Every step is bound-checked.
+"""Find the slots of a FlatBuffers root table inside a value. Every step is bound-checked.
 
-The format is little-endian: a root offset leads to the table, the table's first word leads back to its
-vtable, whose 16-bit entries hold each slot's place within the table; 0 or a missing entry means the
-default. Text is behind one more offset, with its length before it.
+The format is little-endian: a root offset leads to the table, the table's first word leads back to its vtable, whose
+16-bit entries hold each slot's place within the table; 0 or a missing entry means the default. Text is behind one more
+offset, with its length before it.
 """
 
 import struct
@@ -24,11 +24,11 @@ class Placed(NamedTuple):
 
 
 class FlatError(Exception):
-    """The bytes are no such table; the text says which step led outside."""
+    """The bytes are not such a table; the text says which step led outside."""
 
 
 def place_slots(value: bytes, table: FlatTable) -> list[Placed]:
-    """It finds the slots of a root table that are present, in the order of their bytes; raises FlatError."""
+    """Return the slots of a root table that are present, in the order of their bytes. Raises FlatError."""
     root = _read(_U32, value, 0, "root offset")
     vtable = root - _read(_I32, value, root, "table")
     size = _read(_U16, value, vtable, "vtable")
@@ -50,9 +50,9 @@ def place_slots(value: bytes, table: FlatTable) -> list[Placed]:
 
 
 def structure(value: bytes, table: FlatTable) -> list[tuple[int, int]]:
-    """Return where the words lie that lead to the slots of a table: its offsets, its vtable, the lengths of texts.
+    """Return the ranges of the words that lead to the slots of a table: its offsets, its vtable, the lengths of texts.
 
-    Entries for slots that the table does not know are not among them: nobody can say what those hold.
+    Entries for slots that the table does not define are not among them: it is unknown what those hold.
     """
     root = _read(_U32, value, 0, "root offset")
     vtable = root - _read(_I32, value, root, "table")

@@ -1,4 +1,4 @@
-"""RawFrame, Frame, FieldValue, Problem: a frame cut out of a stream, and a frame understood."""
+"""Define a frame cut out of a stream (RawFrame), and a decoded frame with its fields and problems (Frame)."""
 
 import struct
 from bisect import bisect_left
@@ -14,7 +14,7 @@ _FLEXIBLE = frozenset(magic.value for magic in MAGICS.values() if magic.flexible
 
 
 def magic_of(value: int) -> Magic:
-    """It gives what a first byte means; a byte that is no magic reads as a classic request without a name."""
+    """Return what a first byte means; an unknown byte is treated as the magic of a classic request without a name."""
     return MAGICS.get(value) or Magic(value, "")
 
 
@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 
 class Where(NamedTuple):
-    """Where a frame's last byte was found: which record of which file, and when."""
+    """Where a frame's last byte was captured: which record of which file, and when."""
 
     packet: int = 0
     ts_ns: int | None = None
@@ -52,17 +52,22 @@ class Header(NamedTuple):
 
     @property
     def value_length(self) -> int:
-        """The bytes that the header leaves for the value; negative where its lengths contradict each other."""
+        """Return the bytes that the header leaves for the value; negative where its lengths contradict each other."""
         return self.body_length - self.framing_length - self.extras_length - self.key_length
 
     @property
+    def key_at(self) -> int:
+        """Where in the frame the key begins."""
+        return HEADER_LENGTH + self.framing_length + self.extras_length
+
+    @property
     def frame_length(self) -> int:
-        """The bytes of the whole frame, as the header says."""
+        """Return the length of the whole frame, as the header says."""
         return HEADER_LENGTH + self.body_length
 
 
 def unpack_header(data: bytes | bytearray | memoryview, at: int = 0) -> Header:
-    """It reads the header at ``data[at:at+24]``. The magic may be any byte; raises struct.error when short."""
+    """Return the header at ``data[at:at+24]``. The magic may be any byte; raises struct.error when short."""
     magic, opcode, key, extras, datatype, word, body, opaque, cas = _CLASSIC.unpack_from(data, at)
     if magic in _FLEXIBLE:
         return Header(magic, opcode, key >> 8, key & 0xFF, extras, datatype, word, body, opaque, cas)
@@ -70,7 +75,7 @@ def unpack_header(data: bytes | bytearray | memoryview, at: int = 0) -> Header:
 
 
 def pack_header(header: Header) -> bytes:
-    """It writes the 24 bytes of a header; the inverse of unpack_header."""
+    """Return the 24 bytes of a header; the inverse of unpack_header."""
     key = header.key_length
     h = header
     if magic_of(h.magic).flexible:
@@ -80,10 +85,10 @@ def pack_header(header: Header) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class RawFrame:
-    """The bytes of one frame, with its lengths read once and where it was found.
+    """The bytes of one frame, with its decoded header and where it was captured.
 
-    ``data`` may be shorter than the header promises (the capture ends inside) and may have holes: spans
-    whose bytes were lost and stand as zeros. ``offset`` counts from the first byte of the direction.
+    ``data`` may be shorter than the header promises (the capture ends inside) and may have holes: spans whose bytes
+    were lost and are zeros. ``offset`` counts from the first byte of the direction.
     """
 
     data: bytes
@@ -96,17 +101,17 @@ class RawFrame:
 
     @classmethod
     def of(cls, data: bytes) -> "RawFrame":
-        """It takes bytes for one frame, as far as its header says; fewer than 24 bytes are one too."""
+        """Take bytes as one frame, up to the length in its header; fewer than 24 bytes are one too."""
         header = unpack_header(data if len(data) >= HEADER_LENGTH else data.ljust(HEADER_LENGTH, b"\0"))
         return cls(data[: header.frame_length], header)
 
     @property
     def length(self) -> int:
-        """The bytes that the header promises."""
+        """Return the length that the header promises."""
         return self.header.frame_length
 
     def lost(self, start: int, end: int) -> bool:
-        """It says whether any byte of a span is missing."""
+        """Return whether any byte of a span is missing."""
         if end > len(self.data) or not self.holes:
             return end > len(self.data)
         before = bisect_left(self.holes, (end,))  # of all that begin before the end, only the last can reach into it
@@ -126,7 +131,7 @@ class Section(Enum):
 
 
 class FieldValue(NamedTuple):
-    """One field of one frame: what it is, which bytes it covers, what they say (None where they were lost)."""
+    """One field of one frame: its definition, which bytes it covers, its value (None where bytes were lost)."""
 
     field: Field | Blob
     start: int
@@ -138,7 +143,7 @@ class FieldValue(NamedTuple):
 
 
 class Fault(Enum):
-    """Kinds of what is wrong with a frame: what decisions rest on, and machine output carries."""
+    """Kinds of what is wrong with a frame: decisions are based on them, and machine output carries them."""
 
     UNKNOWN_MAGIC = "unknown_magic"
     UNKNOWN_OPCODE = "unknown_opcode"
@@ -163,7 +168,7 @@ class Fault(Enum):
 
 
 class Problem(NamedTuple):
-    """Where a frame's bytes contradict the specification or each other, and by how much."""
+    """A place where a frame's bytes contradict the specification or each other, and by how much."""
 
     code: Fault
     text: str  #: for people; nothing is decided by it
@@ -175,7 +180,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame understood: its message, the layout that it follows, and fields that tile it exactly."""
+    """A decoded frame: its message, the layout that it follows, and fields that tile it exactly."""
 
     raw: RawFrame
     magic: Magic
@@ -191,9 +196,9 @@ class Frame:
 
     @property
     def header(self) -> Header:
-        """The frame's header."""
+        """Return the frame's header."""
         return self.raw.header
 
     def get(self, name: str) -> int | None:
-        """It gives a field of the extras or of a fixed value by name, None where the frame has no such field."""
+        """Return a field of the extras or of a fixed value by name; None where the frame has no such field."""
         return self.lookup.get(name)

@@ -1,7 +1,7 @@
-"""Framing extras: the list of FrameInfo objects that flexible frames carry before their extras.
+"""Decode framing extras: the list of FrameInfo objects that flexible frames carry before their extras.
 
-Each object starts with a byte of id (high half) and length (low half). 15 in either half means that the
-next byte is to be added to it, the id's first.
+Each object starts with a byte of id (high half) and length (low half). 15 in either half means that the next byte is to
+be added to it, the id's first.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _ESCAPE = 15
 def frame_infos(
     data: bytes, start: int, end: int, kinds: Mapping[int, FrameInfo]
 ) -> tuple[list[FieldValue], list[Problem]]:
-    """Tile ``data[start:end]`` with the fields of its frame infos, and say what does not fit."""
+    """Tile ``data[start:end]`` with the fields of its frame infos, and return them with what does not fit."""
     fields: list[FieldValue] = []
     problems: list[Problem] = []
     at, number = start, 0
@@ -51,7 +51,7 @@ _REST = Blob("frame_info_data", "frame info data")
 
 
 def _tag(data: bytes, at: int, end: int) -> tuple[int, int, int]:
-    """It reads (bytes of tag, id, length) of the frame info at ``at``; past the end counts as zero."""
+    """Return (bytes of tag, id, length) of the frame info at ``at``; bytes past the end count as zero."""
     identity, length = data[at] >> 4, data[at] & 15
     lead = 1
     if identity == _ESCAPE:

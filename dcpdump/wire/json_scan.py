@@ -5,7 +5,7 @@ This is for the compiler: interpreted it takes longer than the parser, which is 
 
 from typing import Final
 
-_DEEPEST: Final = 60
+DEEPEST: Final = 60  #: levels of a text that is seen to be JSON
 _VALUE: Final = 0  #: a value has to follow
 _VALUE_OR_END: Final = 1  #: a value or the end of an array
 _NAME: Final = 2  #: a name of an object
@@ -74,7 +74,7 @@ def is_surely_json(data: bytes, at: int, size: int) -> bool:
             depth, objects, state = depth - 1, objects >> 1, _NEXT
             at += 1
         elif byte in (_OPENS_OBJECT, _OPENS_ARRAY):
-            if depth == _DEEPEST:
+            if depth == DEEPEST:
                 return False
             depth, objects = depth + 1, objects << 1 | (byte == _OPENS_OBJECT)
             state = _NAME_OR_END if byte == _OPENS_OBJECT else _VALUE_OR_END

@@ -1,4 +1,4 @@
-"""JSON text: whether bytes are JSON as the standard has it, and what they say."""
+"""Parse JSON text, and report why bytes are not JSON as the standard has it."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dcpdump.compiled import is_compiled
-from dcpdump.wire.json_scan import doubtful, is_surely_json
+from dcpdump.wire.json_scan import DEEPEST, doubtful, is_surely_json
 
 #: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
 #: through it, or writes it again, could run out of stack.
@@ -57,8 +57,24 @@ def json_faults(data: bytes, starts: list[int], ends: list[int]) -> dict[int, st
     return {place: fault for place, fault in judged if fault}
 
 
+def not_json(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
+    """Return which pieces of ``data`` are not JSON, by their places in the lists."""
+    if not _COMPILED:
+        return list(json_faults(data, starts, ends))
+    return [
+        place
+        for place in doubtful(data, starts, ends)
+        if _is_flat(data, starts[place], ends[place]) or json_fault(data[starts[place] : ends[place]])
+    ]
+
+
+def _is_flat(data: bytes, at: int, end: int) -> bool:
+    """Return whether a piece of ``data`` cannot nest too deep for the scan, whose doubts are certainties then."""
+    return data.count(b"{", at, end) + data.count(b"[", at, end) <= DEEPEST
+
+
 def json_complaint(error: ValueError | StopIteration, body: bytes) -> str:
-    """It says what the parser means that refused a body, and at which of its bytes."""
+    """Return the parser's reason for refusing a body, with the offset of the byte."""
     if isinstance(error, UnicodeDecodeError):
         return f"at byte {error.start} it is no UTF-8"
     if isinstance(error, json.JSONDecodeError):

@@ -1,6 +1,6 @@
-"""Keys: the collection that a key begins with. An id as LEB128, or in the 5.x preview a name.
+"""Read the collection that a key begins with: an id as LEB128, or in the 5.x preview a name.
 
-Whether a key has either, the key does not tell: the caller knows it of the connection, or has inferred it.
+Whether a key has either, the key does not say: the caller knows it of the connection, or has inferred it.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Prefix:
 
 
 def read_prefix(key: bytes) -> Prefix | None:
-    """It reads the unsigned LEB128 collection id that starts a key; None where the key ends inside it."""
+    """Return the unsigned LEB128 collection id that starts a key; None where the key ends inside it."""
     value = 0
     for size, byte in enumerate(key[:6], 1):
         value |= (byte & 0x7F) << (7 * (size - 1))
@@ -36,7 +36,7 @@ def read_prefix(key: bytes) -> Prefix | None:
 
 
 def encode_prefix(collection: int) -> bytes:
-    """It writes a collection id as unsigned LEB128, shortest form."""
+    """Return a collection id as unsigned LEB128, in its shortest form."""
     out = bytearray()
     while collection > 0x7F:
         out.append(collection & 0x7F | 0x80)
@@ -46,7 +46,7 @@ def encode_prefix(collection: int) -> bytes:
 
 
 def split_key(key: bytes, start: int, problems: list[Problem]) -> tuple[bytes, int | None]:
-    """Return a key without its collection id, and the id. ``start`` is where the key stands in the frame."""
+    """Return a key without its collection id, and the id. ``start``: the offset of the key in the frame."""
     prefix = read_prefix(key)
     if prefix is None:
         problems.append(Problem(Fault.COLLECTION_ID, "the key ends inside its collection id", start, start + len(key)))

@@ -1,4 +1,4 @@
-"""Snappy's elements: which byte of a compressed block each byte of its text comes from."""
+"""Map the bytes of a Snappy block's text to the literals of the block that they come from."""
 
 from array import array
 
@@ -6,7 +6,7 @@ _VARINT = 5  #: bytes that the length before a block may have
 
 
 def origins(block: bytes) -> "array[int]":
-    """It gives, for each byte of a valid block's text, the place of the literal in the block that it is a copy of."""
+    """Return, for each byte of a valid block's text, the offset of the literal byte that it is a copy of."""
     at = next(size for size, byte in enumerate(block[:_VARINT], 1) if not byte & 0x80)
     out: array[int] = array("I")
     while at < len(block):
@@ -32,7 +32,7 @@ def origins(block: bytes) -> "array[int]":
 
 
 def literals(text: bytes, size: int) -> bytes | None:
-    """It writes a block of ``size`` bytes that holds as much of a text as there is room for; None where none is."""
+    """Return a block of ``size`` bytes that holds as much of a text as fits; None where none does."""
     for ones in range(4):  # a literal of one byte, to be one byte shorter in all
         for length in range(size - 2, max(0, size - 16), -1):
             claim = _varint(length)

@@ -1,8 +1,8 @@
-"""mend(): the smallest edit of a header that makes a contradictory frame consistent.
+"""Find the smallest edit of a header that makes a contradictory frame consistent.
 
-People paste examples whose lengths are wrong, out of logs, of clients in the making, of the specification
-itself. The bytes are shown as they are; this says what the writer probably meant. It tries every layout of
-the message, gives the body the bytes that are there, and judges the readings that result.
+People paste examples whose lengths are wrong, out of logs, of clients in the making, of the specification itself. The
+bytes are shown as they are; this suggests what the writer probably meant. It tries every layout of the message, assigns
+the bytes that are there to the body, and ranks the readings that result.
 """
 
 from collections.abc import Iterator
@@ -45,12 +45,12 @@ class Mended:
 
 
 def mend(frame: Frame, data: bytes) -> Mended | None:
-    """It looks for the smallest edit under which ``data`` is exactly one frame of the same message.
+    """Return the smallest edit under which ``data`` is exactly one frame of the same message.
 
-    ``frame`` is the literal reading of ``data``. Only readings without problems count; of those the ones with
-    a printable key and reserved fields at zero are preferred, then one that needs a single edit, then those
-    that keep the value's length as the header has it, then the fewest edits. None where there is no such
-    reading, or where it needs no edit.
+    ``frame`` is the literal reading of ``data``. Only readings without problems count; of those the ones with a
+    printable key and reserved fields at zero are preferred, then one that needs a single edit, then those that keep the
+    value's length as the header has it, then the fewest edits. None where there is no such reading, or where it needs
+    no edit.
     """
     if len(data) < HEADER_LENGTH:
         return None
@@ -76,7 +76,7 @@ def mend(frame: Frame, data: bytes) -> Mended | None:
 
 
 def _candidates(frame: Frame, data: bytes) -> Iterator[tuple[Header, dict[str, int]]]:
-    """It gives headers, with extras fields to set, under which the bytes would have a layout of the message."""
+    """Yield headers, with extras fields to set, under which the bytes would have a layout of the message."""
     header = frame.header
     body = len(data) - HEADER_LENGTH
     for layout in _layouts(frame):
@@ -153,7 +153,7 @@ def _is(layout: Layout, header: Header, extras: dict[str, int]) -> bool:
 
 
 def _reserved_bits(frame: Frame) -> int:
-    """It counts reserved fields that are not zero, as they are in every real message."""
+    """Return how many reserved fields are not zero; in every real message all are."""
     return sum(1 for field in frame.fields if isinstance(field.field, Field) and field.field.reserved and field.value)
 
 

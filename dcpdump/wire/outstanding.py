@@ -1,8 +1,8 @@
-"""Outstanding: the requests of one connection that wait for their answers.
+"""Hold the requests of one connection that wait for their responses.
 
-An answer has the opcode and the opaque of its request, and comes from the other side. Several requests may have one
+A response has the opcode and the opaque of its request, and comes from the other side. Several requests may have one
 opaque (some clients send all with the same): they are answered in the order in which they were sent. Where the two
-directions were captured out of order, an answer may come before its request.
+directions were captured out of order, a response may come before its request.
 """
 
 from typing import NamedTuple, TypedDict
@@ -10,9 +10,9 @@ from typing import NamedTuple, TypedDict
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_NOOP
 
-#: Requests without an answer are forgotten, oldest first, beyond this many.
+#: Beyond this many, requests without a response are evicted, oldest first.
 MAX_OUTSTANDING = 4096
-#: About how much memory one takes.
+#: About how many bytes of memory one takes.
 REQUEST_COST = 512
 
 Place = tuple[int, int, int]  #: the direction of the request (-1: unknown), its opcode and opaque
@@ -33,17 +33,17 @@ def _is_alone(opcode: int) -> bool:
     return opcode == DCP_NOOP or (not message.known and message.name.endswith("Q"))
 
 
-#: Places of answers that came before their requests, at most: where there are more, something else is amiss.
+#: Places of responses that came before their requests, at most: more have another cause.
 _EARLY = 64
 #: Requests of which one opaque has one at a time: a keep-alive is sent only after the answer to the one before, and of
 #: quiet commands (GETQ, SETQ …) the older ones that wait will not be answered.
 ALONE = frozenset(filter(_is_alone, range(256)))
-#: Of the others an answer without a request is that to one which was captured late, or not at all.
+#: For the others, a response without a request belongs to one that was captured late, or not at all.
 PAIRED = frozenset(opcode for opcode in range(256) if find(opcode).replies) - ALONE
 
 
 class Asked(NamedTuple):
-    """A request that waits for its response, or got it."""
+    """A request that waits for its response, or has it."""
 
     frame: int  #: its number in the output
     ts_ns: int | None
@@ -84,11 +84,11 @@ class Outstanding:
         self._early, self._whole = dict(state["early"]), state["whole"]
 
     def begin(self) -> None:
-        """Take it that all requests are captured from here on, and those before were answered."""
+        """Assume that all requests are captured from here on, and that those before were answered."""
         self._whole = True
 
     def ask(self, place: Place, asked: Asked) -> None:
-        """Take a request; one whose answer came before it does not wait."""
+        """Take a request; one whose response came before it does not wait."""
         early = self._early.pop(place, 0) if self._early else 0
         if early:
             if early > 1:
@@ -105,7 +105,7 @@ class Outstanding:
         self._serial += 1
 
     def first(self, place: Place) -> Asked | None:
-        """Return the request that the next answer is for; None where there is none, or where that is not known."""
+        """Return the request that the next response is for; None where there is none, or where that is not known."""
         queue = self._queues.get(place)
         if queue and len(queue) > 1 and queue[0] < self._sure:
             self._forget(place)
@@ -113,17 +113,17 @@ class Outstanding:
         return self._asked[queue[0]][1] if queue else None
 
     def answer(self, place: Place) -> Asked | None:
-        """Take an answer, and return the request that it is for."""
+        """Take a response, and return the request that it is for."""
         found = self._take(place)
         if found is None and self._whole and place[1] in PAIRED and len(self._early) < _EARLY:
             self._early[place] = self._early.get(place, 0) + 1
         return found
 
     def lose(self) -> None:
-        """Take it that bytes were lost: answers may have been among them.
+        """Note that bytes were lost: responses may have been among them.
 
-        Where several requests wait that have one opaque, it is not known which of them the next answer is for. One
-        alone may still be answered, unless the same is asked again.
+        Where several requests with one opaque wait, it is not known which of them the next response is for. A single
+        one may still be answered, unless the same is asked again.
         """
         self._sure = self._serial
         self._doubt()
@@ -135,7 +135,7 @@ class Outstanding:
         self._doubt()
 
     def _doubt(self) -> None:
-        """Take it that an answer without a request may be to one that is not known."""
+        """Assume that a response without a request may be to one that is not known."""
         self._whole = False
         self._early.clear()
 

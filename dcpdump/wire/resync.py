@@ -1,14 +1,14 @@
-"""Where a frame may begin: the evidence for a header, and the search for one after bytes were lost.
+"""Judge where a frame may begin: the evidence for a header, and the search for one after bytes were lost.
 
-DCP has no marker between frames, so a lost header means looking for 24 bytes that can hardly be anything
-else. Three levels of evidence, each compiled from the protocol table:
+DCP has no marker between frames, so after a lost header one searches for 24 bytes that can hardly be anything else.
+Three levels of evidence, each compiled from the protocol table:
 
-1. *framed*: one of the six magics, and lengths that do not contradict each other (a server looks no closer);
-2. *known*: and an opcode that has a name, a legal datatype, a vbucket or status that exists;
-3. *strict*: and a DCP message whose extras, key and value have lengths that the table allows.
+1. *framed*: one of the six magics, and lengths that do not contradict each other (a server checks no more); 2. *known*:
+and an opcode that has a name, a legal datatype, a vbucket or status that exists; 3. *strict*: and a DCP message whose
+extras, key and value have lengths that the table allows.
 
-In step, level 1 is enough. To get back into step it takes level 3, then headers that chain on from it, and an
-opaque that belongs to a stream of this connection, since a document may hold perfect frames itself.
+In step, level 1 is enough. To get back into step it takes level 3, then headers that chain on from it, and an opaque
+that belongs to a stream of this connection, since a document may hold perfect frames itself.
 """
 
 import re
@@ -25,7 +25,7 @@ from dcpdump.wire.frame import Header, unpack_header
 MAX_VBUCKET = 1024
 MAX_KEY = 251
 MAX_DATATYPE = 7
-#: Bytes after a weakly supported header in which a better one is still looked for.
+#: Bytes after a weakly supported header in which a better one is still searched for.
 SEARCH_WINDOW = 1024 * 1024
 #: Headers that must follow one another before a place is believed.
 CHAIN = 2
@@ -54,14 +54,14 @@ class Streams(Protocol):
 
     @property
     def streams(self) -> Mapping[int, int]:
-        """Opaque → vbucket of the streams that were asked for or seen."""
+        """Return the vbuckets, by opaque, of the streams that were requested or seen."""
 
     @property
     def complete(self) -> bool:
-        """Whether the connection was seen from its DCP_OPEN on, so that it has no other streams."""
+        """Return whether the connection was captured from its DCP_OPEN on, so that it has no other streams."""
 
     def last_seqno(self, opaque: int) -> int | None:
-        """It gives the last seqno seen on the stream of an opaque."""
+        """Return the last seqno seen on the stream of an opaque; None where none was."""
 
 
 class Judgement(Enum):
@@ -89,12 +89,12 @@ class SearchResult(NamedTuple):
 
 
 def framed(header: Header) -> bool:
-    """Level 1: magic and lengths are those of a frame."""
+    """Return whether magic and lengths are those of a frame: level 1."""
     return header.magic in MAGICS and header.value_length >= 0 and header.body_length <= MAX_FRAME - HEADER_LENGTH
 
 
 def known(header: Header) -> bool:
-    """Level 2: framed, and every byte of the header has a meaning."""
+    """Return whether it is framed, and every byte of the header has a meaning: level 2."""
     if not framed(header) or header.datatype > MAX_DATATYPE:
         return False
     magic = MAGICS[header.magic]
@@ -104,7 +104,7 @@ def known(header: Header) -> bool:
 
 
 def nearly(header: Header) -> bool:
-    """Whether a header that is not known would be, but for one of its fields: damage rather than another protocol."""
+    """Return whether a header would be known, but for one of its fields: damage rather than another protocol."""
     message = MESSAGES.get(header.opcode)
     signs = (
         header.magic in MAGICS,
@@ -117,7 +117,7 @@ def nearly(header: Header) -> bool:
 
 
 def fits_table(header: Header) -> bool:
-    """Whether a known header's section lengths are those of one of its message's layouts."""
+    """Return whether a known header's section lengths are those of one of its message's layouts."""
     magic = MAGICS[header.magic]
     message = find(header.opcode, server=magic.server)
     if magic.response and header.word != 0:
@@ -127,7 +127,7 @@ def fits_table(header: Header) -> bool:
 
 
 def strict(header: Header) -> bool:
-    """Level 3: a DCP message of classic framing, or flexible with a stream id, exactly as the table has it."""
+    """Return whether it is a DCP message, classic or with a stream id, exactly as the table has it: level 3."""
     if header.magic not in (0x80, 0x81, 0x08) or not known(header):
         return False
     return MESSAGES[header.opcode].dcp and fits_table(header)
@@ -147,10 +147,10 @@ def _lengths_fit(layout: Layout, header: Header) -> bool:
 
 
 def begins(data: bytes | bytearray, *, final: bool = False) -> Judgement:
-    """It judges whether a direction's very first bytes are a frame of the memcached binary protocol.
+    """Judge whether a direction's very first bytes are a frame of the memcached binary protocol.
 
-    A header that fits the protocol table is believed at once; one of which only the name is known when the
-    next header is known too, or when the frame ends where the bytes do. ``final``: no more bytes will come.
+    A header that fits the protocol table is believed at once; one of which only the name is known when the next header
+    is known too, or when the frame ends where the bytes do. ``final``: no more bytes will come.
     """
     if len(data) < HEADER_LENGTH:
         return Judgement.NO if final or (data and data[0] not in MAGICS) else Judgement.WAIT
@@ -165,7 +165,7 @@ def begins(data: bytes | bytearray, *, final: bool = False) -> Judgement:
 
 
 def chained(data: bytes | bytearray, at: int, count: int, *, final: bool) -> Judgement:
-    """It follows ``count`` frames on from the one at ``at``: each must be known, or the bytes end at its start."""
+    """Follow ``count`` frames from the one at ``at``: each must be known, or the bytes end at its start."""
     for _ in range(count):
         at += unpack_header(data, at).frame_length
         if at == len(data):
@@ -183,18 +183,18 @@ def chained(data: bytes | bytearray, at: int, count: int, *, final: bool) -> Jud
 def find_frame(
     data: bytes | bytearray, start: int, streams: Streams, *, final: bool, segment: bool = False
 ) -> SearchResult:
-    """It looks for the first place from ``start`` at which a frame begins.
+    """Find the first offset from ``start`` at which a frame begins.
 
-    FRAME: there is one at ``at``. WAIT: the bytes before ``at`` hold none, what follows needs more bytes
-    (never with ``final``). NO: none, and nothing before ``at`` need be kept. WEAK: a frame may begin at
-    ``at``, and nothing better was found within the window. ``segment``: ``start`` is where a TCP segment
-    begins, which is a likely place: there, neighbours of DCP on the same connection are believed too.
+    FRAME: there is one at ``at``. WAIT: the bytes before ``at`` hold none, what follows needs more bytes (never with
+    ``final``). NO: none, and nothing before ``at`` need be kept. WEAK: a frame may begin at ``at``, and nothing better
+    was found within the window. ``segment``: ``start`` is where a TCP segment begins, which is a likely place: there,
+    neighbours of DCP on the same connection are believed too.
     """
     if segment and start + HEADER_LENGTH <= len(data):
         header = unpack_header(data, start)
         if known(header) and not strict(header):
             verdict = chained(data, start, CHAIN, final=final)
-            # Nobody waits for megabytes because of a header that may be part of a document.
+            # Do not wait for megabytes because of a header that may be part of a document.
             if verdict is Judgement.FRAME or (verdict is Judgement.WAIT and header.frame_length <= SEARCH_WINDOW):
                 return SearchResult(start, verdict)
     weak = -1
@@ -228,7 +228,7 @@ def find_frame(
 
 
 def _earliest(data: bytes | bytearray, weak: int, at: int) -> int:
-    """It goes back to a weaker place where the frames from there lead exactly to ``at``."""
+    """Return the weaker place ``weak`` if the frames from there lead exactly to ``at``, else ``at``."""
     if weak < 0:
         return at
     place = weak
@@ -238,9 +238,9 @@ def _earliest(data: bytes | bytearray, weak: int, at: int) -> int:
 
 
 def _leads_on(data: bytes | bytearray, at: int, dead: set[int]) -> bool:
-    """Whether known headers follow one another from ``at`` as far as there are bytes; a copy in a document ends.
+    """Return whether known headers follow one another from ``at`` to the end of the bytes; a copy in a document ends.
 
-    ``dead`` remembers the places that do not lead on, so that a search over many stays linear.
+    ``dead`` collects the places that do not lead on, so that a search over many stays linear.
     """
     passed: list[int] = []
     while at + HEADER_LENGTH <= len(data):
@@ -254,7 +254,7 @@ def _leads_on(data: bytes | bytearray, at: int, dead: set[int]) -> bool:
 
 
 def _kinship(data: bytes | bytearray, at: int, header: Header, streams: Streams) -> Kinship:
-    """It says whether a candidate's opaque, vbucket and seqno go with the streams of this connection."""
+    """Return whether a candidate's opaque, vbucket and seqno fit the streams of this connection."""
     if not streams.streams or header.magic == 0x81 or header.opcode in _OWN_OPAQUE:
         return Kinship.OURS
     vbucket = streams.streams.get(header.opaque)
@@ -270,5 +270,5 @@ def _kinship(data: bytes | bytearray, at: int, header: Header, streams: Streams)
         return Kinship.OURS
     seqno = data[at + HEADER_LENGTH : at + HEADER_LENGTH + 8]
     if len(seqno) < 8:
-        return Kinship.OURS  # the bytes end before it: nothing speaks against the header
+        return Kinship.OURS  # the bytes end before it: nothing contradicts the header
     return Kinship.OURS if int.from_bytes(seqno, "big") > last else Kinship.ALIEN

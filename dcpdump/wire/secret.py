@@ -1,4 +1,4 @@
-"""Secrets: what of a frame may be a credential, and so is shown as asterisks."""
+"""Mask what of a frame may be a credential by asterisks."""
 
 import re
 
@@ -11,9 +11,9 @@ _PLAIN_NAME = re.compile(rb"[\w.@-]*")  # of a mechanism or a user: the only par
 
 
 def looks_secret(data: bytes, extras: int, key_length: int) -> bool:
-    """Whether it is an authentication of which the opcode or the magic is damaged: its key is a mechanism.
+    """Return whether it is an authentication whose opcode or magic is damaged: its key is a mechanism.
 
-    ``extras`` is where they end, and so where the key begins.
+    ``extras``: where the extras end, and so where the key begins.
     """
     if extras != HEADER_LENGTH:
         return False
@@ -21,11 +21,11 @@ def looks_secret(data: bytes, extras: int, key_length: int) -> bool:
 
 
 def masked_body(data: bytes, framing: int, extras: int, key: int) -> bytes:
-    """It replaces whatever may be a credential: all of the body but a key that is a plain name.
+    """Return the bytes with whatever may be a credential masked: all of the body but a key that is a plain name.
 
-    ``framing``, ``extras`` and ``key`` are where these sections end. Where lengths are damaged a credential may
-    stand in any of them, and behind the frame's end: also in what the header calls the key, unless that is where
-    the body begins.
+    ``framing``, ``extras`` and ``key`` are where these sections end. Where lengths are damaged a credential may stand
+    in any of them, and behind the frame's end: also in what the header calls the key, unless that is where the body
+    begins.
     """
     name = data[extras:key]
     kept = name if extras == HEADER_LENGTH and _PLAIN_NAME.fullmatch(name) else MASK * len(name)

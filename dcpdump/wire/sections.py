@@ -1,4 +1,4 @@
-"""Sections: a frame's header, and where framing extras, extras and key end, as far as its lengths can be true."""
+"""Find a frame's sections: its header, and where framing extras, extras and key end, as far as its lengths allow."""
 
 from dcpdump.spec.field import Message
 from dcpdump.spec.header import HEADER_LENGTH, MAX_FRAME, STREAM_ID_NOT_COUNTED, STREAM_ID_TAG, Magic, header_fields
@@ -7,7 +7,7 @@ from dcpdump.wire.tiles import Tiles
 
 
 def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
-    """Tile the header, and note what in it is not known or not possible."""
+    """Tile the header, and note what in it is unknown or impossible."""
     raw, data, problems = tiles.raw, tiles.data, tiles.problems
     header, size, at = raw.header, len(data), 0
     for field in header_fields(magic):
@@ -21,7 +21,7 @@ def tile_header(tiles: Tiles, magic: Magic, message: Message) -> None:
     if not data:
         return
     if not magic.name:
-        problems.append(Problem(Fault.UNKNOWN_MAGIC, f"0x{header.magic:02x} is no magic of the protocol", 0, 1))
+        problems.append(Problem(Fault.UNKNOWN_MAGIC, f"0x{header.magic:02x} is not a magic of the protocol", 0, 1))
     if size < HEADER_LENGTH:
         return
     if magic.name and message.name == "UNKNOWN":

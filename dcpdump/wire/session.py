@@ -1,8 +1,7 @@
-"""Session: what one connection has said so far that changes how its later frames are read.
+"""Remember what one connection has sent so far that changes how its later frames are decoded.
 
-It knows what HELLO granted, what OPEN asked for, which requests wait for a response and which vbucket a
-stream's opaque stands for. Where the beginning was not seen, it infers whether keys carry collection ids,
-and says that this is a guess.
+It knows what HELLO granted, what OPEN asked for, which requests wait for a response and which vbucket a stream's opaque
+stands for. Where the capture starts later, it infers whether keys carry collection ids, and marks that as inferred.
 """
 
 from dataclasses import dataclass
@@ -36,30 +35,30 @@ _STREAM_COST: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A frame in the light of its connection."""
+    """A frame decoded with what is known of its connection."""
 
     meaning: Meaning
     vbucket: int | None  #: the request's own, or of a response that of its request
-    request: Asked | None = None  #: what a response answers
+    request: Asked | None = None  #: the request of a response
 
 
 class SessionState(TypedDict):
     """A session as plain values."""
 
-    features: list[int] | None  #: that HELLO granted, None where its answer was not seen
+    features: list[int] | None  #: that HELLO granted, None where its response was not captured
     open_flags: int | None
     streams: dict[int, int]  #: opaque → vbucket
     seqnos: dict[int, int]  #: opaque → last by_seqno
     outstanding: OutstandingState
-    forgot: bool  #: streams were forgotten
+    forgot: bool  #: streams were evicted
     marker_asked: int | None  #: opaque of the request for markers of version 2.2
-    certain: bool  #: what is inferred of keys
+    certain: bool  #: keys certainly have collection ids
     keys_fit: bool
     keys_tell: bool
 
 
 def session_essence(state: SessionState) -> tuple[Any, ...]:
-    """Return what decides how a session continues: two with the same understand the same frames alike."""
+    """Return what decides how a session continues: two that are equal understand the same frames alike."""
     features, outstanding = state["features"], state["outstanding"]
     inferred = features is None and (
         state["certain"],
@@ -81,7 +80,7 @@ def session_essence(state: SessionState) -> tuple[Any, ...]:
 
 
 class Session:
-    """One connection's memory. Feed it every frame, in order, with its direction (0 or 1; -1 unknown)."""
+    """The state of one connection. Feed it every frame, in order, with its direction (0 or 1; -1 unknown)."""
 
     def __init__(self) -> None:
         self.features: frozenset[int] | None = None
@@ -89,14 +88,14 @@ class Session:
         self.streams: dict[int, int] = {}  #: opaque → vbucket of streams that were asked for or seen
         self.seqnos: dict[int, int] = {}  #: opaque → last by_seqno
         self.outstanding = Outstanding()
-        self._forgot = False  #: streams were forgotten, so that others than those known are possible
+        self._forgot = False  #: streams were evicted, so that others than those known are possible
         self._marker_asked: int | None = None  # opaque of the request for markers of version 2.2
         self.certain = False  #: something was seen that only a connection with collections carries
         self.keys_fit = True  #: every data key so far may start with a collection id
-        self.keys_tell = False  #: at least one does and is no plain text
+        self.keys_tell = False  #: at least one does and is not plain text
 
     def state(self) -> SessionState:
-        """Return all that was remembered as plain values, for ``restore``."""
+        """Return the whole state as plain values, for ``restore``."""
         return {
             "features": None if self.features is None else sorted(self.features),
             "open_flags": self.open_flags,
@@ -111,7 +110,7 @@ class Session:
         }
 
     def restore(self, state: SessionState) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         features = state["features"]
         self.features = None if features is None else frozenset(features)
         self.open_flags = state["open_flags"]
@@ -123,7 +122,7 @@ class Session:
 
     @property
     def collections(self) -> bool | None:
-        """Whether data keys carry a collection id; None where nothing speaks for it."""
+        """Return whether data keys carry a collection id; None where there is no evidence for it."""
         if self.features is not None:
             return COLLECTIONS in self.features
         if self.certain or (self.keys_fit and self.keys_tell):
@@ -132,36 +131,36 @@ class Session:
 
     @property
     def inferred(self) -> bool:
-        """Whether ``collections`` is a guess: the answer to HELLO was not seen."""
+        """Return whether ``collections`` is inferred: the response to HELLO was not captured."""
         return self.features is None
 
     @property
     def complete(self) -> bool:
-        """Whether the connection was seen from its DCP_OPEN on, so that ``streams`` are all that it has."""
+        """Return whether the connection was captured from its DCP_OPEN on, so that ``streams`` are all that it has."""
         return self.open_flags is not None and not self._forgot
 
     @property
     def held(self) -> int:
-        """About how much memory the streams and the open requests take."""
+        """Return about how many bytes of memory the streams and the open requests take."""
         return _STREAM_COST * len(self.streams) + REQUEST_COST * len(self.outstanding)
 
     def forget(self) -> None:
-        """It gives its memory back: no stream and no request is known any more, but what was negotiated is."""
+        """Free memory: drop all streams and requests, but keep what was negotiated."""
         self._forgot = self._forgot or bool(self.streams)
         self.streams.clear()
         self.seqnos.clear()
         self.outstanding.clear()
 
     def last_seqno(self, opaque: int) -> int | None:
-        """It gives the last seqno seen on the stream of an opaque; None where none was seen."""
+        """Return the last seqno seen on the stream of an opaque; None where none was seen."""
         return self.seqnos.get(opaque)
 
     def lose(self) -> None:
-        """Take it that bytes of either direction were lost: requests or answers may have been among them."""
+        """Note that bytes of either direction were lost: requests or responses may have been among them."""
         self.outstanding.lose()
 
     def understand(self, frame: Frame, number: int = 0, direction: int = -1) -> Understood:
-        """Read a frame in the light of those before it, and remember what it says for those after."""
+        """Interpret a frame with what those before it established, and note what it says for those after."""
         if frame.raw.gap_before:
             self.lose()
         self._learn(frame)
@@ -178,7 +177,7 @@ class Session:
 
     @property
     def underlying_datatype(self) -> bool:
-        """Whether the connection was opened with the flag under which a datatype may describe absent bytes."""
+        """Return whether the connection was opened with the flag under which a datatype may describe absent bytes."""
         return bool((self.open_flags or 0) & _UNDERLYING_DATATYPE)
 
     def note(self, opaque: int, vbucket: int, seqno: int | None) -> None:
@@ -193,11 +192,11 @@ class Session:
             self.seqnos[opaque] = seqno
 
     def heeds(self, opcode: int) -> bool:
-        """Return whether such a message changes what is remembered of others, or is read in the light of it."""
+        """Return whether such a message changes the state, or depends on it to be decoded."""
         return self.features is None or find(opcode).streamed or opcode in (HELLO, DCP_OPEN, DCP_STREAM_REQ)
 
     def overhear(self, direction: int, opcode: int, opaque: int, asked: Asked | None) -> Asked | None:
-        """Take a message that is no concern of DCP: a request, or (None) a response.
+        """Take a message that is not DCP's: a request, or (None) a response.
 
         Return the request that the response answers.
         """
@@ -210,7 +209,7 @@ class Session:
 
     def _ask(self, frame: Frame, number: int, direction: int) -> None:
         header = frame.header
-        # A frame found on weak evidence may be a document's; what it says of streams would hide the true ones.
+        # A frame found on weak evidence may be part of a document; noting its stream would hide the true ones.
         if (frame.message.streamed or header.opcode == DCP_STREAM_REQ) and not frame.raw.confidence:
             seqno = frame.get("by_seqno")
             self.note(header.opaque, header.word, seqno)

@@ -1,17 +1,16 @@
-"""Snappy: a compressed value. Its claim is judged before any memory is asked for."""
+"""Decompress Snappy values. The claimed length is checked before any memory is allocated."""
 
-#: The server's limit for a document and its system xattrs; a claim above it is refused before any memory is asked for.
+#: The server's limit for a document and its system xattrs; a claim above it is refused before any memory is allocated.
 MAX_VALUE = 21 * 1024 * 1024
 #: Snappy's best is 64 bytes out of 3; a claim beyond this ratio cannot be true.
 MAX_RATIO = 24
 
 
 def decompress(data: bytes) -> tuple[bytes | None, str]:
-    """It decompresses a raw Snappy block, or says why not.
+    """Return a raw Snappy block decompressed, or None and why it cannot be.
 
-    The block starts with its own length as a varint. That is read here and judged first, because the
-    library allocates what is claimed before it looks at the data, and where memory is limited that ends
-    the process.
+    The block starts with its own length as a varint. That is read here and checked first, because the library allocates
+    what is claimed before it reads the data, and where memory is limited that ends the process.
     """
     claim, size = 0, 0
     for size, byte in enumerate(data[:6], 1):

@@ -1,9 +1,9 @@
-"""The state of a frame splitter as plain values: all that decides where it cuts the bytes that come next."""
+"""Define the state of a frame splitter as plain values: all that decides where it cuts the bytes that come next."""
 
 from typing import Any, Final, TypedDict
 
-#: What a splitter is at: the first byte of its direction, the search for a frame, cutting frame after frame, or passing
-#: by the rest of a frame that was given up.
+#: What a splitter does: wait for the first bytes of its direction, search for a frame, cut frame after frame, or skip
+#: the rest of a frame that was given up.
 START: Final = "start"
 SEARCH: Final = "search"
 CUT: Final = "cut"
@@ -16,9 +16,9 @@ class SplitterState(TypedDict):
     """What a splitter holds and knows. Offsets are of its direction."""
 
     state: str  #: START, SEARCH, CUT or PASS
-    data: bytes  #: that waits for the rest of a frame
+    data: bytes  #: bytes that wait for the rest of a frame
     offset: int  #: of the first of it
-    need: int  #: bytes that there must be before looking again is of use
+    need: int  #: bytes that are needed before the next attempt
     marks: list[tuple[int, WhereState]]  #: the packet that brought the bytes up to an offset
     holes: list[tuple[int, int]]  #: in the data: lost bytes, that stand as zeros
     lost: int  #: bytes lost or skipped since the last frame
@@ -30,7 +30,7 @@ class SplitterState(TypedDict):
 
 
 def splitter_essence(state: SplitterState, most: int) -> tuple[Any, ...]:
-    """Return what decides how a splitter goes on: two with the same cut the same bytes alike.
+    """Return what decides how a splitter continues: two that are equal cut the same bytes alike.
 
     Of the data only the first ``most`` bytes count, and how many there are.
     """

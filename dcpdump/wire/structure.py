@@ -1,4 +1,4 @@
-"""Structure: a value made of fields, of items that repeat, or of a FlatBuffers table, tiled as its layout says."""
+"""Tile a structured value as its layout says: fields, items that repeat, or a FlatBuffers table."""
 
 from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Part, Repeat
 from dcpdump.wire.flat import FlatError, place_slots

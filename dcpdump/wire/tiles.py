@@ -1,4 +1,4 @@
-"""Tiles: the fields of one frame as they are laid over its bytes, and what does not fit. Knows no layout."""
+"""Lay the fields of one frame over its bytes, and note what does not fit. Knows no layout."""
 
 from dcpdump.spec.field import Blob, Field
 from dcpdump.spec.names import APPLICATION_STATUS, STATUS
@@ -9,7 +9,7 @@ REST = Blob("unexplained", "Unexplained")
 
 
 class Tiles:
-    """What is laid so far: end to end, so that in the end every byte of the frame is in exactly one field.
+    """The fields laid so far: end to end, so that in the end every byte of the frame is in exactly one field.
 
     ``data`` are the bytes to show, in which credentials may be asterisks. ``lookup`` has the numbers by name.
     """
@@ -24,12 +24,12 @@ class Tiles:
         self.lookup: dict[str, int] = {}
 
     def blob(self, blob: Blob, start: int, end: int, section: Section) -> None:
-        """It lays one field over bytes as they are; it has no value where some of them were lost."""
+        """Lay one field over bytes as they are; it has no value where some of them were lost."""
         value = None if self.raw.lost(start, end) else self.data[start:end]
         self.fields.append(FieldValue(blob, start, end, value, section))
 
     def fixed(self, fields: tuple[Field, ...], at: int, end: int, section: Section) -> int:
-        """It lays fields end to end as far as there are bytes; a field cut or lost has no value."""
+        """Lay fields end to end as far as there are bytes; a field cut or lost has no value. Return where they end."""
         for field in fields:
             stop = at + field.width
             if at >= end:
@@ -45,7 +45,7 @@ class Tiles:
         return at
 
     def check_name(self, field: Field, number: int, at: int) -> None:
-        """Note a number, or bits of it, for which the field's names have no word."""
+        """Note a number, or bits of it, that has no name although the field has names."""
         if field.names is None:
             return
         odd = field.names.unknown(number)

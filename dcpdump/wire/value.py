@@ -1,7 +1,7 @@
-"""What keys and values mean: collection ids, Snappy, xattrs, JSON.
+"""Decode what keys and values mean: collection ids, Snappy, xattrs, JSON.
 
-This is the second step, after decode(): it needs to be told what the connection negotiated (see
-session.py), or that this is only inferred. It never decompresses what claims to be too large.
+This is the second step, after decode(): the caller passes what the connection negotiated (see session.py), or that this
+is only inferred. It never decompresses what claims to be too large.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ LEFT_OUT = "the connection keeps the datatype of values that it leaves out: show
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One record of a cache transfer, understood."""
+    """One record of a cache transfer, decoded."""
 
     collection: int | None
     key: bytes
@@ -55,7 +55,7 @@ class Meaning:
 
     key: bytes | None = None  #: without the collection prefix
     collection: int | None = None
-    collection_inferred: bool = False  #: the HELLO was not seen: it is a guess that keys have (or lack) a prefix
+    collection_inferred: bool = False  #: the HELLO was not captured: it is inferred whether keys have a prefix
     collection_name: bytes | None = None  #: only in the 5.x preview, where the key spells it
     body: Body | None = None
     document: Any = None  #: control-plane JSON, parsed
@@ -67,11 +67,11 @@ class Meaning:
 def interpret(
     frame: Frame, *, collections: bool | None, inferred: bool = False, underlying_datatype: bool = False
 ) -> Meaning:
-    """It says what the frame's key and value mean.
+    """Return what the frame's key and value mean.
 
-    ``collections`` is whether keys have a prefix (None: unknown, and nothing speaks for it), ``inferred``
-    whether that is a guess, ``underlying_datatype`` whether the connection was opened with the flag under
-    which a datatype may describe bytes that are not there.
+    ``collections``: whether keys have a prefix (None: unknown, without evidence); ``inferred``: whether that is
+    inferred; ``underlying_datatype``: whether the connection was opened with the flag under which a datatype may
+    describe bytes that are not there.
     """
     message, header = frame.message, frame.header
     problems: list[Problem] = []
@@ -122,7 +122,7 @@ def _document(frame: Frame, datatype: int, underlying: bool, problems: list[Prob
 
 
 def _answered(frame: Frame, value: bytes, problems: list[Problem]) -> Body:
-    """Open a compressed value of a response or of a server's push: cluster maps are sent so."""
+    """Decode a compressed value of a response or of a server's push: cluster maps are sent so."""
     body = open_value(value, SNAPPY)
     if not _is_control_json(frame):  # there it is found wrong below
         problems += [Problem(code, text, *_span(frame, Section.VALUE)) for code, text in body.faults]
@@ -130,7 +130,7 @@ def _answered(frame: Frame, value: bytes, problems: list[Problem]) -> Body:
 
 
 def _is_control_json(frame: Frame) -> bool:
-    """Whether the value is JSON of the control plane: by its message, or an error's context by its datatype."""
+    """Return whether the value is JSON of the control plane: by its message, or an error's context by its datatype."""
     if frame.layout.version == "error" or (
         not frame.magic.server and frame.message.opcode in (GET_CLUSTER_CONFIG, COLLECTIONS_GET_MANIFEST)
     ):
@@ -183,7 +183,7 @@ def _cached_items(frame: Frame, problems: list[Problem]) -> tuple[Item, ...]:
 
 
 def _swapped_ids(frame: Frame, hints: list[str]) -> None:
-    """It notes ids in the order of an old draft: the example of the specification's page has them swapped."""
+    """Note ids in the order of an old draft: the example of the specification's page has them swapped."""
     if frame.get("event") == 0 and frame.get("collection_id") == 0 and (frame.get("scope_id") or 0) >= 8:
         hints.append("scope id and collection id look swapped: the default collection is never created")
 

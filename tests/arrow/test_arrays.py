@@ -21,7 +21,7 @@ HALF = b'"\\ud800"'
 
 @pytest.fixture(name="file")
 def _file(tmp_path: Path) -> Path:
-    """A capture with a collection id of 42 bits, JSON with half characters, and a stream id of 70 bits."""
+    """Return a capture with a collection id of 42 bits, JSON with half characters, and a stream id of 70 bits."""
     features = {"features": [0x0A, 0x12]}
     talk = TcpTalk().send(0, encode("HELLO", features, key=b"me", opaque=1))
     talk.send(1, encode("HELLO", features, response=True, opaque=1))

@@ -17,7 +17,7 @@ FORMATS = ("table", "grid", "line", "ndjson", "csv")
 
 
 def both(capture: Path, options: str) -> tuple[Printed, Printed]:
-    """It gives what a command prints, and what it would print if it took one frame at a time."""
+    """Return what a command prints, and what it would print if it took one frame at a time."""
     command = f"dcpdump read {capture} {options}"
     return run(command), frame_by_frame(command)
 

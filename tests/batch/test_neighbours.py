@@ -1,4 +1,4 @@
-"""Neighbours: a client's own requests on the port of DCP are decoded only where somebody looks at them."""
+"""Neighbours: a client's own requests on the port of DCP are decoded only where they are needed."""
 
 import struct
 
@@ -24,7 +24,7 @@ TRACED = bytes.fromhex("020010")  # how long the server took
 def message(
     magic: int, opcode: int, opaque: int, key: bytes = b"", value: bytes = b"", *, word: int = 0, datatype: int = 0
 ) -> bytes:
-    """It gives a frame of the key-value protocol; one of magic 0x18 tells how long the server took."""
+    """Return a frame of the key-value protocol; one of magic 0x18 carries the server's duration."""
     framing = TRACED if magic == 0x18 else b""
     lengths = struct.pack(">BB", len(framing), len(key)) if framing else struct.pack(">H", len(key))
     extras = b"\0\0\0\4" if opcode == GET and magic != 0x80 else b"\0" * 8 if opcode in (SET, QUIET_SET) else b""
@@ -50,7 +50,7 @@ MIXED = [
 
 
 def mixed(text: str = "") -> list[Packet]:
-    """It gives packets of a DCP conversation with other requests between its frames."""
+    """Return packets of a DCP conversation with other requests between its frames."""
     text = text or opening(collections=True) + "STREAM vb=5\nRX snapshot-marker{start=1, end=2, flags=0x5}\n"
     spoken = said(text + "RX mutation{seqno=1, key=#0061}\nRX mutation{seqno=2, key=#0062}\n")
     out: list[Said] = []

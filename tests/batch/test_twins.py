@@ -1,4 +1,4 @@
-"""The columnar pipe gives the rows of the pipe for one frame: of samples, of generated traffic, of noise, of loss."""
+"""The batch pipe returns the rows of the pipe for one frame: of samples, of generated traffic, of noise, of loss."""
 
 import random
 from pathlib import Path
@@ -14,7 +14,7 @@ from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
-from tests.support.batch_rows import columnar, columnar_books, files, scalar, scalar_books
+from tests.support.batch_rows import columnar, columnar_counts, files, scalar, scalar_counts
 from tests.support.packets import TcpTalk, flow
 from tests.support.strategies import damaged, pushed, sent
 
@@ -26,7 +26,7 @@ COLLECTIONS = 0x12
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
-    """Four connections of replica traffic, in segments of 1,448 bytes."""
+    """Return four connections of replica traffic, in segments of 1,448 bytes."""
     return files(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 2500, 64)))
 
 
@@ -114,8 +114,8 @@ def test_holes_that_are_given_up_amid_other_connections_give_the_same_rows(tmp_p
         if chance.random() < 0.01:
             packets[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
     assert columnar(packets) == scalar(packets)
-    tally, counts = columnar_books(packets)
-    assert (tally, counts) == scalar_books(packets)
+    tally, counts = columnar_counts(packets)
+    assert (tally, counts) == scalar_counts(packets)
     assert counts.gaps > 0
 
 
@@ -136,8 +136,8 @@ def test_whatever_a_hole_is_given_up_for_the_rows_are_the_same(tmp_path: Path, l
     long = files(str(capture(tmp_path, "wire", 4000, 64)))
     packets = [packet for packet in long if chance.random() > 0.01 and (acks or len(packet.data) > 66)]
     assert columnar(packets, limits=limits) == scalar(packets, limits=limits)
-    tally, counts = columnar_books(packets, limits=limits)
-    assert (tally, counts) == scalar_books(packets, limits=limits)
+    tally, counts = columnar_counts(packets, limits=limits)
+    assert (tally, counts) == scalar_counts(packets, limits=limits)
     assert counts.gaps > 0
 
 
@@ -194,7 +194,7 @@ def test_what_is_wrong_with_a_value_is_a_hint_where_values_are_left_out(flags: i
 
 
 def talk(frames: list[tuple[int, bytes]], segment: int, hello: bool | None, copies: int) -> list[Packet]:
-    """A connection whose frames come again and again, so that runs are long enough to be taken at once."""
+    """Return a connection whose frames come again and again, so that runs are long enough to be taken at once."""
     writer = TcpTalk(flow("10.0.0.9:50001", "10.0.0.1:11210"), segment=segment, syn=hello is not None)
     if hello is not None:
         features = {"features": [COLLECTIONS] if hello else [6]}

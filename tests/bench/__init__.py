@@ -1,1 +1,1 @@
-"""How fast dcpdump is, beside tshark and beside merely reading the file: ``python -m tests.bench``."""
+"""Measure how fast dcpdump is, beside tshark and beside merely reading the file: ``python -m tests.bench``."""

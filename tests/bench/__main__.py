@@ -2,10 +2,10 @@
 
     python -m tests.bench [--small] [--large] [--folder DIR] [--repeat N] [WORK …]
 
-makes the captures (about 150 MB each; kept in DIR, by default a folder among the temporary ones), runs each
-piece of work with both programs in turn, and prints a table: seconds, frames and megabytes a second, peak
-memory, and how many times as long tshark takes. ``--small`` is a quick look, ``--large`` adds a capture ten
-times as long, to see that memory does not grow. Without tshark only dcpdump is measured.
+makes the captures (about 150 MB each; kept in DIR, by default a folder among the temporary ones), runs each piece of
+work with both programs in turn, and prints a table: seconds, frames and megabytes a second, peak memory, and how many
+times as long tshark takes. ``--small`` is a quick run, ``--large`` adds a capture ten times as long, to see that memory
+does not grow. Without tshark only dcpdump is measured.
 """
 
 import argparse
@@ -41,7 +41,7 @@ _HEADER_FIELDS = ("frame.number", "couchbase.opcode", "couchbase.vbucket", "couc
 
 
 class Work(NamedTuple):
-    """One piece of work: what each program is told. ``{}`` is the capture, ``{out}`` a place to write to."""
+    """One piece of work: the arguments of each program. ``{}`` is the capture, ``{out}`` a place to write to."""
 
     name: str
     ours: Sequence[str]
@@ -86,7 +86,7 @@ class Measured(NamedTuple):
 
 
 def measure(command: Sequence[str], codes: Sequence[int] = (0,)) -> Measured:
-    """It runs a command with nobody reading what it says. ``codes``: with which it may end."""
+    """Run a command, and discard its output. ``codes``: the exit codes that it may have."""
     begun = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -107,7 +107,7 @@ def reading(path: Path) -> float:
 
 
 def compare(work: Work, path: Path, frames: int, out: Path, repeat: int, tshark: str | None) -> str:
-    """It runs a piece of work with both programs in turn, and gives a row of the table."""
+    """Run a piece of work with both programs in turn, and return a row of the table."""
     ours, theirs = ([word.format(path, out=out) for word in words] for words in (work.ours, work.theirs))
     mine: list[Measured] = []
     peer: list[Measured] = []
@@ -130,7 +130,7 @@ def compare(work: Work, path: Path, frames: int, out: Path, repeat: int, tshark:
 
 
 def main() -> None:
-    """It measures what was asked for."""
+    """Measure what was asked for."""
     options = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("works", nargs="*", metavar="WORK", help=", ".join(dict.fromkeys(w.name for w in WORKS)))

@@ -22,7 +22,7 @@ _KEY, _KEY_AT = b"user::%08d", 24 + 31 + 1
 
 
 def archive(folder: Path, size: int, files: int, connections: int) -> list[Path]:
-    """It gives the files of an archive of about ``size`` bytes, made if they are not there yet."""
+    """Return the files of an archive of about ``size`` bytes, made if they are not there yet."""
     home = folder / f"archive-{size}-{files}-{connections}-v{VERSION}"
     if not home.exists():
         part = home.with_suffix(".part")
@@ -68,7 +68,7 @@ def packets(connections: int) -> Iterator[bytes]:
 
 
 def _disturbed(packets: list[bytes], chance: random.Random) -> list[bytes]:
-    """One segment in a hundred comes late, one in two hundred twice."""
+    """Return the packets with one segment in a hundred late, and one in two hundred repeated."""
     out: list[bytes] = []
     for packet in packets:
         luck = chance.random()
@@ -82,7 +82,7 @@ def _disturbed(packets: list[bytes], chance: random.Random) -> list[bytes]:
 
 
 def _documents(chance: random.Random, vbuckets: range) -> Iterator[bytes]:
-    """It gives frames: snapshots of 64 documents."""
+    """Yield frames: snapshots of 64 documents."""
     pool = [
         bytearray(
             encode(

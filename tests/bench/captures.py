@@ -36,7 +36,7 @@ JSON, SNAPPY = 0x01, 0x02
 
 
 def capture(folder: Path, kind: str, frames: int, vbuckets: int = 1024) -> Path:
-    """It gives the capture of a kind with so many frames, made if it is not there yet."""
+    """Return the capture of a kind with so many frames, made if it is not there yet."""
     path = folder / f"{kind}-{frames}-{vbuckets}-v{VERSION}.pcap"
     if not path.exists():
         part = path.with_suffix(".part")
@@ -56,13 +56,13 @@ class Talk:
         self._ends = ((client, 50_000 + number, server, 11_210), (server, 11_210, client, 50_000 + number))
 
     def opened(self) -> Iterator[bytes]:
-        """It shakes hands."""
+        """Yield the packets of the handshake."""
         yield self._packet(0, b"", SYN)
         yield self._packet(1, b"", SYN | ACK)
         yield self._packet(0, b"", ACK)
 
     def sent(self, side: int, data: bytes) -> Iterator[bytes]:
-        """It sends data; every second segment and the last are acknowledged."""
+        """Yield the packets of data; every second segment and the last are acknowledged."""
         for number, at in enumerate(range(0, len(data), self._segment), 1):
             yield self._packet(side, data[at : at + self._segment], PSH | ACK)
             if number % 2 == 0 or at + self._segment >= len(data):
@@ -79,7 +79,7 @@ class Talk:
 
 
 def _records(kind: str, frames: int, vbuckets: int) -> Iterator[bytes]:
-    """It gives the capture piece by piece: the header of a pcap, then its records."""
+    """Yield the capture piece by piece: the header of a pcap, then its records."""
     yield struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
     for number, packet in enumerate(_packets(SEGMENTS[kind], frames, vbuckets, mislabelled=kind == MISLABELLED)):
         seconds, ns = divmod(START_NS + number * STEP_NS, 1_000_000_000)
@@ -115,7 +115,7 @@ def _packets(segment: int, frames: int, count: int, *, mislabelled: bool) -> Ite
 
 
 def opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
-    """It gives requests and their responses, up to the last stream's."""
+    """Yield requests and their responses, up to the last stream's."""
     features = {"features": [0x06, 0x12, 0x0A, 0x0B]}
     yield encode("HELLO", features, key=b"bench", opaque=1), encode("HELLO", features, response=True, opaque=1)
     opening = encode("DCP_OPEN", {"flags": 5}, key=b"replication:bench-%d" % vbuckets.start, opaque=2)
@@ -131,7 +131,7 @@ def opening(vbuckets: range) -> Iterator[tuple[bytes, bytes]]:
 
 
 def documents(chance: random.Random, vbuckets: range, *, mislabelled: bool = False) -> Iterator[bytes]:
-    """It gives snapshot after snapshot: a marker, then the documents that it announces."""
+    """Yield snapshot after snapshot: a marker, then the documents that it announces."""
     seqnos = dict.fromkeys(vbuckets, 0)
     prefixes = [encode_prefix(collection) for collection in (0, 8, 9, 300)]
     while True:

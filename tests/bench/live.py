@@ -32,7 +32,7 @@ _PASS = 16 * 1024 * 1024  #: bytes that are made, and sent over and over
 
 
 def traffic(value: int) -> list[bytes]:
-    """It gives pieces of about 64 KiB: snapshots and documents."""
+    """Return pieces of about 64 KiB: snapshots and documents."""
     chance = random.Random(1)
     if not value:
         source = documents(chance, _VBUCKETS)
@@ -62,7 +62,7 @@ def traffic(value: int) -> list[bytes]:
 
 
 def produce(listening: socket.socket, rate: float, seconds: float, value: int) -> None:
-    """It answers one consumer's requests, then sends at a rate."""
+    """Answer one consumer's requests, then send at a rate."""
     pieces = traffic(value)
     connection, _ = listening.accept()
     for asked, answered in opening(_VBUCKETS):
@@ -81,7 +81,7 @@ def produce(listening: socket.socket, rate: float, seconds: float, value: int) -
 
 
 def consume(segment: int) -> float:
-    """It asks for streams and reads what comes; it gives the MB/s that came."""
+    """Request streams, and read what arrives; return the MB/s received."""
     connection = socket.socket()
     _limit(connection, segment)
     connection.connect(("127.0.0.1", PORT))
@@ -106,7 +106,7 @@ def _receive(connection: socket.socket, size: int) -> None:
 
 
 def run(rate: float, segment: int, value: int, seconds: float, words: list[str]) -> str:
-    """It measures one kind of traffic, and gives a row of the table."""
+    """Measure one kind of traffic, and return a row of the table."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _limit(listening, segment)
@@ -140,7 +140,7 @@ def _text(told: IO[str]) -> str:
 
 
 def main() -> None:
-    """It measures what was asked for, inside a namespace."""
+    """Measure what was asked for, inside a namespace."""
     options = argparse.ArgumentParser(prog="python -m tests.bench.live", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("runs", nargs="*", metavar="RATE:SEGMENT:VALUE")

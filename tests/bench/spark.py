@@ -32,7 +32,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(slots=True)
 class Tree:
-    """The processes below this one, looked at again and again."""
+    """The processes below this one, sampled again and again."""
 
     java: int = 0  #: bytes, at most
     worker: int = 0
@@ -40,13 +40,13 @@ class Tree:
     _done: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
-        """It looks until it is told to stop."""
+        """Sample until stopped."""
         while not self._done.wait(0.1):
             for process in _below(os.getpid()):
                 self._look(process)
 
     def stop(self) -> None:
-        """It stops looking."""
+        """Stop sampling."""
         self._done.set()
 
     def _look(self, process: int) -> None:
@@ -77,7 +77,7 @@ def _below(parent: int) -> Iterator[int]:
 
 @contextmanager
 def watched() -> Iterator[Tree]:
-    """It looks at the processes below this one as long as the block runs."""
+    """Sample the processes below this one as long as the block runs."""
     tree = Tree()
     thread = threading.Thread(target=tree.watch, daemon=True)
     thread.start()
@@ -89,7 +89,7 @@ def watched() -> Iterator[Tree]:
 
 
 def main() -> None:
-    """It measures, and prints a table."""
+    """Measure, and print a table."""
     options = argparse.ArgumentParser(prog="python -m tests.bench.spark", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("--size", type=int, default=1500, help="megabytes of an archive")

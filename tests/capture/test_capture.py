@@ -61,7 +61,7 @@ def whats(capture: Capture) -> list[str]:
 
 
 def through_pipe(raw: bytes, size: int = 65_536) -> str:
-    """Give the path of a pipe into which a thread writes ``raw`` in pieces."""
+    """Return the path of a pipe into which a thread writes ``raw`` in pieces."""
     out, into = os.pipe()
 
     def write() -> None:
@@ -647,7 +647,7 @@ def test_every_prefix_gives_a_prefix_of_the_packets_or_a_reason(
 
 
 def boundaries(raw: bytes) -> set[int]:
-    """Give where a prefix happens to be a whole capture."""
+    """Return the lengths of prefixes that happen to be whole captures."""
     ends = {24}
     for write in (pcap, pcapng):
         for count in range(4):

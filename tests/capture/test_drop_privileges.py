@@ -1,4 +1,4 @@
-"""Rights, on a network of its own: once the interface is open, no thread of any process of a capture has any."""
+"""Privileges, on a network of its own: once the interface is open, no thread of any process of a capture has any."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ SOMEBODY = 4321
 
 
 class Rights(NamedTuple):
-    """What the kernel tells of the rights of a thread."""
+    """The kernel's status of the privileges of a thread."""
 
     uids: frozenset[int]
     capabilities: frozenset[int]  #: inheritable, permitted, effective, ambient
@@ -33,7 +33,7 @@ def _net() -> Iterator[Network]:
 
 @pytest.fixture(name="folder")
 def _folder() -> Iterator[Path]:
-    """A folder that everybody may write to, in no folder that is only ours."""
+    """Yield a folder that everybody may write to, in a folder that others may enter."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)

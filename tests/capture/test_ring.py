@@ -1,4 +1,4 @@
-"""Blocks of an interface's ring: what is read from them, and what becomes of them in files."""
+"""Blocks of an interface's ring: what is read from them, and how they are saved to files."""
 
 from pathlib import Path
 from struct import pack
@@ -35,7 +35,7 @@ class Sent(NamedTuple):
 
 
 def ring_block(sent: list[Sent]) -> bytes:
-    """It writes a block as the kernel does: TPACKET_V3."""
+    """Return a block as the kernel writes it: TPACKET_V3."""
     body = b""
     for number, each in enumerate(sent):
         data = each.link + each.rest

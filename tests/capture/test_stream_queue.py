@@ -1,11 +1,11 @@
-"""Inflow: packets are given as they come, all of them, and nobody waits for the next."""
+"""Stream queue: packets are yielded as they arrive, all of them, without waiting for the next."""
 
 from collections.abc import Iterator
 from threading import Event
 
 import pytest
 
-from dcpdump.capture.stream_queue import ROOM, StreamQueue
+from dcpdump.capture.stream_queue import BUFFER_BYTES, StreamQueue
 from dcpdump.net.packet import Packet
 
 
@@ -52,7 +52,7 @@ def test_who_writes_is_slowed_down_when_too_much_waits() -> None:
     size = 1 << 16
     sizes = [len(batch) * size for batch in StreamQueue(packets(300, size)).batches()]
     assert sum(sizes) == 300 * size
-    assert max(sizes) <= ROOM
+    assert max(sizes) <= BUFFER_BYTES
 
 
 def test_who_asks_no_more_ends_it() -> None:

@@ -1,4 +1,4 @@
-"""One fault is one finding: nobody is blamed for what follows from it, nor for what nobody could see."""
+"""One fault is one finding: none is raised for what follows from it, nor for what could not be captured."""
 
 from dcpdump.batch.block import blocks
 from dcpdump.check.checking import Judging
@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 
 def told(text: str) -> list[tuple[str, str, int | None, int]]:
-    """It gives what is found in a conversation: rule, severity, vbucket and frame."""
+    """Return what is found in a conversation: rule, severity, vbucket and frame."""
     return [(each.rule.id, each.severity.value, each.vbucket, each.frame) for each in findings(text)]
 
 
@@ -24,7 +24,7 @@ def mutation(vbucket: int, opaque: int, seqno: int) -> str:
 
 
 def judged(captured: list[Packet], *, alone: bool = True) -> list[tuple[str, int, str]]:
-    """It gives what is found in captured packets to the end of the capture: rule, connection and sentence."""
+    """Return what is found in captured packets to the end of the capture: rule, connection and sentence."""
     dissection = Watching()
     judging = Judging(dissection)
     for block in blocks(captured):
@@ -36,7 +36,7 @@ def judged(captured: list[Packet], *, alone: bool = True) -> list[tuple[str, int
 
 
 def finished(captured: list[Packet], seconds: int) -> Packet:
-    """It gives the FIN that the server of the only connection sends so much later."""
+    """Return the FIN that the server of the only connection sends so many seconds later."""
     ends = {}  # by the destination's port: the next number
     for packet in captured:
         ends[packet.data[36:38]] = int.from_bytes(packet.data[38:42], "big") + len(packet.data) - 54

@@ -1,4 +1,4 @@
-"""Damage to captures of healthy connections is no fault of those who talk: it raises no finding but unknown ones."""
+"""Damage to captures of healthy connections is not a fault of their ends: it raises no finding but unknown ones."""
 
 import random
 

@@ -52,7 +52,7 @@ def test_a_rule_is_found_by_code_and_by_id() -> None:
 
 
 def violations(found: list[Finding]) -> list[str]:
-    """It gives the verdicts among findings that nobody may doubt, as text."""
+    """Return the certain findings, as text."""
     return [f"{each.rule.id} #{each.frame}: {each.message}" for each in found if each.severity is Severity.VIOLATION]
 
 

@@ -15,7 +15,7 @@ XATTRS_ALONE = "#0000000e0000000a5f73006173646600"
 
 
 def told(found: list[Finding]) -> list[str]:
-    """It gives the findings about shapes, without those of which nobody is sure."""
+    """Return the certain findings about shapes."""
     return [
         f"{each.rule.id} {each.severity.value}: {each.message}"
         for each in found
@@ -24,7 +24,7 @@ def told(found: list[Finding]) -> list[str]:
 
 
 def shapes(text: str) -> list[str]:
-    """It gives what is said of the shapes in a conversation."""
+    """Return the findings on the shapes in a conversation."""
     return told(findings(text))
 
 

@@ -26,7 +26,7 @@ DCPDUMP = [sys.executable, "-m", "dcpdump"]
 
 @contextmanager
 def nobody_reads() -> Iterator[int]:
-    """It gives a pipe whose reader went away."""
+    """Provide a pipe whose reader has closed it."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -36,7 +36,7 @@ def nobody_reads() -> Iterator[int]:
 
 
 def closed(command: str) -> "subprocess.CompletedProcess[str]":
-    """It runs ``dcpdump …`` in a shell, which can close descriptors."""
+    """Run ``dcpdump …`` in a shell, which can close descriptors."""
     return subprocess.run(
         ["sh", "-c", f"'{sys.executable}' -m {command}"], capture_output=True, text=True, timeout=60, check=False
     )
@@ -184,7 +184,7 @@ def test_a_file_that_is_interrupted_in_the_middle_is_told_as_far_as_it_was_read(
 
 
 def _read_of(pid: int, path: Path) -> int:
-    """How much of a file a process has read. It opens and closes it several times."""
+    """Return how much of a file a process has read. It opens and closes it several times."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
             if os.path.realpath(link) == str(path):

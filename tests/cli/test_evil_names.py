@@ -60,7 +60,7 @@ def conversation() -> TcpTalk:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of evil names: a capture, a pcapng with comments, one that is damaged, one that is none."""
+    """Return a folder of evil names: a capture, a pcapng with comments, a damaged one, one that is not a capture."""
     home = tmp_path_factory.mktemp("evil") / f"d{EVIL}"
     home.mkdir()
     packets = conversation().packets

@@ -130,7 +130,7 @@ def test_a_frame_behind_bytes_that_begin_none_is_found_and_noted() -> None:
 
 def test_a_damaged_first_byte_hides_no_frame() -> None:
     printed = run(f"dcpdump explain -f line 00{NOOP[2:]} {NOOP}")
-    assert printed.out == "RX noop{} ! 0x00 is no magic of the protocol\nRX noop{}\n"
+    assert printed.out == "RX noop{} ! 0x00 is not a magic of the protocol\nRX noop{}\n"
     assert printed.err == "form: hex groups\n"
 
 
@@ -275,7 +275,7 @@ def test_a_page_says_what_flags_mean_what_is_refused_and_what_closes_the_connect
 
 
 def test_what_an_edit_would_read_is_left_out_where_it_might_show_a_key() -> None:
-    """Of a damaged frame nobody knows where its key is: read as numbers it would be in clear."""
+    """Damage leaves open where a frame's key is: read as numbers it would be in clear."""
     damaged = "80570009140000000000002600000001" + 28 * "00" + b"SECRETDOCKEY-VALUE".hex()
     for form in ("table", "grid", "line", "ndjson", "csv"):
         clear = run(f"dcpdump explain -q -f {form} {damaged}").out

@@ -29,17 +29,17 @@ TABLES = ["files.parquet", "frames.parquet", "gaps.parquet", "streams.parquet"]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a Parquet file."""
+    """Return the rows of a Parquet file."""
     return list(pq.read_table(path).to_pylist())
 
 
 def read(command: str) -> list[dict[str, Any]]:
-    """The rows that ``read`` prints."""
+    """Return the rows that ``read`` prints."""
     return [json.loads(line) for line in run(f"dcpdump read {command} -f ndjson -q").out.splitlines()]
 
 
 def printed(command: str, name: str) -> list[dict[str, Any]]:
-    """The objects that a command prints of a capture."""
+    """Return the objects that a command prints of a capture."""
     return [json.loads(line) for line in run(f"dcpdump {command} {name} -f ndjson -q").out.splitlines()]
 
 
@@ -143,7 +143,7 @@ def test_only_the_tables_that_are_asked_for_are_written(tables: str, files: str,
 
 def test_a_table_that_is_none_is_a_matter_of_usage() -> None:
     wrong = run(f"dcpdump export {REPLICA} -o out --tables stream")
-    assert (wrong.code, "'stream' is no table; there are frames, gaps, streams, findings, files" in wrong.err) == (
+    assert (wrong.code, "'stream' is not a table; there are frames, gaps, streams, findings, files" in wrong.err) == (
         2,
         True,
     )
@@ -173,7 +173,7 @@ def test_force_replaces_nothing_but_tables(tmp_path: Path) -> None:
     refused = run(f"dcpdump export {REPLICA} -o {tmp_path} --force")
     assert (refused.code, refused.err.splitlines()[0]) == (
         5,
-        f"dcpdump: error: the folder holds what is no table: notes.txt ({tmp_path})",
+        f"dcpdump: error: the folder holds what is not a table: notes.txt ({tmp_path})",
     )
     assert os.listdir(tmp_path) == ["notes.txt"]
 

@@ -1,9 +1,11 @@
 """Filters: each option chooses exactly the frames that it promises, by their numbers in the samples."""
 
 import json
+import re
 
 import pytest
 
+from dcpdump.filter import FilterError, parse_instant
 from tests.support.console import run
 
 CLIENT = "samples/client-rollback.pcap"
@@ -11,7 +13,7 @@ REPLICA = "samples/replica.pcap"
 
 
 def frames(arguments: str) -> list[int]:
-    """It gives the numbers of the frames that a ``read`` shows."""
+    """Return the numbers of the frames that a ``read`` shows."""
     printed = run(f"dcpdump read {arguments} -f ndjson -q")
     assert printed.code == 0, printed.err
     return [json.loads(line)["frame"] for line in printed.out.splitlines()]
@@ -102,7 +104,7 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
         ),
         (
             "--vbucket seven",
-            "dcpdump: error: --vbucket: 'seven' is no number or range\n"
+            "dcpdump: error: --vbucket: 'seven' is not a number or range\n"
             "hint: --vbucket 7, --vbucket 0-63,512 or --vbucket 100-\n",
         ),
         ("--vbucket 70000", "dcpdump: error: --vbucket: 70000 is more than the largest, 65535\n"),
@@ -110,23 +112,25 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
         ("--opcode mutation,", "dcpdump: error: --opcode: an empty value in 'mutation,'\n"),
         (
             "--since yesterday",
-            "dcpdump: error: --since: 'yesterday' is no time\nhint: --since 2026-11-20T10:00:00Z, or --since +30s\n",
+            "dcpdump: error: --since: 'yesterday' is not a time\nhint: --since 2026-11-20T10:00:00Z, "
+            "--since 10:00:00.250 as tables print it, or --since +30s\n",
         ),
         (
             "--key '/[/'",
-            "dcpdump: error: --key: '/[/' is no regular expression: unterminated character set at position 0\n",
+            "dcpdump: error: --key: '/[/' is not a regular expression: unterminated character set at position 0\n",
         ),
         (
             "--kind reply",
-            "dcpdump: error: --kind: 'reply' is no kind\nhint: --kind request, or --kind response\n",
+            "dcpdump: error: --kind: 'reply' is not a kind\nhint: --kind request, or --kind response\n",
         ),
         (
             "--host 10.0.0.9:50312",
-            "dcpdump: error: --host: '10.0.0.9:50312' is no IP address\nhint: --host 10.0.0.9 --port 50312\n",
+            "dcpdump: error: --host: '10.0.0.9:50312' is not an IP address\nhint: --host 10.0.0.9 --port 50312\n",
         ),
         (
             "--host nosuch.example",
-            "dcpdump: error: --host: 'nosuch.example' is no IP address\nhint: --host 10.0.0.2, or --host 10.0.0.0/24\n",
+            "dcpdump: error: --host: 'nosuch.example' is not an IP address\n"
+            "hint: --host 10.0.0.2, or --host 10.0.0.0/24\n",
         ),
         (
             "-c 0",
@@ -137,3 +141,38 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
 )
 def test_a_filter_that_makes_no_sense_is_a_usage_error_that_helps(arguments: str, error: str) -> None:
     assert run(f"dcpdump read {REPLICA} {arguments}") == (2, "", error)
+
+
+@pytest.mark.parametrize(
+    ("start", "text", "at"),
+    [
+        ("2026-11-20T12:02:11.0075Z", "12:02:16.996", "2026-11-20T12:02:16.996Z"),
+        ("2026-11-20T12:02:11.0075Z", "12:02:11.007", "2026-11-20T12:02:11.007Z"),  # printed, the start is cut
+        ("2026-11-20T12:02:11Z", "12:00", "2026-11-20T12:00:00Z"),
+        ("2026-11-20T23:50:00Z", "00:10", "2026-11-21T00:10:00Z"),
+        ("2026-11-21T00:10:00Z", "23:50:30", "2026-11-20T23:50:30Z"),
+    ],
+)
+def test_a_time_of_day_is_on_the_day_nearest_to_the_start(start: str, text: str, at: str) -> None:
+    start_ns = parse_instant("--since", start).ns
+    assert parse_instant("--since", text).at(start_ns) == parse_instant("--since", at).ns
+
+
+@pytest.mark.parametrize("text", ["24:00", "12:60", "12:02:60", "12", "12:2:1"])
+def test_what_is_not_a_time_of_day_is_refused(text: str) -> None:
+    with pytest.raises(FilterError):
+        parse_instant("--since", text)
+
+
+def test_times_as_tables_print_them_can_be_given_back() -> None:
+    shown = run("dcpdump streams samples/stopped.pcap -q").out
+    printed = re.findall(r"\d\d:\d\d:\d\d\.\d\d\d", shown)
+    assert len(printed) == 4
+    for time in printed:
+        first, last = (
+            run(f"dcpdump read samples/stopped.pcap -q -f line {option} {time}").out
+            for option in ("--since", "--until")
+        )
+        assert f"T{time}" in first.splitlines()[0]
+        assert f"T{time}" in last.splitlines()[-1]
+        assert int(last.splitlines()[-1].split()[0][1:]) - int(first.splitlines()[0].split()[0][1:]) < 3

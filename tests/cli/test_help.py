@@ -1,13 +1,16 @@
 """dcpdump help: pages of one question each, the help of commands, and all of it as man pages."""
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 
+from dcpdump.cli.grouped import EXAMPLES, GROUPS
 from dcpdump.cli.help import pages, question
-from dcpdump.cli.main import COMMANDS
+from dcpdump.cli.main import COMMANDS, QUESTIONS, main
 from tests.support.console import run
 
 
@@ -59,3 +62,45 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     status, _, err = run(f"dcpdump help --man {tmp_path}/file")
     assert status == 5
     assert "cannot write man pages" in err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_three_examples_that_it_understands(name: str) -> None:
+    assert len(EXAMPLES[name]) == 3
+    for example in EXAMPLES[name]:
+        words = shlex.split(next(part for part in example.split("|") if "dcpdump" in part).replace("sudo ", ""))
+        assert words[:2] == ["dcpdump", name]
+        group = main.make_context("dcpdump", [name])
+        command = main.get_command(group, name)
+        assert command is not None
+        command.make_context(name, words[2:], parent=group)
+
+
+def test_every_command_stands_under_one_question() -> None:
+    assert sorted(name for names in QUESTIONS.values() for name in names) == sorted(COMMANDS)
+
+
+def test_every_option_of_a_group_exists_and_every_option_has_a_group() -> None:
+    grouped = [option for options in GROUPS.values() for option in options.split()]
+    found: dict[str, bool] = {}
+    root = main.make_context("dcpdump", ["read"])
+    for name in COMMANDS:
+        command = main.get_command(root, name)
+        assert command is not None
+        for param in command.params:
+            if isinstance(param, click.Option):
+                found |= {option: any(each in grouped for each in param.opts) for option in param.opts}
+    assert set(grouped) <= set(found)
+    alone = {
+        "--explain",
+        "--list",
+        "--schema",
+        "--man",
+        "--engine",
+        "--master",
+        "--conf",
+        "--capture-id",
+        "--split",
+        "--watch",
+    }
+    assert {option for option, has_group in found.items() if not has_group} <= alone

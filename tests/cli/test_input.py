@@ -1,4 +1,4 @@
-"""Input: captures in blocks have the packets of the timeline, however the blocks were come by."""
+"""Input: captures in blocks have the packets of the timeline, whatever the blocks were read from."""
 
 import gzip
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ Told = list[tuple[str, int, int | None, bytes]]
 
 
 def in_turn(paths: list[Path]) -> Told:
-    """The packets of the timeline, one by one."""
+    """Return the packets of the timeline, one by one."""
     packets = timeline([open_capture(str(path)) for path in paths])
     return [(packet.file, packet.number, packet.ts_ns, bytes(packet.data)) for packet in packets]
 
 
 def in_blocks(paths: list[Path]) -> Told:
-    """The packets that blocks have."""
+    """Return the packets that blocks have."""
     return [each for block in blocks_of([open_capture(str(path)) for path in paths]) for each in told(block)]
 
 
@@ -40,7 +40,7 @@ def records(*times: int) -> list[Record]:
 
 
 def files(folder: Path, *captures: list[Record]) -> list[Path]:
-    """Captures as files, named in their order."""
+    """Return captures as files, named in their order."""
     paths = [folder / f"{number:02d}.pcap" for number in range(len(captures))]
     for path, packets in zip(paths, captures, strict=True):
         path.write_bytes(pcap(packets))
@@ -49,7 +49,7 @@ def files(folder: Path, *captures: list[Record]) -> list[Path]:
 
 @pytest.fixture
 def merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many captures were merged packet by packet, each time."""
+    """Return how many captures were merged packet by packet, each time."""
     counts: list[int] = []
 
     def counted(captures: list[object], **options: int) -> object:

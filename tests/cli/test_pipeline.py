@@ -12,7 +12,7 @@ import pytest
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark import output as shelf
-from dcpdump.spark.java import find_java, java_room
+from dcpdump.spark.java import find_java, make_java_home
 from tests.support.console import run
 from tests.support.tables import exported, found
 
@@ -190,10 +190,10 @@ def test_java_starts_without_the_module_that_only_machine_learning_needs(tmp_pat
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").write_text('#!/bin/sh\nfor word do echo "<$word>"; done\n')
     (home / "bin" / "java").chmod(0o755)
-    room = java_room(home)
+    slim = make_java_home(home)
     try:
         words = ["--add-modules=jdk.incubator.vector", "-cp", "a b", ""]
-        told = subprocess.run([room / "bin" / "java", *words], capture_output=True, text=True, check=True)
+        told = subprocess.run([slim / "bin" / "java", *words], capture_output=True, text=True, check=True)
     finally:
-        shutil.rmtree(room)
+        shutil.rmtree(slim)
     assert told.stdout == "<-cp>\n<a b>\n<>\n"

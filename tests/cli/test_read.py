@@ -20,7 +20,7 @@ DCPDUMP = [sys.executable, "-m", "dcpdump"]
 
 
 def shown(command: str, stdin: bytes = b"") -> list[tuple[str, int]]:
-    """It gives (name, offset) of the frames that a command prints."""
+    """Return (name, offset) of the frames that a command prints."""
     return [(row["name"], row["offset"]) for row in map(json.loads, run(command, stdin).out.splitlines())]
 
 

@@ -1,4 +1,4 @@
-"""Every way into ``read`` gives the same bytes as one frame at a time: files, pipes, terminals, redacted or not."""
+"""Every way into ``read`` prints the same bytes as one frame at a time: files, pipes, terminals, redacted or not."""
 
 import gzip
 import io
@@ -37,7 +37,7 @@ DCPDUMP = [sys.executable, "-m", "dcpdump"]
 
 
 class Pieces(io.RawIOBase):
-    """A pipe that gives its bytes in odd small pieces."""
+    """A pipe that returns its bytes in odd small pieces."""
 
     def __init__(self, data: bytes) -> None:
         self._data = io.BytesIO(data)
@@ -46,9 +46,9 @@ class Pieces(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, room: memoryview) -> int:  # type: ignore[override]
-        piece = self._data.read(min(len(room), self._chance.randint(1, 3000)))
-        room[: len(piece)] = piece
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        piece = self._data.read(min(len(buffer), self._chance.randint(1, 3000)))
+        buffer[: len(piece)] = piece
         return len(piece)
 
 
@@ -109,7 +109,7 @@ def test_files_and_pipes_read_as_frame_by_frame(
     wanted = frame_by_frame(f"dcpdump read - {options}", path)
     assert wanted.out.count("\n") > 20
     assert run(f"dcpdump read - {options}", data) == wanted
-    monkeypatch.setattr(inflow, "ROOM", 5000)
+    monkeypatch.setattr(inflow, "BUFFER_BYTES", 5000)
     assert run(f"dcpdump read - {options}", Pieces(data)) == wanted
 
 
@@ -136,7 +136,7 @@ def test_filters_choose_from_a_pipe_as_frame_by_frame(
     captures: dict[str, Path], options: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = captures["mislabelled"]
-    monkeypatch.setattr(inflow, "ROOM", 5000)
+    monkeypatch.setattr(inflow, "BUFFER_BYTES", 5000)
     wanted = frame_by_frame(f"dcpdump read - -f line {options}", path)
     assert wanted.out.count("\n") > 5
     assert run(f"dcpdump read - -f line {options}", Pieces(path.read_bytes())).out == wanted.out

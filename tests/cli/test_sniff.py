@@ -1,4 +1,4 @@
-"""dcpdump sniff, on a network of its own: what is captured, counted, written, and with what rights."""
+"""dcpdump sniff, on a network of its own: what is captured, counted, written, and with what privileges."""
 
 import json
 import os
@@ -30,20 +30,20 @@ def rows(text: str) -> list[Json]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def books(err: str) -> Json:
+def counters(err: str) -> Json:
     found: Json = json.loads(err.splitlines()[-1])
     return found
 
 
 def in_no_frame(of: Json) -> dict[str, int]:
-    """It gives the payload that is in no frame. What TCP sent again counts for nothing: a busy machine does that."""
+    """Return the payload that is in no frame. Retransmissions are left out: a busy machine causes them."""
     again = {"frames", "retransmitted", "duplicate", "keepalive"}
     assert of["payload_bytes"] == sum(of["payload"].values())
     return {name: count for name, count in of["payload"].items() if count and name not in again}
 
 
 def take(net: Network, *words: str) -> None:
-    """It lets the sample client take all documents."""
+    """Let the sample client take all documents."""
     client = net.talk("client", "--vbuckets", str(VBUCKETS), "--documents", str(DOCUMENTS), *words)
     out, err = client.communicate(timeout=PATIENCE)
     assert out == f"{VBUCKETS * DOCUMENTS} documents of {VBUCKETS} vbuckets\n", err
@@ -54,7 +54,7 @@ def frames_but_file(frames: list[Json]) -> list[Json]:
 
 
 class Seen:
-    """One capture of a producer and its client, of which several tests look at something."""
+    """One capture of a producer and its client, which several tests use."""
 
     def __init__(self, net: Network, folder: Path) -> None:
         self.file = folder / "seen.pcapng"
@@ -66,7 +66,7 @@ class Seen:
             take(net)
             self.hidden = stopped(hiding, signal.SIGINT)[1]
             self.code, out, err = stopped(sniff, signal.SIGINT)
-        self.frames, self.books = rows(out), books(err)
+        self.frames, self.counters = rows(out), counters(err)
 
 
 @pytest.fixture(scope="module", name="seen")
@@ -84,7 +84,7 @@ def test_every_frame_of_a_producer_and_its_client_is_shown(seen: Seen) -> None:
 
 
 def test_a_capture_ends_with_zero_and_its_books_add_up(seen: Seen) -> None:
-    of = seen.books
+    of = seen.counters
     assert seen.code == 0
     assert (of["dropped_by_kernel"], of["dropped_by_dcpdump"], of["not_looked_at"]) == (0, 0, 0)
     assert of["received"] == of["decoded"] == of["packets"]
@@ -92,8 +92,8 @@ def test_a_capture_ends_with_zero_and_its_books_add_up(seen: Seen) -> None:
 
 
 def test_a_loopback_packet_is_seen_once(seen: Seen) -> None:
-    again = seen.books["payload"]["duplicate"] + seen.books["payload"]["retransmitted"]
-    assert again < seen.books["payload"]["frames"] // 4
+    again = seen.counters["payload"]["duplicate"] + seen.counters["payload"]["retransmitted"]
+    assert again < seen.counters["payload"]["frames"] // 4
 
 
 def test_the_packets_written_hold_the_same_frames(seen: Seen) -> None:
@@ -123,7 +123,7 @@ def test_a_frame_is_shown_at_once_the_books_when_asked_for_and_at_the_end(net: N
         assert sniff.stdout is not None
         client = net.talk("client", "--follow")
         with ended(client):
-            # Nothing else is said on the connection until the client has its answer and goes on.
+            # Nothing else is sent on the connection until the client has its response and continues.
             assert " TX hello{" in sniff.stdout.readline()
         sniff.send_signal(signal.SIGUSR1)
         assert sniff.stderr is not None
@@ -138,7 +138,7 @@ def test_a_count_ends_it_and_the_rest_is_accounted_for(net: Network) -> None:
     with net.producer("--documents", str(DOCUMENTS)), net.sniff(*words) as sniff:
         take(net)
         out, err = sniff.communicate(timeout=PATIENCE)
-    of = books(err)
+    of = counters(err)
     assert sniff.returncode == 0
     assert [frame["fields"]["by_seqno"] for frame in rows(out)] == [7, 7]
     assert of["received"] == of["decoded"] + of["dropped_by_dcpdump"] + of["not_looked_at"]
@@ -171,7 +171,7 @@ def test_who_does_not_read_the_output_makes_dcpdump_drop_and_count(net: Network,
         with ended(client):
             client.communicate(timeout=PATIENCE)
         code, _, err = stopped(sniff, signal.SIGINT)
-    of = books(err)
+    of = counters(err)
     assert code == 0
     assert of["dropped_by_dcpdump"] > 0
     assert of["received"] == of["decoded"] + of["dropped_by_dcpdump"]
@@ -190,7 +190,7 @@ def test_ports_are_chosen_by_the_kernel_in_both_versions_of_ip(net: Network) -> 
             for words in expected
         }
         net.run(sys.executable, "-c", _CONNECT, "7001", "7002")
-        received = {words: books(stopped(sniff, signal.SIGINT)[2])["received"] for words, sniff in sniffs.items()}
+        received = {words: counters(stopped(sniff, signal.SIGINT)[2])["received"] for words, sniff in sniffs.items()}
     # Each connection that is refused is two packets: one asks, one refuses.
     assert received == expected
 
@@ -213,13 +213,13 @@ def test_any_captures_on_all_interfaces_each_with_its_own_name(net: Network, tmp
         words = ("-i", "any", "-f", "ndjson", "--summary", "json", "-w", str(file), "--port", "11210")
         with net.producer("--documents", str(DOCUMENTS)), net.sniff(*words) as sniff:
             take(net)
-            # An address that nobody has is asked for out on the wire, and seen there.
+            # An address that no host has is asked for on the wire, and captured there.
             net.run(sys.executable, "-c", "import socket; socket.socket(2, 2).sendto(b'', ('10.9.0.9', 1))")
             _, out, err = stopped(sniff, signal.SIGINT)
     finally:
         net.run("ip", "link", "del", "left")
     assert [frame["name"] for frame in rows(out)].count("DCP_MUTATION") == VBUCKETS * DOCUMENTS
-    assert books(err)["received"] == books(err)["decoded"]
+    assert counters(err)["received"] == counters(err)["decoded"]
     written = file.read_bytes()
     assert b"\x02\0\x02\0lo\0\0" in written
     assert b"\x02\0\x04\0left" in written
@@ -341,7 +341,7 @@ def test_an_interface_that_is_not_there_is_an_error_with_the_nearest_name() -> N
         ("-C 1", "-C, -G and -W say when -w begins another file: -w FILE is missing"),
         ("-w x.pcapng -W 2", "-W keeps the newest files of -C or -G; neither is given"),
         ("-i any --bpf tcp", "--bpf needs to know the kind of link, and 'any' has several"),
-        ("-i lo --bpf 'tcp prt 1'", "--bpf: 'tcp prt 1' is no filter: can't parse filter expression: syntax error"),
+        ("-i lo --bpf 'tcp prt 1'", "--bpf: 'tcp prt 1' is not a filter: can't parse filter expression: syntax error"),
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(words: str, what: str) -> None:
@@ -369,7 +369,7 @@ def test_a_pipe_from_tcpdump_is_read_while_it_runs(net: Network) -> None:
         while "listening on lo" not in pipe.stderr.readline():
             pass
         with ended(net.talk("client", "--follow")):
-            seen = [pipe.stdout.readline() for _ in range(12)]  # and both go on
+            seen = [pipe.stdout.readline() for _ in range(12)]  # and both continue
     assert " TX hello{" in seen[0]
     assert " RX control-response{success}" in seen[11]
 
@@ -383,7 +383,7 @@ def test_every_frame_of_a_real_server_and_its_client_is_decoded(net: Network, tm
     with ended(server), net.sniff(*words) as sniff:
         net.run(sys.executable, "-c", _CLIENT, bmemcached.__name__)
         _, out, err = stopped(sniff, signal.SIGINT)
-    of, frames = books(err), rows(out)
+    of, frames = counters(err), rows(out)
     assert in_no_frame(of) == {}
     assert [frame for frame in frames if "problems" in frame or frame["name"].startswith("opcode")] == []
     asked = [frame["name"] for frame in frames if frame["kind"] == "request"]

@@ -21,7 +21,7 @@ LOADED = (
 
 
 def loaded(*words: str) -> set[str]:
-    """It runs a command without a terminal and gives the top-level modules that it loaded."""
+    """Run a command without a terminal, and return the top-level modules that it loaded."""
     done = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True)
     code, *modules = done.stderr.splitlines()[-1].split()
     assert code == "0"

@@ -14,7 +14,7 @@ from tests.support.conversation import packets, said
 
 
 def counted(arguments: str) -> dict[str, list[dict[str, Any]]]:
-    """It gives the objects that a ``stats`` prints, by their kind."""
+    """Return the objects that a ``stats`` prints, by their kind."""
     found: dict[str, list[dict[str, Any]]] = {}
     for line in run(f"dcpdump stats {arguments} -f ndjson -q").out.splitlines():
         row = json.loads(line)

@@ -14,14 +14,14 @@ from tests.support.secret_talk import saved
 
 
 def objects(command: str) -> list[dict[str, Any]]:
-    """It gives the objects that a command prints."""
+    """Return the objects that a command prints."""
     printed = run(f"{command} -f ndjson -q")
     assert (printed.code, printed.err) == (0, "")
     return [json.loads(line) for line in printed.out.splitlines()]
 
 
 def rows(command: str) -> list[str]:
-    """It gives the lines that a command prints for people."""
+    """Return the lines that a command prints for people."""
     return run(f"{command} -q").out.splitlines()
 
 
@@ -265,7 +265,7 @@ def test_a_history_over_lost_bytes_is_not_complete() -> None:
 
 
 def objects_of_damage() -> list[dict[str, Any]]:
-    """It gives the history of all documents of the damaged sample, which ends with another code."""
+    """Return the history of all documents of the damaged sample, which ends with another code."""
     return [json.loads(line) for line in run("dcpdump key '*' samples/damage.pcap -f ndjson -q").out.splitlines()]
 
 
@@ -273,7 +273,7 @@ def test_keys_are_patterns_as_in_read() -> None:
     assert len(objects("dcpdump key '/account::[12]$/' samples/durable.pcap")) == 6
     assert len(objects("dcpdump key 'account::1' samples/durable.pcap")) == 4
     error = (
-        "dcpdump: error: PATTERN: '/(/' is no regular expression: missing ), unterminated subpattern at position 0\n"
+        "dcpdump: error: PATTERN: '/(/' is not a regular expression: missing ), unterminated subpattern at position 0\n"
     )
     assert run("dcpdump key '/(/' samples/durable.pcap") == (2, "", error)
 

@@ -1,4 +1,4 @@
-"""Workers: other processes make the bytes, and nobody can tell."""
+"""Workers: other processes make the bytes, and the results are the same."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ from dcpdump.cli.workers import Workers
 
 
 def made(things: Iterable[int], make: Callable[[int], bytes], jobs: int) -> list[bytes]:
-    """It has bytes made of numbers, and gives copies of all results."""
+    """Have bytes made of numbers, and return copies of all results."""
     team: Workers[int] = Workers(jobs, make, lambda number: b"%d" % number, lambda text: int(bytes(text)))
 
     def results() -> Iterator[bytes | memoryview]:
@@ -43,9 +43,9 @@ def test_with_more_jobs_nothing_is_done_here() -> None:
     assert b"%d" % os.getpid() not in pids
 
 
-@pytest.mark.parametrize("room", [1, 3, 1000])
-def test_what_has_no_room_is_made_all_the_same(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_ROOM", room)
+@pytest.mark.parametrize("shared", [1, 3, 1000])
+def test_what_is_too_large_to_share_is_made_all_the_same(shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_SHARED_BYTES", shared)
     numbers = [5, 12345, 6, 99999, 7]
     assert made(numbers, long, 2) == [long(number) for number in numbers]
 

@@ -67,7 +67,7 @@ class Line:
 
     @property
     def told(self) -> list[str]:
-        """The events in short: ``0 b'abc'``, ``3 gap 4 not-acked``, ``7 end fin``."""
+        """Return the events in short: ``0 b'abc'``, ``3 gap 4 not-acked``, ``7 end fin``."""
         return [short(event) for event in self.events]
 
     @property
@@ -403,7 +403,7 @@ def test_bytes_that_come_after_their_place_was_given_up_are_counted() -> None:
 
 @st.composite
 def deliveries(draw: st.DrawFn) -> tuple[int, bytes, list[tuple[int, bytes]]]:
-    """An ISN near the wrap, a text, and the text in pieces: cut, swapped, doubled and overlapping."""
+    """Return an ISN near the wrap, a text, and the text in pieces: cut, swapped, doubled and overlapping."""
     text = draw(st.binary(min_size=1, max_size=300))
     isn = (1 << 32) - draw(st.integers(1, 400))
     pieces = []

@@ -41,7 +41,7 @@ Texts = dict[tuple[int, int], bytes]
 
 
 def run(some: list[Packet], limits: Limits | None = None) -> tuple[list[Delivery], Counters]:
-    """All deliveries of a capture, and the books, which must balance after every packet."""
+    """Return all deliveries of a capture, and the counters, which must balance after every packet."""
     machine = Connections(limits or Limits())
     out = []
     for each in some:
@@ -54,7 +54,7 @@ def run(some: list[Packet], limits: Limits | None = None) -> tuple[list[Delivery
 
 
 def texts(out: list[Delivery]) -> Texts:
-    """The bytes of each connection and direction."""
+    """Return the bytes of each connection and direction."""
     found: Texts = {}
     for connection, direction, event in out:
         if isinstance(event, Bytes):
@@ -64,12 +64,12 @@ def texts(out: list[Delivery]) -> Texts:
 
 
 def gaps(out: list[Delivery]) -> list[tuple[int, int, int | None, str]]:
-    """The holes: direction, offset, length, reason."""
+    """Return the holes: direction, offset, length, reason."""
     return [(d, e.offset, e.length, e.reason) for _, d, e in out if isinstance(e, Gap)]
 
 
 def ends(out: list[Delivery]) -> list[tuple[int, int, str]]:
-    """The ends: connection, direction, reason."""
+    """Return the ends: connection, direction, reason."""
     return [(c.number, d, e.reason) for c, d, e in out if isinstance(e, End)]
 
 
@@ -81,7 +81,7 @@ def talk(
     syn: bool = True,
     acks: bool = True,
 ) -> TcpTalk:
-    """A question of 200 bytes and an answer of 10,200."""
+    """Return a request of 200 bytes and a response of 10,200."""
     return TcpTalk(where, segment=segment, isn=isn, syn=syn, acks=acks).send(0, ASK).send(1, ANSWER).fin()
 
 

@@ -21,7 +21,7 @@ TEXT = b"the payload of a packet, 25"[:25]
 
 
 def payload(data: bytes) -> bytes | str | None:
-    """The TCP payload of an IP packet on Ethernet, or the refusal."""
+    """Return the TCP payload of an IP packet on Ethernet, or the refusal."""
     segment = Layers().feed(packet(ethernet(data)))
     return segment.payload if isinstance(segment, Segment) else segment
 
@@ -119,7 +119,7 @@ def test_an_atomic_fragment_is_whole() -> None:
 
 
 def fragments(text: bytes = TEXT, *, six: bool = False, size: int = 16, ident: int = 7) -> list[Packet]:
-    """A segment in fragments of ``size`` bytes."""
+    """Return a segment in fragments of ``size`` bytes."""
     whole = tcp(FLOW6 if six else FLOW, 1, text)
     out = []
     for at in range(0, len(whole), size):

@@ -206,25 +206,25 @@ def test_binary_is_read_in_whole_bytes_or_refused() -> None:
 
 def test_what_stands_in_the_place_of_a_byte_is_named_with_its_place() -> None:
     frame = pairs(MUTATION)
-    letter = ("'O6' is no byte", "line 1, after '80 57 00'", "did you mean 06?")
+    letter = ("'O6' is not a byte", "line 1, after '80 57 00'", "did you mean 06?")
     for text in (frame.replace("05", "O6", 1), f"10:00:00 rx {frame.replace('05', 'O6', 1)}"):
         with pytest.raises(PasteError) as caught:
             read_paste(text)
         assert (caught.value.what, caught.value.where, caught.value.hint) == letter
-    assert refusal(frame.replace("29", "zz")) == ("'zz' is no byte", "line 1, after '00 00 00'")
-    assert refusal(frame.replace("80", "8O")) == ("'8O' is no byte", "line 1")
-    assert refusal(frame[:-2] + "6x") == ("'6x' is no byte", "line 1, after '6f 72 6c'")
-    assert refusal(frame.replace(" ", ":").replace("29", "zz")) == ("'zz' is no byte", "line 1, after '00 00 00'")
-    assert refusal(MUTATION.hex().replace("29", "2g")) == ("'g' is no hex digit", "line 1, after '00000002'")
+    assert refusal(frame.replace("29", "zz")) == ("'zz' is not a byte", "line 1, after '00 00 00'")
+    assert refusal(frame.replace("80", "8O")) == ("'8O' is not a byte", "line 1")
+    assert refusal(frame[:-2] + "6x") == ("'6x' is not a byte", "line 1, after '6f 72 6c'")
+    assert refusal(frame.replace(" ", ":").replace("29", "zz")) == ("'zz' is not a byte", "line 1, after '00 00 00'")
+    assert refusal(MUTATION.hex().replace("29", "2g")) == ("'g' is not a hex digit", "line 1, after '00000002'")
     wrapped = "\n".join(pairs(row) for _, row in rows(MUTATION, 32))
-    assert refusal(wrapped.replace("68", "h8")) == ("'h8' is no byte", "line 2, after '00 00 00'")
+    assert refusal(wrapped.replace("68", "h8")) == ("'h8' is not a byte", "line 2, after '00 00 00'")
 
 
 def test_bytes_behind_what_is_none_are_not_lost() -> None:
-    assert refusal(f"{pairs(MUTATION[:40])} ? {pairs(MUTATION[40:])}")[0] == "'?' is no byte"
-    assert refusal(f"10:00:00 rx {pairs(MUTATION[:64])} ? 64")[0] == "'?' is no byte"
-    assert refusal(f"10:00:00 rx {MUTATION[:40].hex()}?{MUTATION[40:].hex()}")[0] == "'?' is no hex digit"
-    assert refusal(f"rx {pairs(MUTATION[:40])} <cut> {pairs(MUTATION[40:])}")[0] == "'<cut>' is no byte"
+    assert refusal(f"{pairs(MUTATION[:40])} ? {pairs(MUTATION[40:])}")[0] == "'?' is not a byte"
+    assert refusal(f"10:00:00 rx {pairs(MUTATION[:64])} ? 64")[0] == "'?' is not a byte"
+    assert refusal(f"10:00:00 rx {MUTATION[:40].hex()}?{MUTATION[40:].hex()}")[0] == "'?' is not a hex digit"
+    assert refusal(f"rx {pairs(MUTATION[:40])} <cut> {pairs(MUTATION[40:])}")[0] == "'<cut>' is not a byte"
     for prose in ("from 10.0.0.1, 65 bytes", "-- 65 bytes", "ok", "crc deadbeef"):
         assert read_paste(f"rx {pairs(MUTATION)} {prose}") == Pasted(
             "log lines", (MUTATION,), ("log prefix dropped", "text behind the bytes dropped")

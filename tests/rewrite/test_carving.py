@@ -1,4 +1,4 @@
-"""Carved captures: the chosen frames again, with what is needed to understand them, and little else."""
+"""Carved captures: the chosen frames again, with what is needed to decode them, and little else."""
 
 import gzip
 import json
@@ -45,7 +45,7 @@ TIMES = "--since 2025-11-20T12:02:11.012Z --until 2025-11-20T12:02:11.014Z"
 
 
 def chosen(path: Path, options: str) -> Counter[str]:
-    """It gives the rows that a filter chooses, without numbers and their order."""
+    """Return the rows that a filter chooses, without numbers and their order."""
     printed = run(f"dcpdump read {path} -f ndjson -q --value-bytes all {options}")
     out: Counter[str] = Counter()
     for line in printed.out.splitlines():
@@ -176,7 +176,7 @@ def test_a_beginning_that_was_not_captured_is_no_hindrance(tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
-    """Four connections of replica traffic, mostly in runs."""
+    """Return four connections of replica traffic, mostly in runs."""
     return list(open_capture(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 2500, 64))))
 
 
@@ -252,5 +252,5 @@ def test_spans_meet_where_a_byte_is_in_both(added: list[tuple[int, int]], start:
     covered = {place for first, size_ in added for place in range(first, first + size_)}
     places = np.array([start, 0, 70])
     wanted = [bool(covered & set(range(place, place + length))) for place in places.tolist()]
-    assert spans.meet(places, places + length).tolist() == wanted
+    assert spans.overlaps(places, places + length).tolist() == wanted
     assert spans.end == max((first + size_ for first, size_ in added if size_), default=0)

@@ -1,4 +1,6 @@
-"""Frames are alike when all that is shown of them is the same, but for the numbers that a smaller capture changes."""
+"""Frame hashes are equal when all that is shown of frames is the same, but for the numbers that a smaller capture
+changes.
+"""
 
 import random
 from collections import defaultdict
@@ -13,7 +15,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
-from dcpdump.rewrite.frame_hash import likenesses
+from dcpdump.rewrite.frame_hash import frame_hashes
 from dcpdump.wire.encode import encode
 from tests.rewrite.test_carving import NUMBERS
 from tests.support.batch_rows import files
@@ -22,7 +24,7 @@ from tests.support.secret_talk import disturbed, talk
 
 
 def gets() -> list[Packet]:
-    """It gives a client's requests on the same port, which are no concern of DCP."""
+    """Return a client's requests on the same port, which are not DCP."""
     out = TcpTalk(segment=60)
     for number in range(12):
         out.send(0, encode("GET", key=b"\x08customer::%d" % number, opaque=number))
@@ -43,7 +45,7 @@ def shown(part: Part, row: int) -> str:
 
 
 def readings(packets: list[Packet]) -> Iterator[Sequence[Packet]]:
-    """It gives a capture, and what others might have of the same conversation: less, and not in order."""
+    """Yield a capture, and what others might have of the same conversation: less, and not in order."""
     yield packets
     for lost in range(3, 24, 2):  # without the answer to HELLO, to OPEN …
         yield packets[:lost] + packets[lost + 2 :]
@@ -57,7 +59,7 @@ def test_frames_are_alike_where_what_is_shown_of_them_is(packets: list[Packet]) 
     texts: defaultdict[int, set[str]] = defaultdict(set)
     for reading in readings(packets):
         for part in parts(reading):
-            for row, number in enumerate(likenesses(part, np.arange(len(part)))):
+            for row, number in enumerate(frame_hashes(part, np.arange(len(part)))):
                 numbers[shown(part, row)].add(number)
                 texts[number].add(shown(part, row))
     assert {len(each) for each in numbers.values()} == {len(each) for each in texts.values()} == {1}

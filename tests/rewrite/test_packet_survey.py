@@ -1,4 +1,4 @@
-"""What packets carry, noted a run at a time, is what it is when they are looked at one by one."""
+"""Packets that are noted a run at a time carry what they carry when they are noted one by one."""
 
 import random
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ Known = tuple[dict[str, list[list[int]]], dict[str, list[int]]]
 
 
 def known(survey: PacketSurvey) -> Known:
-    """It gives what every packet carries, and which open connections."""
+    """Return what every packet carries, and which open connections."""
     places = survey.places
     places.close()
     columns = {file: [column.tolist() for column in places.columns(file)] for file in places.files}
@@ -46,7 +46,7 @@ def one_by_one(packets: Iterable[Packet]) -> Known:
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
-    """Four connections of replica traffic, whose numbers pass 2³² on the way."""
+    """Return four connections of replica traffic, whose numbers pass 2³² on the way."""
     return files(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 2500, 64)))
 
 

@@ -1,4 +1,4 @@
-"""Plain frames are concealed without being decoded, and come out as those that are."""
+"""Plain frames are concealed without being decoded, with the same result as decoded ones."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.concealed_frame import Concealed, Concealer
 from dcpdump.rewrite.plain_frames import plain_frames
-from dcpdump.rewrite.proof_hash import fingerprint, fingerprint_of_plain, places_of
+from dcpdump.rewrite.proof_hash import places_of, plain_proof_hash, proof_hash
 from tests.batch.test_twins import talk
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
@@ -36,7 +36,7 @@ def parts(packets: Sequence[Packet]) -> Iterator[Part]:
 
 
 def both(packets: Sequence[Packet], *, full: bool) -> tuple[list[Concealed], list[Concealed]]:
-    """It gives what becomes of plain frames, as they are and as records."""
+    """Return plain frames concealed as they are, and concealed as records."""
     concealer = Concealer(Pseudonyms(b"salt"), full=full)
     plain: list[Concealed] = []
     decoded: list[Concealed] = []
@@ -74,13 +74,13 @@ def test_nearly_all_of_replica_traffic_is_plain(tmp_path_factory: pytest.TempPat
 
 
 def numbers(packets: Sequence[Packet]) -> list[tuple[int, int]]:
-    """It gives the fingerprints of plain frames, as such and as records."""
+    """Return the proof hashes of plain frames, as they are and as records."""
     found = []
     for part in parts(packets):
         for row, (place, frame) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
             if frame is not None:
                 record = record_of(part, row)
-                found.append((fingerprint_of_plain(place, frame, frame.data), fingerprint(place, record, frame.data)))
+                found.append((plain_proof_hash(place, frame, frame.data), proof_hash(place, record, frame.data)))
     return found
 
 

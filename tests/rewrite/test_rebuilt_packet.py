@@ -1,4 +1,4 @@
-"""Concealed packets: which headers stay, which addresses stand for others, and what a spool gives back."""
+"""Concealed packets: which headers stay, which addresses are replaced, and what a spill returns."""
 
 import struct
 import tempfile
@@ -97,16 +97,16 @@ def test_a_spool_gives_back_what_was_put_and_zeros_for_the_rest(
     put: list[tuple[int, int, int]], asked: list[tuple[int, int, int]]
 ) -> None:
     there: dict[int, bytearray] = {}
-    with Spill(tempfile.gettempdir()) as spool:
+    with Spill(tempfile.gettempdir()) as spill:
         for turn, (number, gap, size) in enumerate(put, 1):
             stream = there.setdefault(number, bytearray())
             stream += bytes(gap)
-            spool.put(number, len(stream), bytes((turn,)) * size)
+            spill.put(number, len(stream), bytes((turn,)) * size)
             stream += bytes((turn,)) * size
-        spool.flush()
+        spill.flush()
         for number, start, size in asked:
             known = bytes(there.get(number, b""))[start : start + size]
-            assert spool.get(number, start, start + size) == known.ljust(size, b"\0")
+            assert spill.get(number, start, start + size) == known.ljust(size, b"\0")
 
 
 def test_an_anatomy_of_what_is_no_ip_has_no_layers() -> None:

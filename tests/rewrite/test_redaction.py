@@ -1,4 +1,4 @@
-"""Redacted captures: the same frames at the same times, and nothing of what they said."""
+"""Redacted captures: the same frames at the same times, and none of their texts."""
 
 import gzip
 import random
@@ -62,7 +62,7 @@ def without_words(path: Path, *more: str) -> list[dict[str, Any]]:
 
 
 def survivors(data: bytes, secrets: tuple[bytes, ...], window: int = 8) -> set[bytes]:
-    """It gives the pieces of secrets that are anywhere in the bytes."""
+    """Return the pieces of secrets that are anywhere in the bytes."""
     pieces = {secret[at : at + window] for secret in secrets for at in range(len(secret) - window + 1)}
     return {piece for piece in pieces if piece in data and piece != b"customer"}
 
@@ -151,7 +151,7 @@ def test_segments_that_disagree_agree_afterwards(tmp_path: Path) -> None:
 
 
 def fragments(packet: Packet, size: int) -> list[bytes]:
-    """It cuts a packet into IP fragments."""
+    """Cut a packet into IP fragments."""
     segment = packet.data[34:]
     pieces = [(at, segment[at : at + size]) for at in range(0, len(segment), size)]
     way = FLOW if packet.data[26:30] == bytes((10, 0, 0, 1)) else FLOW.reverse
@@ -437,7 +437,7 @@ def test_times_of_packets_stay_to_the_nanosecond(tmp_path: Path) -> None:
 
 
 def containers(packets: list[Packet]) -> dict[str, bytes]:
-    """It writes packets in every form that a capture may have."""
+    """Return packets in every form that a capture may have."""
     records = [Record(each.ts_ns or 0, each.data) for each in packets]
     summed = [Record(each.ts_ns, each.data + zlib.crc32(each.data).to_bytes(4, "little")) for each in records]
     wrong = [Record(each.ts_ns, each.data + b"\1\2\3\4") for each in records]
@@ -490,10 +490,10 @@ def test_packets_without_times_stay_without(tmp_path: Path) -> None:
 
 
 def proof_of(path: Path, changed: Callable[[bytes], bytes]) -> Flaw | None:
-    """It redacts a capture, changes what was written, and has that proved."""
+    """Redact a capture, change what was written, and return the result of the proof."""
     inputs = [open_capture(str(path))]
-    with Spill(str(path.parent)) as spool:
-        redaction = Redaction(inputs, Pseudonyms(b"pepper"), spool, full=False)
+    with Spill(str(path.parent)) as spill:
+        redaction = Redaction(inputs, Pseudonyms(b"pepper"), spill, full=False)
         redaction.survey()
         out = path.with_suffix(".changed")
         out.write_bytes(changed(b"".join(redaction.write(str(path)))))

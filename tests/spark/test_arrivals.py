@@ -11,7 +11,7 @@ DATA = Path("samples/replica.pcap").read_bytes()
 
 
 def put(folder: Path, name: str, age: float) -> Arrival:
-    """A capture that has not grown for so many seconds."""
+    """Return a capture that has not grown for so many seconds."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_bytes(DATA)

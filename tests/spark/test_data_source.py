@@ -23,13 +23,13 @@ def reading(spark: "SparkSession") -> "SparkSession":
 
 
 def rows(frames: "DataFrame") -> list[dict[str, Any]]:
-    """The rows of a DataFrame, in order of place, without times: collecting makes those local."""
+    """Return the rows of a DataFrame, in order of place, without times: collecting makes those local."""
     columns = [name for name in frames.columns if name != "ts"]
     return ordered([row.asDict(recursive=True) for row in frames.select(columns).collect()])
 
 
 def expected(name: str, tmp_path: Path) -> list[dict[str, Any]]:
-    """The rows of an export, as Spark has them: times left out, bytes as bytearrays, xattrs as a dict."""
+    """Return the rows of an export, as Spark has them: times left out, bytes as bytearrays, xattrs as a dict."""
     run(f"dcpdump export {name} -o {tmp_path}/export -q")
     found = exported(tmp_path / "export", "frames")
     return [{key: value for key, value in row.items() if key != "ts"} for row in found]

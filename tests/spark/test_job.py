@@ -17,14 +17,14 @@ TABLES = ("frames", "gaps", "files", "streams", "findings")
 
 
 def on_spark(name: str, out: Path, options: str = "") -> int:
-    """It runs the pipeline on Spark, and gives the exit code."""
+    """Run the pipeline on Spark, and return the exit code."""
     printed = run(f"dcpdump pipeline {name} -o {out} --engine spark -q --capture-id x {options}")
     assert (printed.out, printed.err) == ("", "")
     return printed.code
 
 
 def assert_same(name: str, tmp_path: Path, options: str = "") -> None:
-    """Both engines and ``export`` have to give the same rows, and the same exit code."""
+    """Assert that both engines and ``export`` write the same rows, with the same exit code."""
     code = run(f"dcpdump export {name} -o {tmp_path}/export -q").code
     run(f"dcpdump pipeline {name} -o {tmp_path}/local --engine local -q")
     assert on_spark(name, tmp_path / "spark", options) == code

@@ -14,7 +14,7 @@ SAMPLES = ("client-rollback", "rollback-loop", "slow-consumer")
 
 
 def answers(printed: str) -> dict[str, list[list[str]]]:
-    """It reads tables as Spark prints them: question → rows of cells, the first being the columns' names."""
+    """Read tables as Spark prints them: question → rows of cells, the first being the columns' names."""
     found: dict[str, list[list[str]]] = {}
     question = ""
     for line in printed.splitlines():
@@ -30,14 +30,14 @@ def test_the_questions_are_answered(spark: "SparkSession", capsys: pytest.Captur
     script = runpy.run_path("samples/questions.py")
     script["main"]([f"samples/{name}.pcap" for name in SAMPLES])
     rolled_back, behind, blocked = answers(capsys.readouterr().out).values()
-    told = [
+    expected = [
         run(f"dcpdump rollbacks samples/{name}.pcap -q").out.split("why: ")[1].splitlines()[0]
         for name in ("rollback-loop", "client-rollback")
     ]
     assert [(row[0], row[4], row[7]) for row in rolled_back] == [
         ("name", "times", "why"),
-        ("kafka-7f", "12", told[0]),
-        ("kafka:7f", "1", told[1]),
+        ("kafka-7f", "12", expected[0]),
+        ("kafka:7f", "1", expected[1]),
     ]
     assert behind == [
         ["capture_id", "connection", "since", "most_bytes"],

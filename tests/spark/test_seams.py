@@ -1,4 +1,4 @@
-"""Any partition of the packets into splits, stitched, gives exactly the rows of the whole."""
+"""Any partition of the packets into splits, stitched, has exactly the rows of the whole."""
 
 import random
 from collections.abc import Iterable
@@ -25,12 +25,12 @@ COLLECTIONS = 0x12
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
-    """Four connections of replica traffic, in segments of 1,448 bytes."""
+    """Return four connections of replica traffic, in segments of 1,448 bytes."""
     return files(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 1000, 64)))
 
 
 def disturbed(packets: list[Packet], seed: int, loss: float = 0.01) -> list[Packet]:
-    """The same packets, some of them lost, in another order, twice, or cut."""
+    """Return the same packets, some of them lost, in another order, twice, or cut."""
     chance = random.Random(seed)
     out = [packet for packet in packets if chance.random() > loss]
     for at in range(len(out) - 1):
@@ -91,12 +91,12 @@ def test_tls_and_other_traffic_between_changes_nothing(traffic: list[Packet]) ->
     packets = sorted([*traffic, *tls, *http], key=lambda packet: packet.ts_ns or 0)
     found = cut(packets, some_cuts(packets, 3, 12))
     assert found.rows == whole(packets).rows
-    assert len(found.surveys) <= 3  # what is no memcached costs no rounds
+    assert len(found.surveys) <= 3  # what is not memcached costs no rounds
     assert found.decodes == [14]
 
 
 def documents(values: Iterable[bytes], *, segment: int = 1448, hello: bool = True, syn: bool = True) -> TcpTalk:
-    """A connection that brings documents."""
+    """Return a connection that carries documents."""
     talk = TcpTalk(segment=segment, syn=syn, step_ns=10_000)
     if hello:
         features = {"features": [COLLECTIONS, 6]}
@@ -111,7 +111,7 @@ def documents(values: Iterable[bytes], *, segment: int = 1448, hello: bool = Tru
 
 
 def frames(count: int, chance: random.Random) -> bytes:
-    """Frames as another connection has them."""
+    """Return frames as another connection has them."""
     return b"".join(
         encode(
             "DCP_MUTATION",
@@ -192,9 +192,9 @@ def test_a_response_knows_its_request_of_an_earlier_split() -> None:
 
 
 def test_ports_that_are_used_again_are_connections_of_their_own() -> None:
-    lives = [documents([b"{}"] * 5), documents([b"[]"] * 5)]
+    connections = [documents([b"{}"] * 5), documents([b"[]"] * 5)]
     second = TcpTalk(isn=(90_000, 70_000)).packets
-    later = renumbered([*lives[0].fin().packets, *second, *lives[1].fin().packets])
+    later = renumbered([*connections[0].fin().packets, *second, *connections[1].fin().packets])
     for number in (1, 4, 11):
         cuts = range(number, len(later), 6)
         assert cut(later, cuts).rows == whole(later).rows

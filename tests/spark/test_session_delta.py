@@ -1,4 +1,4 @@
-"""Effects: what a stretch does to a session that is not known is what it does to the session itself, or is refused."""
+"""Session deltas: applied to a session, a stretch does what it does to the session itself, or is refused."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -28,7 +28,7 @@ MB = 1 << 20
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
-    """Four connections of replica traffic, in segments of 1,448 bytes."""
+    """Return four connections of replica traffic, in segments of 1,448 bytes."""
     return list(open_capture(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 1000, 64))))
 
 
@@ -217,10 +217,10 @@ def test_a_plan_packs_small_captures_and_cuts_large_ones() -> None:
 
 
 def judged(testimonies: Iterable[bytes]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    hearing = EventReplay()
+    replay = EventReplay()
     for each in testimonies:
-        hearing.hear(each)
-    judging = hearing.close(alone=True)
+        replay.feed(each)
+    judging = replay.close(alone=True)
     streams: list[tuple[Any, ...]] = [
         (s.connection.number, s.vbucket, s.opaque, s.size, s.high_seqno, s.counts) for s in judging.ledger.streams
     ]
@@ -260,8 +260,8 @@ def test_a_value_that_is_not_what_it_says_is_found_in_any_split(
         talk.send(1, encode("DCP_MUTATION", fields, layout="1", key=b"k", value=value, datatype=datatype))
     path = written(tmp_path / "odd.pcap", pcap(records(talk.fin().packets), nano=True))
     _, found = judged(split([path], MB)[0].testimonies)
-    told = [frame for code, _, _, frame, _, _ in found if code == "DCP105"]
-    assert told == frames
+    reported = [frame for code, _, _, frame, _, _ in found if code == "DCP105"]
+    assert reported == frames
 
 
 def test_testimonies_do_not_carry_documents(tmp_path: Path) -> None:

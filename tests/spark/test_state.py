@@ -17,12 +17,12 @@ KEY = bytes.fromhex("0a0000010a000002c35b2bca")
 THERE = bytes.fromhex("0a0000020a0000012bcac35b")
 
 
-def life(rest: int = 0) -> SavedConnection:
+def saved(rest: int = 0) -> SavedConnection:
     return guess(7, Beginning(KEY, 100, False, 5, rest, bytes(rest)), Beginning(THERE, 5, False, None), DEFAULT)
 
 
 def test_where_an_input_stands_is_kept_and_read_again() -> None:
-    state = InputState({KEY: life().packed()}, 8, Seen(4, None, "a.pcap", 1))
+    state = InputState({KEY: saved().packed()}, 8, Seen(4, None, "a.pcap", 1))
     assert InputState.unpacked(state.packed(10**18), "lives/1") == (state, 10**18)
     assert InputState.unpacked(BEGINNING.packed(), "lives/0") == (BEGINNING, None)
 
@@ -41,7 +41,7 @@ def test_what_another_version_kept_is_refused(kept: bytes) -> None:
 
 
 def test_a_life_is_the_same_after_it_was_packed() -> None:
-    one = life(50)
+    one = saved(50)
     packed = one.packed()
     assert SavedConnection.unpacked(packed) == one
     assert SavedConnection.unpacked(packed).digest() == one.digest()
@@ -50,7 +50,7 @@ def test_a_life_is_the_same_after_it_was_packed() -> None:
 
 
 def test_lives_that_go_on_otherwise_have_other_digests() -> None:
-    one = life()
+    one = saved()
     here, there = one.streams
     splitter, _ = one.splitters
     session = one.session
@@ -58,7 +58,7 @@ def test_lives_that_go_on_otherwise_have_other_digests() -> None:
     assert session is not None
     request = (0, 0x53, 1, 3, None, 7, False)
     others = [
-        life(50),
+        saved(50),
         one._replace(streams=(here, {**there, "ready": 6})),
         one._replace(splitters=(None, None)),
         one._replace(splitters=({**splitter, "state": SEARCH}, None)),
@@ -69,7 +69,7 @@ def test_lives_that_go_on_otherwise_have_other_digests() -> None:
 
 
 def test_a_thin_life_keeps_the_head_of_a_frame_under_way() -> None:
-    state, _ = life().splitters
+    state, _ = saved().splitters
     assert state is not None
     long = b"x" * (HEAD + 3)
     assert thinned({**state, "data": long}) == ({**state, "data": long[:HEAD] + bytes(3)}, True)

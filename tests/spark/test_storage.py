@@ -20,7 +20,7 @@ SAMPLES = ("replica", "damage", "slow-consumer")
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
-    """An empty bucket, and an environment in which Arrow finds it."""
+    """Yield an empty bucket, and an environment in which Arrow finds it."""
     pytest.importorskip("moto", reason="moto is not installed: object storage is not tested")
     pytest.importorskip("flask", reason="flask is not installed: object storage is not tested")
     with socket.socket() as free:
@@ -60,7 +60,7 @@ def _await(port: int) -> None:
 
 
 def s3() -> Any:
-    """The file system of the server."""
+    """Return the file system of the server."""
     from pyarrow import fs
 
     return fs.FileSystem.from_uri("s3://archive?allow_bucket_creation=true")[0]
@@ -68,7 +68,7 @@ def s3() -> Any:
 
 @pytest.fixture(scope="module")
 def archive(bucket: str) -> str:
-    """Captures in the bucket, and a file that is none."""
+    """Return captures in the bucket, and a file that is not one."""
     system = s3()
     for name in SAMPLES:
         with system.open_output_stream(f"{bucket}/captures/{name}.pcap") as file:
@@ -79,7 +79,7 @@ def archive(bucket: str) -> str:
 
 
 def stored(folder: str, table: str) -> list[dict[str, Any]]:
-    """The rows of a table in the bucket."""
+    """Return the rows of a table in the bucket."""
     import pyarrow.parquet as pq
     from pyarrow import fs
 
@@ -91,12 +91,12 @@ def stored(folder: str, table: str) -> list[dict[str, Any]]:
 
 
 def named(rows: list[dict[str, Any]], archive: str) -> list[dict[str, Any]]:
-    """Rows of captures in ``samples`` as if those were in the archive."""
+    """Return rows of captures in ``samples`` as if those were in the archive."""
     return ordered([{**row, "file": row["file"].replace("samples", archive)} for row in rows])
 
 
 def expected(tmp_path: Path) -> Path:
-    """The export of the same captures from this machine."""
+    """Return the export of the same captures from this machine."""
     run(f"dcpdump export {' '.join(f'samples/{name}.pcap' for name in SAMPLES)} -o {tmp_path}/export -q")
     return tmp_path / "export"
 
@@ -113,7 +113,7 @@ def test_captures_and_tables_may_be_in_object_storage(archive: str, bucket: str,
 
 @pytest.fixture
 def cluster() -> Iterator[str]:
-    """The master of a cluster on this machine; the logs that it leaves are taken away."""
+    """Yield the master of a cluster on this machine; the logs that it leaves are removed."""
     pyspark = pytest.importorskip("pyspark", reason="Spark is not installed: no cluster is tested")
     logs = Path(pyspark.__file__).parent / "work"
     if not os.access(logs.parent, os.W_OK):

@@ -1,4 +1,4 @@
-"""Rounds of tasks on Spark: one piece of work a task, and what they say of it, whatever happens to a worker."""
+"""Rounds of tasks on Spark: one piece of work a task, and their results, whatever happens to a worker."""
 
 import os
 from pathlib import Path
@@ -51,6 +51,6 @@ def test_what_a_task_dies_of_is_told_in_a_sentence(spark: "SparkSession", tmp_pa
 
 
 def test_progress_ends_with_all_tasks(spark: "SparkSession", tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-    TaskRounds(spark, str(tmp_path), lambda *each: told.append(each)).run("tried", len, ["a", "b"])
-    assert told[-1] == ("tried", 2, 2)
+    reported: list[tuple[str, int, int]] = []
+    TaskRounds(spark, str(tmp_path), lambda *each: reported.append(each)).run("tried", len, ["a", "b"])
+    assert reported[-1] == ("tried", 2, 2)

@@ -1,4 +1,4 @@
-"""Watching a folder: closed captures are decoded as they come; a crash and a restart lose and repeat nothing."""
+"""Watching a folder: closed captures are decoded as they arrive; a crash and a restart lose and repeat nothing."""
 
 import os
 import shutil
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[BatchOutcome]:
-    """It watches until so many captures came."""
-    told: list[BatchOutcome] = []
+    """Watch until so many captures were decoded."""
+    report: list[BatchOutcome] = []
     watching = FolderWatch(
-        spark, [str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000, told=told.append
+        spark, [str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000, report=report.append
     )
     watching.run(seconds=240, captures=captures)
-    return told
+    return report
 
 
 def watch_for(spark: "SparkSession", folder: Path, out: Path, names: set[str]) -> list[BatchOutcome]:
     """Watch until all these captures have their rows, however often: a batch is done again that was not committed."""
-    told: list[BatchOutcome] = []
+    report: list[BatchOutcome] = []
     while missing := names - read_files(out):
-        told += watch(spark, folder, out, len(missing))
-    return told
+        report += watch(spark, folder, out, len(missing))
+    return report
 
 
 def read_files(out: Path) -> set[str]:
@@ -44,7 +44,7 @@ def read_files(out: Path) -> set[str]:
 
 
 def come(source: Path, folder: Path, name: str, age: float = 60) -> None:
-    """A capture is moved into the folder; it has not grown for so long."""
+    """Move a capture into the folder; it has not grown for ``age`` seconds."""
     folder.mkdir(exist_ok=True)
     shutil.copy(source / name, folder / name)
     os.utime(folder / name, (time.time() - age,) * 2)

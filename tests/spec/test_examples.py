@@ -1,9 +1,9 @@
 """Every example of the specification: its grid → bytes → our table == its table, unless errata.py says why not.
 
-What is compared is what a reader compares: the title, and of each row the label, the offsets, the value and
-the annotation. Labels and hexadecimal digits are compared without regard to case, texts without their
-quotes. An annotation counts only where the page prints one, and only where it says more than the number in
-decimal or that a field is not used; those of magic and opcode are what our title says.
+What is compared is what a reader compares: the title, and of each row the label, the offsets, the value and the
+annotation. Labels and hexadecimal digits are compared without regard to case, texts without their quotes. An annotation
+counts only where the page prints one, and only where it says more than the number in decimal or that a field is not
+used; those of magic and opcode are what our title says.
 """
 
 import re
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 def read_rows(lines: list[str]) -> dict[int, Row]:
-    """It reads the rows of a table by the offset at which they start; the title stands at -1."""
+    """Return the rows of a table by the offset at which they start; the title is at -1."""
     rows: dict[int, Row] = {}
     for line in lines:
         if title := _TITLE.fullmatch(line):
@@ -58,13 +58,13 @@ def read_rows(lines: list[str]) -> dict[int, Row]:
     return rows
 
 
-def told(page: Path) -> dict[int, Row]:
-    """It reads what the page's own table says."""
+def page_rows(page: Path) -> dict[int, Row]:
+    """Return the rows of the page's own table."""
     return read_rows(page.read_text().split("\n\n", 1)[1].splitlines())
 
 
-def shown(record: Record) -> dict[int, Row]:
-    """It reads what we say."""
+def our_rows(record: Record) -> dict[int, Row]:
+    """Return the rows of our table."""
     return read_rows([line.text for line in table.lines(record, None)])
 
 
@@ -76,7 +76,7 @@ def explained(page: Path) -> Annotated:
 
 
 def differences(theirs: dict[int, Row], ours: dict[int, Row]) -> set[tuple[str, str]]:
-    """It gives the rows that differ, as texts: (the page's, ours), empty where one has no row there."""
+    """Return the rows that differ, as texts: (the page's, ours), empty where one of them has no such row."""
     found: set[tuple[str, str]] = set()
     for start in theirs.keys() | (ours.keys() - {-1}):
         page, we = theirs.get(start), ours.get(start)
@@ -90,7 +90,7 @@ def differences(theirs: dict[int, Row], ours: dict[int, Row]) -> set[tuple[str, 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_our_table_is_the_pages_unless_the_ledger_says_why_not(page: Path) -> None:
     ledger = {row for erratum in ERRATA.get(page.stem, ()) for row in erratum.rows}
-    assert differences(told(page), shown(explained(page).record)) == ledger
+    assert differences(page_rows(page), our_rows(explained(page).record)) == ledger
 
 
 def test_every_erratum_is_of_an_example_and_gives_a_reason() -> None:
@@ -115,7 +115,7 @@ def test_the_mended_frame_reads_as_the_page_says(name: str) -> None:
     assert suggestion is not None
     assert suggestion.record.problems == ()
     left = {row for erratum in MENDED[name].left for row in erratum.rows}
-    assert differences(told(page), shown(suggestion.record)) == left
+    assert differences(page_rows(page), our_rows(suggestion.record)) == left
 
 
 #: What rules say of examples by themselves, and why that is deserved.

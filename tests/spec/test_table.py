@@ -110,12 +110,12 @@ DCP = [message for message in ALL if message.dcp]
 
 
 def listed(text: str) -> dict[int, str]:
-    """It reads "50:DcpOpen 51:DcpAddStream …"."""
+    """Parse "50:DcpOpen 51:DcpAddStream …"."""
     return {int(number, 16): name for number, name in (entry.split(":") for entry in text.split())}
 
 
 def plain(name: str) -> str:
-    """It gives a name as letters only, so that DcpAddStream and DCP_ADD_STREAM are one."""
+    """Return a name as letters only, so that DcpAddStream and DCP_ADD_STREAM are one."""
     return name.removesuffix("_Unsupported").replace("_", "").upper()
 
 

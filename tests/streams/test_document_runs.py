@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import blocks
-from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.streams.column_events import frame_events
@@ -60,10 +60,10 @@ def told(captured: list[Packet]) -> list[Step]:
     return [step for block in blocks(captured) for part in dissection.feed_block(block) for step in steps(part)]
 
 
-def judged(captured: list[Packet], *, runs: bool) -> tuple[list[Finding], int]:
+def judged(captured: list[Packet], *, runs: bool, shown: int | None = None) -> tuple[list[Finding], int]:
     """Return what an engine finds that is fed as the command ``check`` feeds it, and the frames that came in runs."""
-    dissection, referee = Watching(), RuleEngine()
-    feed = Feed(dissection, referee.ledger, closely=TICKS)
+    dissection, referee = Watching(), RuleEngine(shown=shown)
+    feed = Feed(dissection, referee.ledger, closely=True)
     tell = feed.steps if runs else feed.frame_events
     found: list[Finding] = []
     at_once = 0

@@ -21,12 +21,12 @@ def window(conversation: str) -> Window:
 
 
 def acknowledged(count: int) -> str:
-    """An acknowledgement."""
+    """Return an acknowledgement."""
     return f"TX buffer-acknowledgement{{buffer-bytes={count}}}\n"
 
 
 def rounds(message: str, size: int, count: int = 9) -> str:
-    """Messages, each acknowledged with ``size`` bytes, the first with the marker."""
+    """Return messages, each acknowledged with ``size`` bytes, the first with the marker."""
     texts = (message.replace("SEQNO", str(n)) + acknowledged(size + MARKER * (n == 1)) for n in range(1, count + 1))
     return "".join(texts)
 

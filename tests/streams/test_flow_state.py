@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.render import flow
+from dcpdump.render.text_columns import fitted
 from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standing
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
@@ -23,17 +24,17 @@ MINUTE = "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
 
 
 def mutations(first: int, last: int) -> str:
-    """Mutations that count 58 bytes each."""
+    """Return mutations that count 58 bytes each."""
     return "".join(f"RX mutation{{seqno:{seqno}, key=aa, value=#00}}\n" for seqno in range(first, last + 1))
 
 
 def acknowledged(count: int) -> str:
-    """An acknowledgement."""
+    """Return an acknowledgement."""
     return f"TX buffer-acknowledgement{{buffer-bytes={count}}}\n"
 
 
 def slow_consumer(rounds: int = 10) -> str:
-    """A producer that fills the window, and waits for the half of it to be acknowledged, again and again."""
+    """Return a producer that fills the window, and waits for the half of it to be acknowledged, again and again."""
     text, seqno, outstanding = BEGUN, 0, 44
     for _ in range(rounds):
         while outstanding < SIZE:
@@ -50,13 +51,13 @@ def slow_consumer(rounds: int = 10) -> str:
 
 
 def late(frames: list[Said]) -> list[Said]:
-    """Frames from the third acknowledgement on."""
+    """Return frames from the third acknowledgement on."""
     acks = [at for at, frame in enumerate(frames) if frame.data[:2] == b"\x80\x5d"]
     return frames[acks[2] :]
 
 
 def joined(text: str) -> Ledger:
-    """The ledger of a conversation whose beginning was not captured: neither its handshake nor DCP_OPEN."""
+    """Return the ledger of a conversation whose beginning was not captured: neither its handshake nor DCP_OPEN."""
     return ledger_of(packets(late(said(text)))[3:])
 
 
@@ -70,7 +71,7 @@ def stands(kept: Ledger) -> Standing:
 
 
 def lines(kept: Ledger) -> list[str]:
-    return [line.text for line in flow.lines(list(kept.connections.values()), kept.last_ns)]
+    return [line.text for line in fitted(flow.lines(list(kept.connections.values()), kept.last_ns), None)]
 
 
 def whole(text: str) -> Ledger:
@@ -137,7 +138,9 @@ def test_an_excess_that_is_acknowledged_is_over() -> None:
 
 @st.composite
 def healthy(draw: st.DrawFn) -> Iterator[tuple[str, int]]:
-    """What a producer sends and its consumer acknowledges, captured with acknowledgements up to 20 messages late."""
+    """Return what a producer sends and its consumer acknowledges, captured with acknowledgements up to 20 messages
+    late.
+    """
     size, outstanding, owed = draw(st.integers(1, 2000)), 0, 0
     events: list[tuple[str, int]] = [("size", size)]
     due: list[tuple[int, int]] = []
@@ -235,7 +238,7 @@ def test_one_direction_alone_shows_nothing_of_flow_control() -> None:
 
 
 def without(text: str, opcode: int, which: int) -> Ledger:
-    """The ledger of a conversation without one frame: the packet of a request with this opcode."""
+    """Return the ledger of a conversation without one frame: the packet of a request with this opcode."""
     captured = packets(said(text))
     frames = [at for at, packet in enumerate(captured) if packet.data[54:56] == bytes([0x80, opcode])]
     del captured[frames[which]]

@@ -11,7 +11,7 @@ SIZES = st.lists(st.integers(0, 900), max_size=30)
 
 
 def pieces_of(sizes: list[int], offset: int) -> list[Kept]:
-    """Pieces of these sizes that follow one another."""
+    """Return pieces of these sizes that follow one another."""
     starts = list(accumulate(sizes, initial=offset))[:-1]
     return [(start, bytes([size % 256]) * size, size) for start, size in zip(starts, sizes, strict=True)]
 

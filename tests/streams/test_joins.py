@@ -26,7 +26,7 @@ def items(vbucket: int, *seqnos: int) -> str:
 
 
 def lossy(text: str) -> Ledger:
-    """The ledger of a conversation that was captured without the lines that begin with a minus."""
+    """Return the ledger of a conversation that was captured without the lines that begin with a minus."""
     lines = text.splitlines()
     frames = said("\n".join(line.removeprefix("-") for line in lines))
     spoken = [line for line in "\n".join(lines).splitlines() if line.lstrip("-").split(" ")[0] in ("TX", "RX")]
@@ -38,12 +38,12 @@ def lossy(text: str) -> Ledger:
 
 
 def losses(kept: Ledger) -> list[tuple[int, int, int, int]]:
-    """Of each stream: its vbucket, how often it may have lost something, how often not, and how many bytes."""
+    """Return for each stream: its vbucket, how often it may have lost something, how often not, and how many bytes."""
     return [(stream.vbucket, stream.epoch, stream.joined, stream.lost_bytes) for stream in kept.streams]
 
 
 def story(*spoken: str) -> str:
-    """Two streams, and what is said on them."""
+    """Return two streams, and the messages on them."""
     return OPEN + "STREAM vb=5\nSTREAM vb=6\n" + "".join(spoken)
 
 
@@ -135,7 +135,7 @@ def test_a_history_names_the_seqnos_behind_which_something_may_be_missing() -> N
 
 
 def of_stream(frame: Said) -> tuple[int, int, int] | None:
-    """The connection, vbucket and stream id of a message of a stream."""
+    """Return the connection, vbucket and stream id of a message of a stream."""
     data = frame.data
     if data[0] not in (0x80, 0x08) or not COUNTED[data[1]]:
         return None
@@ -175,7 +175,7 @@ def test_a_healthy_stream_that_lost_something_is_never_said_to_be_whole(name: st
 
 @st.composite
 def talks(draw: st.DrawFn) -> tuple[str, set[int]]:
-    """Three streams with snapshots in which some seqnos are replaced by later ones, and what is not captured."""
+    """Return three streams with snapshots in which some seqnos are replaced by later ones, and what is not captured."""
     text = OPEN + "".join(f"STREAM vb={vbucket}\n" for vbucket in range(3))
     pending: list[list[str]] = []
     for vbucket in range(3):

@@ -98,7 +98,7 @@ def histories(draw: DrawFn) -> list[Logged]:
 
 @st.composite
 def cases(draw: DrawFn) -> Case:
-    """A request, what its server is like, and what is captured of that."""
+    """Return a request, what its server is like, and what is captured of that."""
     logs = draw(histories())
     at = draw(st.integers(0, len(logs) - 1))
     before, after = logs[at], logs[at]

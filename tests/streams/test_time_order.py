@@ -14,12 +14,12 @@ from tests.support.conversation import packets, said, seen
 
 
 def at(second: float, direction: int) -> FrameEvent:
-    """A frame of a direction at a time."""
+    """Return a frame of a direction at a time."""
     return BLANK._replace(ts_ns=int(second * 1e9), direction=direction)
 
 
 def run(seconds: list[float], direction: int) -> DocumentRun:
-    """Documents of a direction that follow one another."""
+    """Return documents of a direction that follow one another."""
     frames = [at(second, direction) for second in seconds]
     first, last = frames[0].ts_ns or 0, frames[-1].ts_ns or 0
     size = len(frames)
@@ -27,7 +27,7 @@ def run(seconds: list[float], direction: int) -> DocumentRun:
 
 
 def times(steps: Sequence[Step]) -> list[tuple[float, int] | tuple[float, float, int]]:
-    """It gives when frames were seen, and of which direction they are; of runs the first and the last time."""
+    """Return when frames were seen, and of which direction they are; of runs the first and the last time."""
     return [
         (step.first_ns / 1e9, step.last_ns / 1e9, step.direction)
         if isinstance(step, DocumentRun)

@@ -1,4 +1,4 @@
-"""Accounts: what is true of the connections and streams of a cluster, added up from what was said."""
+"""Add up what is true of the connections and streams of a cluster, from what its ends sent."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class Asked:
 
 @dataclass(eq=False)
 class Brought:
-    """A stream: what was asked, and what it brought."""
+    """A stream: its request, and its messages."""
 
     line: "Talked"
     vb: int
@@ -131,7 +131,7 @@ def _learn(line: Talked, event: Event) -> None:
 
 
 def _stream(line: Talked, event: Event) -> None:
-    """Learn what is of a stream. A request after one that was not granted goes on with the same stream."""
+    """Take what an event says of a stream. A request after one that was not granted continues the same stream."""
     place = event.vb, event.sid
     stream = line.current.get(place)
     if event.kind == "request":

@@ -1,7 +1,7 @@
-"""Archives for the tests of the pipeline: what a few nodes rotate, with all that goes wrong on the way.
+"""Make archives for the tests of the pipeline: what a few nodes rotate, with the usual damage.
 
-They are the beginning of the archive that speed is measured with: several connections, segments that come late or
-twice.
+They are the beginning of the archive that speed is measured with: several connections, segments that are late or
+repeated.
 """
 
 import gzip
@@ -17,18 +17,18 @@ from tests.support.packets import TcpTalk, flow
 
 
 def records(count: int, connections: int = 3) -> list[Record]:
-    """The first packets of an archive."""
+    """Return the first packets of an archive."""
     return [Record(START_NS + at * STEP_NS, packet) for at, packet in enumerate(islice(timeline(connections), count))]
 
 
 def lossy(some: Iterable[Record]) -> list[Record]:
-    """One packet in a hundred was not captured."""
+    """Return the packets, of which one in a hundred was not captured."""
     chance = random.Random(5)
     return [record for record in some if chance.random() > 0.01]
 
 
 def with_tls(some: Sequence[Record]) -> list[Record]:
-    """A connection that nobody can read runs beside the others."""
+    """Return the packets with an encrypted connection beside the others."""
     talk = TcpTalk(flow("10.9.0.1:40000", "10.9.0.2:11207"))
     talk.send(0, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(506))
     for _ in range(len(some) // 100):
@@ -41,7 +41,7 @@ def with_tls(some: Sequence[Record]) -> list[Record]:
 
 
 def rotated(folder: Path, some: Sequence[Record], files: int, form: str = "pcap", name: str = "node") -> Path:
-    """The folder with files of an equal number of packets each."""
+    """Return a folder with files of an equal number of packets each."""
     folder.mkdir(exist_ok=True)
     size = -(-len(some) // files)
     for number in range(files):

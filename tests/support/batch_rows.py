@@ -1,4 +1,4 @@
-"""Rows of the table ``frames`` spelled as ndjson spells them, so that both can be compared word for word."""
+"""Spell rows of the table ``frames`` as ndjson spells them, so that both can be compared word for word."""
 
 import json
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ OUTSIDE = {
 
 
 def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64, limits: Limits = DEFAULT) -> list[Json]:
-    """It gives the rows of the pipe that decodes one frame at a time."""
+    """Return the rows of the pipe that decodes one frame at a time."""
     dissector = Dissector(limits)
     records = [record for packet in packets for record in dissector.feed(packet)]
     rows = [as_json(record, value_bytes=value_bytes) for record in records + dissector.close()]
@@ -45,7 +45,7 @@ def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64, limits: L
 def columnar(
     packets: Iterable[Packet], *, value_bytes: int | None = 64, size: int = 1 << 20, limits: Limits = DEFAULT
 ) -> list[Json]:
-    """It gives the rows of the columnar pipe, in blocks of ``size`` bytes."""
+    """Return the rows of the batch pipe, in blocks of ``size`` bytes."""
     dissection, table = Dissection(limits), FrameTable(Masks(FrameFilter()), value_bytes)
     batches: list[pa.RecordBatch | None] = []
     for block in blocks(packets, size):
@@ -56,8 +56,8 @@ def columnar(
     return [spelled(row) for batch in batches if batch is not None for row in batch.to_pylist()]
 
 
-def scalar_books(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tuple[Tally, Counters]:
-    """It gives what became of all bytes, as the pipe counts them that takes one packet at a time."""
+def scalar_counts(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tuple[Tally, Counters]:
+    """Return the counters of the pipe that takes one packet at a time."""
     dissector = Dissector(limits)
     for packet in packets:
         dissector.feed(packet)
@@ -65,10 +65,10 @@ def scalar_books(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tupl
     return dissector.tally, dissector.balance
 
 
-def columnar_books(
+def columnar_counts(
     packets: Iterable[Packet], *, size: int = 1 << 20, limits: Limits = DEFAULT
 ) -> tuple[Tally, Counters]:
-    """It gives what became of all bytes, as the columnar pipe counts them."""
+    """Return the counters of the batch pipe."""
     dissection = Dissection(limits)
     for block in blocks(packets, size):
         dissection.feed_block(block)
@@ -77,12 +77,12 @@ def columnar_books(
 
 
 def files(*paths: str) -> list[Packet]:
-    """It gives the packets of captures."""
+    """Return the packets of captures."""
     return list(timeline([open_capture(path) for path in paths]))
 
 
 def spelled(row: dict[str, Any]) -> Json:
-    """It spells a row as ndjson does."""
+    """Return a row as ndjson spells it."""
     row = {name: value for name, value in row.items() if value is not None}
     response = row["kind"] == "response"
     out: Json = {}

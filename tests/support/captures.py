@@ -1,4 +1,4 @@
-"""Writes captures for tests: pcap and pcapng bytes, healthy ones and ones that are wrong on purpose."""
+"""Write captures for tests: pcap and pcapng bytes, healthy ones and ones that are wrong on purpose."""
 
 from collections.abc import Iterable, Sequence
 from struct import pack
@@ -22,7 +22,7 @@ def pcap_header(
     version: tuple[int, int] = (2, 4),
     magic: int | None = None,
 ) -> bytes:
-    """Give a pcap's global header."""
+    """Return a pcap's global header."""
     order = ">" if big_endian else "<"
     if magic is None:
         magic = 0xA1B23C4D if nano else 0xA1B2C3D4
@@ -30,7 +30,7 @@ def pcap_header(
 
 
 def pcap_record(record: Record, nano: bool = False, big_endian: bool = False) -> bytes:
-    """Give one record of a pcap."""
+    """Return one record of a pcap."""
     ts_ns, data, wire, captured = record
     seconds, fraction = divmod(ts_ns, 1_000_000_000)
     captured = len(data) if captured is None else captured
@@ -46,26 +46,26 @@ def pcap(
     big_endian: bool = False,
     snaplen: int = 262_144,
 ) -> bytes:
-    """Give a pcap file."""
+    """Return a pcap file."""
     records = [pcap_record(packet, nano, big_endian) for packet in packets]
     return pcap_header(link_type, nano, big_endian, snaplen) + b"".join(records)
 
 
 class Pcapng:
-    """The blocks of a section, in one byte order. Each method gives the bytes of one block."""
+    """The blocks of a section, in one byte order. Each method returns the bytes of one block."""
 
     def __init__(self, big_endian: bool = False) -> None:
         self.order = ">" if big_endian else "<"
 
     def block(self, kind: int, body: bytes, length: int | None = None, trailer: int | None = None) -> bytes:
-        """Give a block; ``length`` and ``trailer`` are what its two length fields claim."""
+        """Return a block; ``length`` and ``trailer`` are what its two length fields claim."""
         body += b"\0" * (-len(body) % 4)
         length = 12 + len(body) if length is None else length
         trailer = length if trailer is None else trailer
         return pack(self.order + "II", kind, length) + body + pack(self.order + "I", trailer)
 
     def options(self, options: Sequence[tuple[int, bytes]]) -> bytes:
-        """Give options and their end; nothing at all for none."""
+        """Return options and their end; empty for none."""
         if not options:
             return b""
         raw = b"".join(
@@ -89,7 +89,7 @@ class Pcapng:
         captured: int | None = None,
         options: Sequence[tuple[int, bytes]] = (),
     ) -> bytes:
-        """Give an enhanced packet block; ``units`` is the time as the interface counts it."""
+        """Return an enhanced packet block; ``units`` is the time as the interface counts it."""
         captured = len(data) if captured is None else captured
         head = pack(
             self.order + "IIIII",
@@ -105,7 +105,7 @@ class Pcapng:
         return self.block(3, pack(self.order + "I", len(data) if wire is None else wire) + data)
 
     def old_packet(self, units: int, data: bytes, interface: int = 0, drops: int = 0xFFFF) -> bytes:
-        """Give an obsolete packet block."""
+        """Return an obsolete packet block."""
         head = pack(self.order + "HHIIII", interface, drops, units >> 32, units & 0xFFFFFFFF, len(data), len(data))
         return self.block(2, head + data)
 
@@ -114,7 +114,7 @@ class Pcapng:
 
 
 def pcapng(packets: Iterable[Record], link_type: int = 1, big_endian: bool = False, snaplen: int = 0) -> bytes:
-    """Give a pcapng file: one section, one interface with nanoseconds, enhanced packets."""
+    """Return a pcapng file: one section, one interface with nanoseconds, enhanced packets."""
     write = Pcapng(big_endian)
     blocks = [write.section(), write.interface(link_type, snaplen, [(9, b"\x09")])]
     blocks += [
@@ -124,7 +124,7 @@ def pcapng(packets: Iterable[Record], link_type: int = 1, big_endian: bool = Fal
 
 
 def ethernet(payload: bytes, number: int = 0) -> bytes:
-    """Give an Ethernet, IPv4 and UDP packet around ``payload``: what bytes after damage must look like."""
+    """Return an Ethernet, IPv4 and UDP packet around ``payload``: what bytes after damage must look like."""
     ip = pack(
         ">BBHHHBBH4s4s",
         0x45,

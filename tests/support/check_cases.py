@@ -1,4 +1,4 @@
-"""For each rule of the protocol one conversation that breaks it, and one that comes near and does not."""
+"""Hold for each rule of the protocol one conversation that breaks it, and one that comes near and does not."""
 
 from typing import NamedTuple
 
@@ -31,13 +31,13 @@ MANY = "RX mutation{seqno=%d, key=k%d}\n"
 
 
 def items(first: int, last: int, key: str = "k") -> str:
-    """It gives mutations with the seqnos first … last."""
+    """Return mutations with the seqnos first … last."""
     return "".join(f"RX mutation{{seqno={seqno}, key={key}{seqno}}}\n" for seqno in range(first, last + 1))
 
 
 #: A cached document: cas, by_seqno, rev, value_len 1, flags, expiration, key_len 2, datatype, hint, key, value.
 def cached(seqno: int) -> str:
-    """It gives a cache transfer of one document."""
+    """Return a cache transfer of one document."""
     text = f"{1:016x}{seqno:016x}{1:016x}{1:08x}{0:08x}{0:08x}{2:04x}0000006b76"
     return f"HEX RX 8066000000000005{len(text) // 2:08x}00001005{0:016x}{text}\n"
 

@@ -1,6 +1,6 @@
-"""Clusters for tests: nodes, clients with the habits of real ones, and all that they say, by a seed.
+"""Simulate clusters for tests: nodes, clients with the habits of real ones, and all that they send, by a seed.
 
-What is said is kept as events, which ``tests/support/accounts.py`` adds up without any help of the program.
+What is sent is kept as events, which ``tests/support/accounts.py`` adds up without any help of the program.
 """
 
 import heapq
@@ -44,7 +44,7 @@ class Wire:
 
 
 class Event(NamedTuple):
-    """What one end says on a wire. ``facts``: numbers, by kind."""
+    """What one end sends on a wire. ``facts``: numbers, by kind."""
 
     ts_ns: int
     wire: Wire
@@ -108,7 +108,7 @@ class Feed:
 
 
 class Line:
-    """What a client has to one node: a connection; of a proxy two, over which the same goes. From the producer on."""
+    """A client's connection to one node; a proxy has two, with the same messages. From the producer on."""
 
     def __init__(self, client: "Client", node: str, hops: list[tuple[Wire, int]]) -> None:
         self.client, self.node, self.hops = client, node, hops
@@ -157,11 +157,11 @@ class Cluster:
         self.events.sort(key=lambda event: event.ts_ns)
 
     def spawn(self, actor: Iterator[float], delay: float = 0) -> None:
-        """Have somebody act, after so many seconds."""
+        """Start an actor, after so many seconds."""
         heapq.heappush(self._due, (self.now + int(delay * 1e9), next(self._serial), actor))
 
     def put(self, wire: Wire, direction: int, kind: str, data: bytes, later: int = 0, **facts: Any) -> None:
-        """Keep what is said on a wire."""
+        """Record what is sent on a wire."""
         if not wire.ended or kind in ("fin", "rst"):
             self.events.append(Event(self.now + later, wire, direction, kind, data, **facts))
 
@@ -179,7 +179,7 @@ class Cluster:
         return packets(out)
 
     def grow(self, vb: Vbucket, changes: int) -> None:
-        """Have documents of a vbucket change."""
+        """Change documents of a vbucket."""
         rng = self.rng
         for _ in range(changes):
             key, collection = b"key-%d" % rng.randint(0, 9), rng.choice((0, 0, 8, 9))
@@ -265,7 +265,7 @@ class Client:
         return name if self.habit in ("proxy", "goxdcr", "dcpdrain") else json.dumps({"a": name, "i": self.id})
 
     def _live(self) -> Iterator[float]:
-        """Ask for what is wanted and not there."""
+        """Request the streams that are wanted and missing."""
         rng, cluster = self.rng, self.cluster
         while not self.quits:
             yield rng.uniform(0.02, 0.1)
@@ -310,7 +310,7 @@ class Client:
         cluster.spawn(self._consume(line), 0.003)
 
     def _greet(self, wire: Wire) -> Iterator[float]:
-        """Begin a connection: pipelined, or one request after the other."""
+        """Set a connection up: pipelined, or one request after the other."""
         features = [6, 0x0A, 0x0B, *([0x12] if self.collections else [])]
         flags = (1 if wire.feeder else 0) | 4
         steps: list[tuple[str, int, dict[str, Any], bytes, bytes, dict[str, Any]]] = [
@@ -352,7 +352,7 @@ class Client:
         line.size = self.size
 
     def _ask(self, line: Line, want: Want) -> Iterator[float]:
-        """Ask for a stream, and have it granted, rolled back or refused."""
+        """Request a stream, and have it granted, rolled back or refused."""
         cluster, rng, vb = self.cluster, self.rng, want.vb
         opaque = {"dcpdrain": 0xDDDDDDDD, "java": vb.number | want.sid << 16}.get(self.habit, next(line.opaques) + 99)
         where = {"vb": vb.number, "sid": want.sid}

@@ -1,4 +1,4 @@
-"""The command line, run in this process: arguments and standard input in, exit code and what was printed out."""
+"""Run the command line in this process: arguments and standard input in, exit code and what was printed out."""
 
 import io
 import shlex
@@ -10,7 +10,7 @@ from dcpdump.cli.main import outcome
 
 
 class Printed(NamedTuple):
-    """What a command came to."""
+    """The result of a command."""
 
     code: int
     out: str

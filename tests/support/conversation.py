@@ -28,13 +28,13 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
-from dcpdump.check.engine import TICKS, RuleEngine
+from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
 from dcpdump.net.flow import Flow
 from dcpdump.net.packet import Packet
-from dcpdump.render.line import spoken_name
+from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 from dcpdump.streams.column_events import frame_events, with_losses
@@ -46,7 +46,7 @@ from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, ethernet, flow,
 
 MAX = (1 << 64) - 1
 _NAMES = {
-    spoken_name(message.name): message
+    dialogue_name(message.name): message
     for message in sorted((*PUSHES.values(), *MESSAGES.values()), key=lambda message: message.dcp)
 }
 _STATUS = {name.lower(): value for value, name in STATUS.names.items()}
@@ -66,7 +66,7 @@ NOOPS = "CONTROL enable_noop=true\n"
 
 
 def opening(flags: int = 0x05, *, collections: bool = False, name: str = "app", controls: str = "") -> str:
-    """It gives the beginning of a connection: HELLO, authentication, bucket, DCP_OPEN, controls."""
+    """Return the beginning of a connection: HELLO, authentication, bucket, DCP_OPEN, controls."""
     extra = "|0x12" if collections else ""
     text = HELLO % (extra, extra) + LOGIN + OPEN % (flags, name) + NOOPS
     return text + (f"CONTROL {controls}\n" if controls else "")
@@ -86,7 +86,7 @@ class Said:
 
 @dataclass
 class _Speaker:
-    """What a conversation has said so far that its next line may leave out."""
+    """What a conversation has sent so far that its next line may leave out."""
 
     connection: int = 0
     ts_ns: int = NOON
@@ -100,7 +100,7 @@ class _Speaker:
 
 
 def said(text: str) -> list[Said]:
-    """It writes a conversation as frames."""
+    """Return a conversation as frames."""
     now = _Speaker()
     out: list[Said] = []
     for line in _lines(text):
@@ -245,7 +245,7 @@ def _encoded(
 
 
 def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
-    """It puts each frame into TCP segments, after the handshake of its connection."""
+    """Put each frame into TCP segments, after the handshake of its connection, and return the packets."""
     out: list[tuple[int, bytes]] = []
     seq: dict[int, list[int]] = {}
     ways: dict[int, Flow] = {}
@@ -298,9 +298,9 @@ def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
 
 
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
-    """Return what the referee says of captured packets, frame by frame."""
+    """Return the findings on captured packets, frame by frame."""
     dissection, referee = Watching(), RuleEngine(rules)
-    feed = Feed(dissection, referee.ledger, closely=TICKS)
+    feed = Feed(dissection, referee.ledger, closely=True)
     found: list[Finding] = []
     for block in blocks(captured):
         for frame in feed.frame_events(dissection.feed_block(block)):
@@ -314,12 +314,12 @@ def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> li
 
 
 def findings(text: str) -> list[Finding]:
-    """It gives what the referee says of a conversation."""
+    """Return the findings on a conversation."""
     return findings_of(packets(said(text)))
 
 
 def codes(text: str) -> list[str]:
-    """It gives the rules that a conversation breaks: their ids, each once, in order of appearance."""
+    """Return the rules that a conversation breaks: their ids, each once, in order of appearance."""
     return list(dict.fromkeys(f"{each.rule.id}" for each in findings(text) if each.reason == ""))
 
 

@@ -1,4 +1,4 @@
-"""Damage: what captures of healthy connections suffer, each way as a function of its packets and of chance."""
+"""Damage captures of healthy connections, each way as a function of its packets and of chance."""
 
 import random
 from collections.abc import Callable

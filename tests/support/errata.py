@@ -1,7 +1,7 @@
-"""The ledger: where an example of the specification contradicts itself or the protocol, and why we differ.
+"""List where an example of the specification contradicts itself or the protocol, and why we differ.
 
-A row is a pair: what the page's table says, and what we say of the page's bytes; empty where one of them has
-no row there. Nothing here is for convenience: a row that is no longer needed fails the tests.
+A row is a pair: what the page's table says, and what we say of the page's bytes; empty where one of them has no row
+there. Nothing here is for convenience: a row that is no longer needed fails the tests.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Erratum(NamedTuple):
 
 
 class Mended(NamedTuple):
-    """What is said of an example that contradicts itself: problems, the smallest edit, what differs even then."""
+    """The result for an example that contradicts itself: problems, the smallest edit, what differs even then."""
 
     problems: tuple[str, ...]
     edits: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""``read`` as the reference does it: one packet at a time, each frame decoded, chosen and written by itself."""
+"""Do what ``read`` does in the simplest way: one packet at a time, each frame decoded, chosen and written by itself."""
 
 import shlex
 import sys
@@ -18,7 +18,7 @@ from tests.support.console import Printed, printed
 
 
 def frame_by_frame(command: str, stdin: Path | None = None) -> Printed:
-    """Return what ``dcpdump read …`` is to print; ``stdin``: the file that ``-`` stands for."""
+    """Return what ``dcpdump read …`` has to print; ``stdin``: the file that ``-`` stands for."""
     words = shlex.split(command)
     assert words[:2] == ["dcpdump", "read"], command
     return printed(lambda: _read(words[2:], stdin))

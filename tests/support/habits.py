@@ -1,4 +1,6 @@
-"""Healthy conversations after the habits of real clients: what they pipeline, which opaques they use, how they move."""
+"""Write healthy conversations after the habits of real clients: what they pipeline, which opaques they use, how they
+move.
+"""
 
 from tests.support.check_cases import items
 from tests.support.conversation import HELLO, LOGIN
@@ -23,7 +25,7 @@ def _noop(count: int, seconds: int = 19) -> str:
 
 
 def _pipelined(*controls: str, opaque: int | None = None) -> str:
-    """Return controls that are sent at once, and their answers; with opaque 0 as java-dcp-client has it."""
+    """Return controls that are sent at once, and their responses; with opaque 0 as java-dcp-client has it."""
     out, answers = "", ""
     for number, control in enumerate(controls):
         key, _, value = control.partition("=")
@@ -44,7 +46,9 @@ def snapshot(vbucket: int, opaque: int, first: int, last: int, flags: int = 1, p
 
 
 def java(node: int = 1, port: int = 50001, first_vbucket: int = 3) -> str:
-    """java-dcp-client: all controls have opaque 0, streams the vbucket's number, failover logs are asked for first."""
+    """Return java-dcp-client: all controls have opaque 0, streams the vbucket's number, failover logs are requested
+    first.
+    """
     vbuckets = moved, closed, _ = range(first_vbucket, first_vbucket + 3)
     text = _NODE % (port, node) + f"TX hello{{features={FEATURES}, key=java-dcp-client}}\n"
     text += f"RX hello-response{{success, features={FEATURES}}}\n" + _scram()
@@ -91,7 +95,7 @@ def java(node: int = 1, port: int = 50001, first_vbucket: int = 3) -> str:
 
 
 def gocbcore() -> str:
-    """gocbcore: everything up to SELECT_BUCKET is pipelined behind HELLO, streams are requested at once."""
+    """Return gocbcore: everything up to SELECT_BUCKET is pipelined behind HELLO, streams are requested at once."""
     text = (
         _NODE % (50002, 1) + f"TX hello{{features={FEATURES}, key=gocbcore/v10}}\nTX get-error-map{{map-version=2}}\n"
     )
@@ -119,7 +123,7 @@ def gocbcore() -> str:
 
 
 def xdcr() -> str:
-    """goxdcr over gomemcached: no collections, opaques of vbucket and a tag, a rollback, and plain KV beside it."""
+    """Return goxdcr over gomemcached: no collections, opaques of vbucket and tag, a rollback, plain KV beside it."""
     text = _NODE % (50003, 1) + HELLO % ("", "") + LOGIN + "TX open{flags=0x25, key=xdcr:9f/travel/target}\n"
     text += "RX open-response{success}\n" + _pipelined("enable_noop=true", "set_noop_interval=120", "set_priority=high")
     for vbucket in (7, 8):
@@ -137,7 +141,7 @@ def xdcr() -> str:
 
 
 def drain() -> str:
-    """dcpdrain: one opaque for all streams, requested at once; one is refused."""
+    """Return dcpdrain: one opaque for all streams, requested at once; one is refused."""
     text = _NODE % (50004, 1) + f"TX hello{{features={FEATURES}, key=dcpdrain}}\n"
     text += f"RX hello-response{{success, features={FEATURES}}}\n" + LOGIN
     text += "TX open{flags=0x5, key=dcpdrain:4711}\nRX open-response{success}\n"
@@ -157,13 +161,13 @@ def drain() -> str:
 
 
 def moving() -> str:
-    """A connector whose vbucket moves to another node, and which connects anew with the name that it had."""
+    """Return a connector whose vbucket moves to another node, and which connects anew with the name that it had."""
     text = java() + "FIN TX\nFIN RX\nWAIT 1\n"
     return text + java(port=50011) + java(node=2, port=50012, first_vbucket=6) + "WAIT 1\n"
 
 
 def backup() -> str:
-    """cbbackupmgr: asks for high seqnos, streams of collections up to them, out of order, compressed."""
+    """Return cbbackupmgr: requests high seqnos, streams of collections up to them, out of order, compressed."""
     text = _NODE % (50005, 1) + f"TX hello{{features={FEATURES}, key=cbbackupmgr}}\n"
     text += f"RX hello-response{{success, features={FEATURES}}}\n" + LOGIN
     text += "TX open{flags=0x125, key=cbbackupmgr}\nRX open-response{success}\n"
@@ -188,7 +192,7 @@ def backup() -> str:
 
 
 def replication() -> str:
-    """The leg of ns_server's proxy to the active node: durable writes, then a takeover of another vbucket."""
+    """Return the leg of ns_server's proxy to the active node: durable writes, then a takeover of another vbucket."""
     text = _NODE % (50006, 1) + f"TX hello{{features={FEATURES}, key=proxy}}\n"
     text += f"RX hello-response{{success, features={FEATURES}}}\n" + LOGIN
     text += "TX open{flags=0x125, key=replication:n1->n3:travel}\nRX open-response{success}\n"
@@ -220,7 +224,7 @@ def replication() -> str:
 
 
 def legacy() -> str:
-    """A client of old, that knows no collections: the last items are not for it. It has no password, but TLS."""
+    """Return an old client without collections: the last items are not for it. It has no password, but TLS."""
     text = _NODE % (50007, 1) + HELLO % ("", "") + "TX select-bucket{key=travel}\nRX select-bucket-response{success}\n"
     text += "TX open{flags=0x1, key=old}\nRX open-response{success}\n"
     for vbucket in (1, 2):

@@ -1,4 +1,4 @@
-"""Healthy conversations of every kind: what a conforming server and a conforming client say to each other."""
+"""Hold healthy conversations of every kind: what a conforming server and a conforming client send to each other."""
 
 from tests.support.check_cases import CONSUMER, cached, items
 from tests.support.conversation import opening
@@ -128,7 +128,7 @@ def _consumer() -> str:
 
 
 def _left_out() -> str:
-    """Bodies are left out, their datatypes are kept."""
+    """Return values that are left out while their datatypes are kept."""
     text = opening(0x45, collections=True) + _STREAM + "RX snapshot-marker{start=0, end=9, flags=0x6}\n"
     for seqno, bits in enumerate((1, 3, 6, 7), 1):
         value = "#0000000e0000000a5f73006173646600" if bits & 4 else ""

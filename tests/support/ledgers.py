@@ -1,4 +1,4 @@
-"""The ledger of a conversation, as tests ask for it."""
+"""Make the ledger of a conversation, as tests need it."""
 
 from collections.abc import Iterable, Sequence
 
@@ -38,7 +38,7 @@ def ledger_of(captured: Iterable[Packet], *, runs: bool = False, last_ns: int | 
 
 
 def ledger(text: str) -> Ledger:
-    """It gives the ledger of a conversation."""
+    """Return the ledger of a conversation."""
     return ledger_of(packets(said(text)))
 
 
@@ -70,13 +70,13 @@ def damaged(text: str) -> Ledger:
 
 
 def verdicts(text: str) -> list[str]:
-    """It gives the verdicts on the streams of a conversation, in words."""
+    """Return the verdicts on the streams of a conversation, in words."""
     kept = ledger(text)
     judge = Judge(kept)
     return [judge.verdict(stream).text for stream in kept.streams]
 
 
 def only(kept: Ledger) -> Stream:
-    """It gives the only stream of a ledger."""
+    """Return the only stream of a ledger."""
     (stream,) = kept.streams
     return stream

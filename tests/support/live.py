@@ -1,4 +1,4 @@
-"""A network of its own for tests that really capture, and programs that run in it."""
+"""Provide a network for tests that really capture, and programs that run in it."""
 
 import array
 import fcntl
@@ -29,37 +29,37 @@ class Network:
         self.name = name
 
     def start(self, *words: str, **options: Any) -> "subprocess.Popen[str]":
-        """It starts a program inside."""
+        """Start a program inside."""
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT, **options}
         options["start_new_session"] = True  # so that it ends with all that it started
         return subprocess.Popen(["ip", "netns", "exec", self.name, *words], **options)
 
     def run(self, *words: str) -> str:
-        """It runs a program inside to its end, and gives what it printed."""
+        """Run a program inside to its end, and return what it printed."""
         process = self.start(*words)
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
         return out
 
     def talk(self, role: str, *words: str) -> "subprocess.Popen[str]":
-        """It starts the sample producer or client."""
+        """Start the sample producer or client."""
         return self.start(sys.executable, "samples/talk.py", role, *words)
 
     @contextmanager
     def producer(self, *words: str) -> Iterator[None]:
-        """It has the sample producer listen meanwhile."""
+        """Run the sample producer during the block."""
         with ended(self.talk("producer", *words)) as process:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("listening")
             yield
 
     def sniff(self, *words: str, **options: Any) -> "AbstractContextManager[subprocess.Popen[str]]":
-        """Have ``dcpdump sniff`` capture meanwhile."""
+        """Run ``dcpdump sniff`` during the block."""
         return self.capture("sniff", *words, **options)
 
     @contextmanager
     def capture(self, *words: str, **options: Any) -> Iterator["subprocess.Popen[str]"]:
-        """Have a command of dcpdump capture meanwhile."""
+        """Run a command of dcpdump that captures during the block."""
         with ended(self.start(sys.executable, "-m", "dcpdump", *words, **options)) as process:
             assert process.stderr is not None
             told = [process.stderr.readline()]
@@ -71,7 +71,7 @@ class Network:
 
 @contextmanager
 def network() -> Iterator[Network]:
-    """It makes a network, or skips the test, and says why."""
+    """Provide a network, or skip the test, and say why."""
     ip = shutil.which("ip")
     if ip is None:
         pytest.skip("the program ip is not installed: no network to capture in")
@@ -89,7 +89,7 @@ def network() -> Iterator[Network]:
 
 @contextmanager
 def ended(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
-    """It lets a process run meanwhile, and no longer."""
+    """Run a process during the block, and no longer."""
     try:
         yield process
     finally:
@@ -99,14 +99,14 @@ def ended(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]
 
 
 def stopped(process: "subprocess.Popen[str]", number: int) -> tuple[int, str, str]:
-    """It sends a signal, and gives the exit code and what was printed since."""
+    """Send a signal, and return the exit code and what was printed since."""
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out, err
 
 
 def wait_for(what: Callable[[], bool]) -> None:
-    """It waits until something is so."""
+    """Wait until a condition holds."""
     until = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < until, "it does not happen"
@@ -114,7 +114,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 
 def needs(*programs: str) -> None:
-    """It skips the test where a program is missing."""
+    """Skip the test where a program is missing."""
     missing: Sequence[str] = [name for name in programs if shutil.which(name) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
@@ -122,12 +122,12 @@ def needs(*programs: str) -> None:
 
 @contextmanager
 def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
-    """It runs ``dcpdump …`` on a pipe that stays open, meanwhile: once it has read the data and waits for more."""
+    """Run ``dcpdump …`` during the block, on a pipe that stays open, once it has read the data and waits for more."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT, **options}
     reader, writer = os.pipe()
     with subprocess.Popen([sys.executable, "-m", "dcpdump", *command], stdin=reader, **options) as process:
         os.close(reader)
-        patience = threading.Timer(PATIENCE, process.kill)  # whoever waits for its output then has the end of it
+        patience = threading.Timer(PATIENCE, process.kill)  # a reader of its output then gets the end of it
         patience.start()
         try:
             with open(writer, "wb", buffering=0) as pipe:
@@ -141,14 +141,14 @@ def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subpro
 
 
 def waiting_in(pipe: Any) -> int:
-    """It counts the bytes in a pipe that nobody has read yet."""
+    """Return the number of bytes in a pipe that were not read yet."""
     count = array.array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
     return count[0]
 
 
 def wait_until_idle(pid: int) -> None:
-    """It waits until a process has done nothing for a while."""
+    """Wait until a process has done nothing for a while."""
     before = ""
     while (spent := " ".join(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])) != before:
         before = spent

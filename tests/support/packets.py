@@ -1,4 +1,4 @@
-"""Packets for tests: Ethernet, IP and TCP built by hand, and whole conversations cut into them."""
+"""Build packets for tests: Ethernet, IP and TCP by hand, and whole conversations cut into them."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ NOON = 1_763_640_000 * 1_000_000_000
 
 
 def flow(src: str = "10.0.0.1:50000", dst: str = "10.0.0.2:11210") -> Flow:
-    """The flow between ``host:port`` and ``host:port``."""
+    """Return the flow between ``host:port`` and ``host:port``."""
     ends = []
     for text in (src, dst):
         host, _, port = text.rpartition(":")
@@ -61,14 +61,14 @@ def tcp(
     window: int = 65_535,
     options: bytes = b"",
 ) -> bytes:
-    """A TCP segment; its checksum is 0, as nobody looks at it."""
+    """Return a TCP segment; its checksum is 0, as it is not checked."""
     words = 5 + len(options) // 4
     header = struct.pack(">HHIIBBHHH", flow.src.port, flow.dst.port, seq, ack, words << 4, flags, window, 0, 0)
     return header + options + payload
 
 
 def udp(src: int, dst: int, payload: bytes) -> bytes:
-    """A UDP datagram."""
+    """Return a UDP datagram."""
     return struct.pack(">HHHH", src, dst, 8 + len(payload), 0) + payload
 
 
@@ -83,7 +83,7 @@ def ipv4(
     length: int | None = None,
     options: bytes = b"",
 ) -> bytes:
-    """An IPv4 packet. ``fragment`` is its offset in bytes, ``length`` overrides the total length."""
+    """Return an IPv4 packet. ``fragment`` is its offset in bytes, ``length`` overrides the total length."""
     words = 5 + len(options) // 4
     total = words * 4 + len(payload) if length is None else length
     place = fragment // 8 | (0x2000 if more else 0)
@@ -92,7 +92,7 @@ def ipv4(
 
 
 def ipv6(flow: Flow, payload: bytes, *, protocol: int = 6, length: int | None = None) -> bytes:
-    """An IPv6 packet; extension headers are the caller's, in ``payload``."""
+    """Return an IPv6 packet; extension headers are the caller's, in ``payload``."""
     size = len(payload) if length is None else length
     return struct.pack(">IHBB", 6 << 28, size, protocol, 64) + _addresses(flow) + payload
 
@@ -102,24 +102,24 @@ def _addresses(flow: Flow) -> bytes:
 
 
 def ipv4_tcp(flow: Flow, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int = 0) -> bytes:
-    """An IPv4 packet with a TCP segment."""
+    """Return an IPv4 packet with a TCP segment."""
     return ipv4(flow, tcp(flow, seq, payload, flags=flags, ack=ack))
 
 
 def ipv6_tcp(flow: Flow, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int = 0) -> bytes:
-    """An IPv6 packet with a TCP segment."""
+    """Return an IPv6 packet with a TCP segment."""
     return ipv6(flow, tcp(flow, seq, payload, flags=flags, ack=ack))
 
 
 def ethernet(payload: bytes, ethertype: int | None = None) -> bytes:
-    """An Ethernet frame; the ethertype is that of the IP version in it, unless given."""
+    """Return an Ethernet frame; the ethertype is that of the IP version in it, unless given."""
     if ethertype is None:
         ethertype = 0x86DD if payload[0] >> 4 == 6 else 0x0800
     return bytes.fromhex("020000000002 020000000001") + struct.pack(">H", ethertype) + payload
 
 
 def vlan(payload: bytes, *tags: int) -> bytes:
-    """An Ethernet frame with VLAN tags, outermost first: ``vlan(ip, 0x88a8, 0x8100)``."""
+    """Return an Ethernet frame with VLAN tags, outermost first: ``vlan(ip, 0x88a8, 0x8100)``."""
     inner = 0x86DD if payload[0] >> 4 == 6 else 0x0800
     for ethertype in reversed(tags):
         payload, inner = struct.pack(">HH", 100, inner) + payload, ethertype
@@ -135,12 +135,12 @@ def packet(
     wire_length: int | None = None,
     file: str = "test.pcap",
 ) -> Packet:
-    """A captured record."""
+    """Return a captured record."""
     return Packet(number, ts_ns, link_type, data, len(data) if wire_length is None else wire_length, file)
 
 
 def packets(frames: Iterable[bytes], *, link_type: int = 1, step_ns: int = MILLISECOND) -> list[Packet]:
-    """Captured records of ``frames``, numbered and timed in this order."""
+    """Return captured records of ``frames``, numbered and timed in this order."""
     return [
         packet(data, number, ts_ns=NOON + number * step_ns, link_type=link_type)
         for number, data in enumerate(frames, 1)
@@ -148,16 +148,16 @@ def packets(frames: Iterable[bytes], *, link_type: int = 1, step_ns: int = MILLI
 
 
 def renumbered(some: Iterable[Packet], *, step_ns: int = MILLISECOND) -> list[Packet]:
-    """The same records as if captured in this order."""
+    """Return the same records as if captured in this order."""
     return [each._replace(number=number, ts_ns=NOON + number * step_ns) for number, each in enumerate(some, 1)]
 
 
 class TcpTalk:
-    """Writes a conversation into ``packets``: two directions of bytes, in segments.
+    """A writer of a conversation into ``packets``: two directions of bytes, in segments.
 
     ``send(0, data)`` sends from the end that opens the connection, ``send(1, data)`` back, each segment at most
-    ``segment`` bytes and (unless ``acks`` is false) acknowledged at once. ``fin()`` closes both directions,
-    ``rst()`` breaks off.
+    ``segment`` bytes and (unless ``acks`` is false) acknowledged at once. ``fin()`` closes both directions, ``rst()``
+    resets.
 
     >>> talk = TcpTalk(segment=1448)
     >>> talk.send(0, b"hello").send(1, b"world").fin().packets
@@ -195,11 +195,11 @@ class TcpTalk:
         return iter(self.packets)
 
     def seq(self, direction: int) -> int:
-        """The sequence number of the next byte that ``direction`` sends."""
+        """Return the sequence number of the next byte that ``direction`` sends."""
         return self._next[direction]
 
     def send(self, direction: int, data: bytes) -> "TcpTalk":
-        """It sends ``data``."""
+        """Send ``data``."""
         for at in range(0, len(data), self.segment):
             piece = data[at : at + self.segment]
             self.write(direction, piece, flags=PSH | ACK)
@@ -209,17 +209,17 @@ class TcpTalk:
         return self
 
     def wait(self, ns: int) -> "TcpTalk":
-        """It lets capture time pass."""
+        """Let capture time pass."""
         self._ts_ns += ns
         return self
 
     def skip(self, direction: int, count: int) -> "TcpTalk":
-        """It sends ``count`` bytes that nobody captured."""
+        """Send ``count`` bytes that are not captured."""
         self._next[direction] = advance(self._next[direction], count)
         return self
 
     def fin(self) -> "TcpTalk":
-        """It closes direction 0, then direction 1, as polite ends do."""
+        """Close direction 0, then direction 1."""
         for direction in (0, 1):
             self.write(direction, flags=FIN | ACK)
             self._next[direction] = advance(self._next[direction], 1)
@@ -228,7 +228,7 @@ class TcpTalk:
         return self
 
     def rst(self, direction: int = 0) -> "TcpTalk":
-        """It breaks off."""
+        """Reset the connection."""
         return self.write(direction, flags=RST | ACK)
 
     def write(
@@ -240,7 +240,7 @@ class TcpTalk:
         ack: int | None = None,
         flags: int = ACK,
     ) -> "TcpTalk":
-        """It writes one segment just as told: the next numbers unless given, and nothing advances."""
+        """Write one segment exactly as given: the next numbers unless given, and nothing advances."""
         where = self._flows[direction]
         datagram = ipv6_tcp if ":" in where.src.host else ipv4_tcp
         data = ethernet(

@@ -1,4 +1,4 @@
-"""The forms in which a frame is printed: a table of functions from bytes to text, for the round-trip law."""
+"""List the forms in which a frame is printed: functions from bytes to text, for the round-trip law."""
 
 import base64
 import json
@@ -113,7 +113,7 @@ def c_string(data: bytes) -> str:
 
 
 def c_octal(data: bytes) -> str:
-    """As gdb prints a string: octal where it must, characters where it can."""
+    """Return bytes as gdb prints a string: octal where it must, characters where it can."""
     simple = {
         7: "\\a",
         8: "\\b",
@@ -330,7 +330,7 @@ def wireshark_hex(data: bytes, text: bool) -> str:
 
 
 def wireshark_follow(turns: Iterable[tuple[int, bytes]], indent: str = "\t") -> str:
-    """What two directions sent in turns, as Follow TCP Stream dumps it: tshark indents the second by a tab."""
+    """Return two directions in turns, as Follow TCP Stream dumps them: tshark indents the second by a tab."""
     lines = []
     sent = [0, 0]
     for direction, data in turns:

@@ -1,7 +1,8 @@
-"""Frames with a token wherever a text can stand, made from the protocol table: what is added to it is planted unasked.
+"""Make frames with a token wherever a text can stand, from the protocol table: additions to it are planted
+automatically.
 
-Tokens begin with one of two stems: PRIVATE where user data or a bucket stands, or where nobody knows what does;
-NAMED where the table says that it is the name of a collection, a scope, a client or a host.
+Tokens begin with one of two stems: PRIVATE where user data or a bucket stands, or where it is unknown what does; NAMED
+where the table says that it is the name of a collection, a scope, a client or a host.
 """
 
 import json
@@ -66,7 +67,7 @@ def frames() -> Iterator[Planted]:
 
 
 def hello() -> Iterator[Planted]:
-    """Yield what agrees on collections, Snappy, xattrs and JSON."""
+    """Yield the messages that negotiate collections, Snappy, xattrs and JSON."""
     yield Planted(0, encode("HELLO", _FEATURES, key=b"agent", opaque=1))
     yield Planted(1, encode("HELLO", _FEATURES, response=True, opaque=1))
 
@@ -233,7 +234,7 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _infos(kinds: dict) -> bytes:  # type: ignore[type-arg]
-    """Return every frame info of a kind, as it should be, and two that nobody knows."""
+    """Return every frame info of a kind, as it should be, and two of unknown kinds."""
     out = b""
     for info in kinds.values():
         data = b"".join(

@@ -1,4 +1,4 @@
-"""Conversations full of secrets, in packets with true checksums, and what is searched for afterwards."""
+"""Make conversations full of secrets, in packets with true checksums, and the texts to search for afterwards."""
 
 import json
 import random
@@ -27,24 +27,24 @@ METADATA = (COLLECTION, HOST)
 
 
 def document(number: int) -> bytes:
-    """It gives a JSON document that says what nobody may know."""
+    """Return a JSON document with a secret."""
     return json.dumps({"owner": f"Ingeborg Nr {number}", "iban": f"DE89-3704-{number:08d}", "amount": 7000.5}).encode()
 
 
 def xattrs(body: bytes) -> bytes:
-    """It puts an xattr before a body."""
+    """Return a body behind an xattr."""
     pair = NAME + b"\0" + TEXT + b"\0"
     block = len(pair).to_bytes(4, "big") + pair
     return len(block).to_bytes(4, "big") + block + body
 
 
 def snappy(data: bytes) -> bytes:
-    """It compresses."""
+    """Return the data compressed."""
     return bytes(cramjam.snappy.compress_raw(data))
 
 
 def login() -> list[tuple[int, bytes]]:
-    """It gives the frames of both sides up to the first stream: (direction, bytes)."""
+    """Return the frames of both sides up to the first stream: (direction, bytes)."""
     features = {"features": [6, 0xA, 0xB, 0x12]}
     cluster = json.dumps({"rev": 7, "name": BUCKET.decode(), "nodesExt": [{"hostname": HOST.decode(), "n": 11210}]})
     return [
@@ -66,7 +66,7 @@ def login() -> list[tuple[int, bytes]]:
 
 
 def documents(count: int = len(KEYS)) -> list[bytes]:
-    """It gives what the producer sends: all kinds of values, deletions, an event."""
+    """Return what the producer sends: all kinds of values, deletions, an event."""
     out = [
         encode("DCP_SNAPSHOT_MARKER", {"start_seqno": 1, "end_seqno": count, "snapshot_type": 1}, vbucket=7, opaque=9)
     ]
@@ -89,7 +89,7 @@ def documents(count: int = len(KEYS)) -> list[bytes]:
 
 
 def talk(segment: int = 300, count: int = len(KEYS), **options: Any) -> TcpTalk:
-    """It gives a whole connection, from its first packet to its last."""
+    """Return a whole connection, from its first packet to its last."""
     out = TcpTalk(segment=segment, **options)
     for direction, data in login():
         out.send(direction, data)
@@ -97,7 +97,7 @@ def talk(segment: int = 300, count: int = len(KEYS), **options: Any) -> TcpTalk:
 
 
 def words(data: bytes) -> int:
-    """It adds up 16-bit words in ones' complement, one by one."""
+    """Return the sum of 16-bit words in ones' complement, one by one."""
     sum_ = 0
     for (word,) in struct.iter_unpack(">H", data + b"\0" * (len(data) % 2)):
         sum_ = (sum_ + word) % 0x10000 + (sum_ + word) // 0x10000
@@ -105,7 +105,7 @@ def words(data: bytes) -> int:
 
 
 def checked(packet: Packet) -> Packet:
-    """It gives an Ethernet, IPv4 or IPv6, TCP packet its checksums."""
+    """Return an Ethernet, IPv4 or IPv6, TCP packet with its checksums."""
     data = bytearray(packet.data)
     if data[12:14] == b"\x08\x00":
         data[24:26] = b"\0\0"
@@ -120,13 +120,13 @@ def checked(packet: Packet) -> Packet:
 
 
 def checksums_are_right(data: bytes) -> tuple[bool, bool]:
-    """It says whether the IP header's and TCP's checksums are right, of Ethernet and IPv4."""
+    """Return whether the IP header's and TCP's checksums are right, of Ethernet and IPv4."""
     pseudo = data[26:34] + struct.pack(">II", len(data) - 34, 6)
     return words(data[14:34]) == 0xFFFF, words(pseudo + data[34:]) == 0xFFFF
 
 
 def saved(packets: Iterable[Packet], path: Path, *, pcapng: bool = False) -> Path:
-    """It writes packets into a file, with the lengths that they had on the wire."""
+    """Write packets into a file, with the lengths that they had on the wire."""
     records = [Record(each.ts_ns or 0, each.data, wire=each.wire_length) for each in packets]
     if not pcapng:
         path.write_bytes(pcap(records))
@@ -139,13 +139,13 @@ def saved(packets: Iterable[Packet], path: Path, *, pcapng: bool = False) -> Pat
 
 
 def rows(path: Path, options: str = "") -> list[dict[str, Any]]:
-    """It gives what ``read`` says of a capture, frame by frame."""
+    """Return what ``read`` prints of a capture, frame by frame."""
     printed = run(f"dcpdump read {path} -f ndjson -q {options}")
     return [json.loads(line) for line in printed.out.splitlines()]
 
 
 def disturbed(packets: list[Packet], dice: random.Random) -> list[Packet]:
-    """It loses, repeats and swaps packets, and sends some again with what came before them."""
+    """Lose, repeat and swap packets, and send some again with what came before them."""
     out: list[Packet] = []
     for packet in packets:
         fate = dice.random()

@@ -1,4 +1,4 @@
-"""Splitting: packets are cut into splits, surveyed, stitched and decoded, all in one process."""
+"""Cut packets into splits, survey, stitch and decode them, all in one process."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ COUNTED = ("frame", "request_frame")
 
 @dataclass
 class Tables:
-    """The rows of an input, and what it took."""
+    """The rows of an input, and what it took to make them."""
 
     frames: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Tables:
 
     @property
     def rows(self) -> tuple[list[str], list[str]]:
-        """All rows without what only one machine counts, in an order of their own."""
+        """Return all rows without what only one machine counts, in an order of their own."""
         return _sorted(self.frames), _sorted(self.gaps)
 
 
@@ -49,7 +49,7 @@ def _sorted(rows: Iterable[Row]) -> list[str]:
 
 
 def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
-    """It gives the rows of the whole input, as ``export`` has them."""
+    """Return the rows of the whole input, as ``export`` has them."""
     dissection, table, out = Dissection(), FrameTable(Masks(FrameFilter()), 64), Tables()
 
     def take(parts: list[Any]) -> None:
@@ -67,7 +67,7 @@ def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
 
 
 def cut(packets: Sequence[Packet], cuts: Iterable[int], size: int = BLOCK) -> Tables:
-    """It gives the rows of splits that begin at ``cuts``, joined."""
+    """Return the rows of splits that begin at ``cuts``, joined."""
     bounds = [0, *sorted(set(cuts) - {0, len(packets)}), len(packets)]
     groups = [(Split((FilePiece(str(number)),)),) for number in range(len(bounds) - 1)]
     out = Tables()
@@ -103,7 +103,7 @@ def cut(packets: Sequence[Packet], cuts: Iterable[int], size: int = BLOCK) -> Ta
 def split(
     paths: Sequence[Path | str], target: int, *, open_file: Callable[[str], BinaryIO] | None = None
 ) -> tuple[Tables, SplitPlan]:
-    """It gives the rows of captures in splits of about ``target`` bytes."""
+    """Return the rows of captures in splits of about ``target`` bytes."""
     opener = open_file or opened
     plan = plan_splits([(str(path), Path(path).stat().st_size) for path in paths], opener, target)
     out = Tables()
@@ -123,7 +123,7 @@ def split(
 
 
 def opened(path: str) -> BinaryIO:
-    """It opens a file of this machine."""
+    """Open a file of this machine."""
     return open(path, "rb")
 
 

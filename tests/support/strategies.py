@@ -1,4 +1,4 @@
-"""Hypothesis strategies derived from the protocol table: what is added to the table is fuzzed unasked."""
+"""Derive Hypothesis strategies from the protocol table: additions to the table are fuzzed automatically."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -65,7 +65,7 @@ PUSHED: list[Shape] = [shape for message in PUSHES.values() for shape in _shapes
 
 
 def numbers(field: Field) -> SearchStrategy[int]:
-    """It gives values of a field that the table has a name for, or any where it names none."""
+    """Return values of a field that the table has a name for, or any where it names none."""
     if isinstance(field.names, EnumValue):
         return st.sampled_from(sorted(field.names.names))
     if isinstance(field.names, Bits):
@@ -122,7 +122,7 @@ def _framing(draw: DrawFn, kinds: dict[int, FrameInfo]) -> bytes:
 
 @st.composite
 def sent(draw: DrawFn, shape: Shape | None = None) -> Sent:
-    """It makes well-formed frames: of one shape, or of any that a client's magic may have."""
+    """Make well-formed frames: of one shape, or of any that a client's magic may have."""
     shape = shape or draw(st.sampled_from(SHAPES))
     message, layout = shape.message, shape.layout
     values: dict[str, Scalar | object] = {field.name: draw(numbers(field)) for field in layout.extras}
@@ -164,13 +164,13 @@ def sent(draw: DrawFn, shape: Shape | None = None) -> Sent:
 
 
 def pushed() -> SearchStrategy[Sent]:
-    """It makes well-formed frames that a server sends of its own accord, and the replies to them."""
+    """Make well-formed frames that a server sends of its own accord, and the replies to them."""
     return st.sampled_from(PUSHED).flatmap(sent)
 
 
 @st.composite
 def damaged(draw: DrawFn) -> bytes:
-    """It makes frames of which bytes were changed, lost or added."""
+    """Make frames of which bytes were changed, lost or added."""
     data = bytearray(draw(st.one_of(sent(), pushed())).data)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))
@@ -188,6 +188,6 @@ def damaged(draw: DrawFn) -> bytes:
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
-    """It cuts bytes at places, given in any order and taken modulo the length."""
+    """Cut bytes at places, given in any order and taken modulo the length."""
     edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
     return [data[a:b] for a, b in pairwise(edges)]

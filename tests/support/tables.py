@@ -1,4 +1,4 @@
-"""Tables as lists of rows, to be compared: those that ``export`` writes, and those of the pipeline."""
+"""Read tables as lists of rows, to be compared: those that ``export`` writes, and those of the pipeline."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,18 +12,18 @@ Row = dict[str, Any]
 
 
 def exported(folder: Path, table: str) -> list[Row]:
-    """The rows of an export, in order of place, without what only one reader can count."""
+    """Return the rows of an export, in order of place, without what only one reader can count."""
     rows = pq.read_table(folder / f"{table}.parquet").to_pylist()
     return ordered([{name: value for name, value in row.items() if name not in COUNTED} for row in rows])
 
 
 def found(folder: Path, table: str) -> list[Row]:
-    """The rows of a table of the pipeline, in order of place."""
+    """Return the rows of a table of the pipeline, in order of place."""
     files = sorted((folder / table).rglob("*.parquet"))
     return ordered([row for file in files for row in pq.ParquetFile(file).read().to_pylist()])
 
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
-    """It sorts rows by where they are from."""
+    """Return rows sorted by the place of their frames."""
     names = ("path", "connection", "direction", "offset", "vbucket", "stream_id", "time_ns", "packet", "code")
     return sorted(rows, key=lambda row: [(row.get(name) is not None, row.get(name) or 0) for name in names])

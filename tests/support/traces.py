@@ -1,4 +1,4 @@
-"""Traces: whether a text that must not be in an output is there all the same, in any spelling."""
+"""Search outputs for a text that must not be in them, in any spelling."""
 
 import re
 from base64 import b64encode
@@ -11,12 +11,12 @@ _NUMBERS = re.compile(r"\d+")
 
 @cache
 def spellings(text: bytes) -> tuple[str, ...]:
-    """It gives what bytes look like, in every way that an output might write them."""
+    """Return bytes in every way that an output might write them."""
     return tuple(dict.fromkeys(_spelled(text)))
 
 
 def _spelled(text: bytes) -> Iterator[str]:
-    """It gives what bytes look like in hex, base64 (at any of its three phases), UTF-16 and escapes."""
+    """Yield bytes in hex, base64 (at any of its three phases), UTF-16 and escapes."""
     plain = text.decode("latin-1")
     yield plain
     yield text.hex()
@@ -34,7 +34,7 @@ def _spelled(text: bytes) -> Iterator[str]:
 
 
 def traces(output: str, secrets: Iterable[bytes], *, window: int = 4) -> set[str]:
-    """It gives the pieces of ``secrets``, of ``window`` bytes, that an output betrays in some spelling."""
+    """Return the pieces of ``secrets``, of ``window`` bytes, that are in an output in some spelling."""
     lower = output.lower()
     cells = "".join(_CELLS.findall(output)).lower()
     numbers = set(_NUMBERS.findall(output))

@@ -19,7 +19,7 @@ HELLO_WORLD = b"hello"
 
 
 def golden(*, opaque: int = 0x1000, **given: Any) -> dict[str, Any]:
-    """It collects encode()'s arguments: what the frame says."""
+    """Return encode()'s arguments as a dict."""
     return {"values": {}, "opaque": opaque, **given}
 
 
@@ -241,7 +241,7 @@ GOLDEN: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def read(data: bytes, **options: bool) -> Frame:
-    """It decodes all of the bytes as one frame."""
+    """Decode all of the bytes as one frame."""
     return decode(RawFrame(data, unpack_header(data.ljust(24, b"\0"))), **options)
 
 
@@ -250,7 +250,7 @@ def texts(frame: Frame) -> list[str]:
 
 
 def values_of(frame: Frame) -> dict[str, Any]:
-    """It gives what a frame says in the form that encode() takes: fields, groups as lists, metadata."""
+    """Return a frame's values in the form that encode() takes: fields, groups as lists, metadata."""
     out: dict[str, Any] = dict(frame.lookup)
     for field in frame.fields:
         if field.field.name == "metadata":
@@ -320,7 +320,7 @@ MUTATION = encode("DCP_MUTATION", FIRST, key=b"hello", value=b"world")
 
 
 def changed(data: bytes, at: int, new: str) -> bytes:
-    """It puts other bytes at a place."""
+    """Return the data with other bytes at a place."""
     put = bytes.fromhex(new)
     return data[:at] + put + data[at + len(put) :]
 
@@ -336,7 +336,7 @@ def changed(data: bytes, at: int, new: str) -> bytes:
         pytest.param(
             MUTATION + b"!!", ["the header says 65 bytes, 67 are there: 2 are left over"], id="bytes left over"
         ),
-        pytest.param(changed(MUTATION, 0, "7f"), ["0x7f is no magic of the protocol"], id="a wrong magic"),
+        pytest.param(changed(MUTATION, 0, "7f"), ["0x7f is not a magic of the protocol"], id="a wrong magic"),
         pytest.param(changed(MUTATION, 1, "99"), ["opcode 0x99 is not known"], id="an unknown opcode"),
         pytest.param(
             changed(MUTATION, 2, "0100"),
@@ -491,7 +491,7 @@ def test_servers_forget_the_framing_length_of_a_deletion_with_a_stream_id() -> N
 
 
 def framing(data: bytes, *, response: bool = False) -> tuple[list[tuple[str, int | bytes | None]], list[str]]:
-    """It decodes framing extras of a NOOP and gives their fields by label, and what is wrong."""
+    """Decode framing extras of a NOOP, and return their fields by label, and what is wrong."""
     frame = read(encode("DCP_NOOP", framing=data, response=response))
     fields = [(field.field.label, field.value) for field in frame.fields if field.section is Section.FRAMING]
     return fields, texts(frame)
@@ -632,8 +632,8 @@ def test_a_credential_in_a_damaged_frame_is_masked_too() -> None:
         ("DCP_NOPE", {}, "no message is named 'DCP_NOPE'"),
         ("DCP_NOOP", {"values": {"seqno": 1}}, "DCP_NOOP request has no field seqno (none)"),
         ("DCP_OPEN", {"layout": "2"}, "DCP_OPEN request has no layout '2' (1)"),
-        ("DCP_OPEN", {"values": {"flags": 1 << 32}}, "flags is no number of 4 bytes: 4294967296"),
-        ("DCP_OPEN", {"vbucket": -1}, "word is no number of 2 bytes: -1"),
+        ("DCP_OPEN", {"values": {"flags": 1 << 32}}, "flags is not a number of 4 bytes: 4294967296"),
+        ("DCP_OPEN", {"vbucket": -1}, "word is not a number of 2 bytes: -1"),
         ("DCP_NOOP", {"framing": b"\0", "magic": 0x80}, "magic 0x80 has no framing extras"),
         ("DCP_NOOP", {"values": {"metadata": b"x"}}, "DCP_NOOP request has no field metadata (none)"),
         ("HELLO", {"response": True, "status": 0x21}, "no layout of the HELLO response has these values"),

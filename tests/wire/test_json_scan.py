@@ -1,4 +1,4 @@
-"""What is seen to be JSON without a parser is what the parser takes."""
+"""JSON that is recognised without a parser is what the parser accepts."""
 
 import json
 
@@ -20,7 +20,7 @@ PIECES = st.sampled_from([*'{}[],:"\\-0 \n\té\x7f\x00', '\\"', "\\u", "\\n", *N
 
 
 def is_surely_json(body: bytes) -> bool:
-    """Return what is said of a body that stands between others."""
+    """Return the result for a body that stands between others."""
     said = _is_surely_json(b'{"a":' + body + b"}1", 5, 5 + len(body))
     assert said == _is_surely_json(body, 0, len(body))
     return said

@@ -172,7 +172,7 @@ class Sent(NamedTuple):
 
 
 def documents(count: int, dice: random.Random, *, evil: float = 0.0) -> list[Sent]:
-    """It makes a stream of mutations; a share of the documents are captures of DCP themselves."""
+    """Return a stream of mutations; a share of the documents are captures of DCP themselves."""
     frames = [encode("DCP_OPEN", {"flags": 1}, key=b"me"), encode("DCP_STREAM_REQ", vbucket=VBUCKET, opaque=OPAQUE)]
     for seqno in range(1, count - 1):
         size = min(60_000, int(dice.lognormvariate(5.5, 1.2)))
@@ -190,7 +190,7 @@ def documents(count: int, dice: random.Random, *, evil: float = 0.0) -> list[Sen
 
 
 def embedded(dice: random.Random, *, opaque: int | None = None, first: int = 1) -> bytes:
-    """It makes frames as a document may hold them: perfect, and of another stream unless told otherwise."""
+    """Return frames as a document may hold them: perfect, and of another stream by default."""
     other = dice.getrandbits(31) | 1 if opaque is None else opaque
     return b"".join(
         encode("DCP_MUTATION", {"by_seqno": first + n}, key=b"evil", value=b"x" * 50, vbucket=VBUCKET, opaque=other)
@@ -199,7 +199,7 @@ def embedded(dice: random.Random, *, opaque: int | None = None, first: int = 1) 
 
 
 def through(pieces: list[bytes | int], *, late: bool = False) -> list[Cut]:
-    """It feeds segments, and gaps given as their lengths, with the connection's memory kept as a capture does."""
+    """Feed segments, and gaps given as their lengths, and return the cuts; the session learns the frames."""
     session = Session()
     splitter = FrameSplitter(session, late=late)
     out: list[Cut] = []
@@ -220,7 +220,7 @@ def frames_of(cuts: list[Cut]) -> list[RawFrame]:
 
 
 def lossy(data: bytes, lost: set[int]) -> list[bytes | int]:
-    """It cuts data into segments, of which some are lost."""
+    """Cut data into segments, of which some are lost."""
     return [
         len(data[at : at + SEGMENT]) if at // SEGMENT in lost else data[at : at + SEGMENT]
         for at in range(0, len(data), SEGMENT)
@@ -228,7 +228,7 @@ def lossy(data: bytes, lost: set[int]) -> list[bytes | int]:
 
 
 def survives(frame: Sent, lost: set[int]) -> bool:
-    """Whether no byte of the frame's header was lost."""
+    """Return whether no byte of the frame's header was lost."""
     return not {frame.offset // SEGMENT, (frame.offset + 23) // SEGMENT} & lost
 
 
@@ -364,7 +364,7 @@ def test_streams_with_ids_may_share_an_opaque_each_with_its_own_seqnos() -> None
 
 
 def _knows(seqno: int) -> Session:
-    """A session that has seen the stream of opaque 9, vbucket 7, up to a seqno."""
+    """Return a session that has seen the stream of opaque 9, vbucket 7, up to a seqno."""
     session = Session()
     frame = encode("DCP_MUTATION", {"by_seqno": seqno}, key=b"k", vbucket=7, opaque=9)
     session.understand(decode(RawFrame.of(frame)))

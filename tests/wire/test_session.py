@@ -24,7 +24,7 @@ def frame(
     return decode(RawFrame(data, unpack_header(data), where=Where(1, ts_ns), gap_before=lost))
 
 
-def hear(session: Session, *frames: Frame) -> list[Understood]:
+def feed(session: Session, *frames: Frame) -> list[Understood]:
     return [session.understand(each, number) for number, each in enumerate(frames, 1)]
 
 
@@ -33,7 +33,7 @@ def mutation(key: bytes, **given: Any) -> Frame:
 
 
 def reading(session: Session, key: bytes) -> tuple[bytes | None, int | None, bool]:
-    """It gives how a mutation's key is read now: (key, collection, whether that is a guess)."""
+    """Return how a mutation's key is read now: (key, collection, whether that is a guess)."""
     meaning = session.understand(mutation(key)).meaning
     return meaning.key, meaning.collection, meaning.collection_inferred
 
@@ -43,13 +43,13 @@ def reading(session: Session, key: bytes) -> tuple[bytes | None, int | None, boo
 
 def test_collections_are_on_where_the_answer_to_hello_grants_them() -> None:
     session = Session()
-    hear(session, frame("HELLO", {"features": [JSON, COLLECTIONS]}, response=True))
+    feed(session, frame("HELLO", {"features": [JSON, COLLECTIONS]}, response=True))
     assert reading(session, b"\x08hello") == (b"hello", 8, False)
 
 
 def test_collections_are_off_where_the_answer_does_not_grant_them() -> None:
     session = Session()
-    hear(
+    feed(
         session,
         frame("HELLO", {"features": [JSON, COLLECTIONS]}),
         frame("HELLO", {"features": [JSON]}, response=True),
@@ -59,13 +59,13 @@ def test_collections_are_off_where_the_answer_does_not_grant_them() -> None:
 
 def test_each_hello_replaces_the_one_before_and_a_refused_one_grants_nothing() -> None:
     session = Session()
-    hear(
+    feed(
         session,
         frame("HELLO", {"features": [COLLECTIONS]}, response=True),
         frame("HELLO", response=True, status=0x04),
     )
     assert session.collections is True
-    hear(session, frame("HELLO", {"features": [JSON]}, response=True))
+    feed(session, frame("HELLO", {"features": [JSON]}, response=True))
     assert session.collections is False
 
 
@@ -100,7 +100,7 @@ def test_nothing_is_inferred_from_nothing() -> None:
 )
 def test_what_only_a_connection_with_collections_carries_tells_that_it_has_them(sign: Frame) -> None:
     session = Session()
-    hear(session, sign)
+    feed(session, sign)
     assert reading(session, b"hello") == (b"ello", ord("h"), True)
 
 
@@ -118,7 +118,7 @@ def test_what_only_a_connection_with_collections_carries_tells_that_it_has_them(
 )
 def test_what_any_connection_carries_tells_nothing(sign: Frame) -> None:
     session = Session()
-    hear(session, sign)
+    feed(session, sign)
     assert reading(session, b"hello") == (b"hello", None, True)
 
 
@@ -126,10 +126,10 @@ def test_markers_of_version_22_that_were_granted_tell_but_not_if_refused() -> No
     ask = frame("DCP_CONTROL", key=b"max_marker_version", value=b"2.2", opaque=7)
     for status, collections in ((0, True), (0x83, None)):
         session = Session()
-        hear(session, ask, frame("DCP_CONTROL", response=True, status=status, opaque=7))
+        feed(session, ask, frame("DCP_CONTROL", response=True, status=status, opaque=7))
         assert session.collections is collections
     other = Session()
-    hear(other, ask, frame("DCP_CONTROL", response=True, opaque=8))
+    feed(other, ask, frame("DCP_CONTROL", response=True, opaque=8))
     assert other.collections is None
 
 
@@ -144,20 +144,20 @@ def test_a_key_whose_first_byte_is_no_text_tells() -> None:
 
 def test_keys_of_plain_text_tell_nothing_though_each_might_start_with_an_id() -> None:
     session = Session()
-    hear(session, mutation(b"alice"), mutation(b"bob"))
+    feed(session, mutation(b"alice"), mutation(b"bob"))
     assert reading(session, b"carol") == (b"carol", None, True)
 
 
 @pytest.mark.parametrize("odd", [b"\x07hello", b"\x80", b"\0", b"\x88\0k", b"\xff\xff\xff\xff\xff\xffk", b"h"])
 def test_one_key_that_cannot_start_with_an_id_speaks_against_all(odd: bytes) -> None:
     session = Session()
-    hear(session, mutation(odd), mutation(b"\0hello"))
+    feed(session, mutation(odd), mutation(b"\0hello"))
     assert session.collections is None
 
 
 def test_the_previews_keys_and_the_keys_of_other_messages_tell_nothing() -> None:
     session = Session()
-    hear(
+    feed(
         session,
         frame("DCP_MUTATION", {"clen": 0}, key=b"\x07k"),
         frame("DCP_OPEN", key=b"\x07k"),
@@ -168,7 +168,7 @@ def test_the_previews_keys_and_the_keys_of_other_messages_tell_nothing() -> None
 
 def test_what_hello_granted_outweighs_every_guess() -> None:
     session = Session()
-    hear(
+    feed(
         session,
         frame("DCP_SYSTEM_EVENT", {"event": 0, "version": 0}, key=b"c"),
         frame("HELLO", {"features": [JSON]}, response=True),
@@ -178,7 +178,7 @@ def test_what_hello_granted_outweighs_every_guess() -> None:
 
 def test_a_connection_opened_to_keep_datatypes_of_values_it_leaves_out_is_remembered() -> None:
     session = Session()
-    hear(session, frame("DCP_OPEN", {"flags": 0x41}, key=b"c"))
+    feed(session, frame("DCP_OPEN", {"flags": 0x41}, key=b"c"))
     assert session.understand(mutation(b"k", value=b"x", datatype=2)).meaning.problems == ()
     assert len(Session().understand(mutation(b"k", value=b"x", datatype=2)).meaning.problems) == 1
 
@@ -297,9 +297,9 @@ def test_a_snapshot_marker_waits_for_an_answer_only_where_it_asks_for_one() -> N
 
 def test_the_streams_of_a_connection_and_their_last_seqnos_are_known() -> None:
     session = Session()
-    hear(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1), mutation(b"k", vbucket=7, opaque=1))
+    feed(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1), mutation(b"k", vbucket=7, opaque=1))
     assert (dict(session.streams), session.last_seqno(1), session.last_seqno(2)) == ({1: 7}, 4, None)
-    hear(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1))
+    feed(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1))
     assert session.last_seqno(1) is None, "a stream that is asked for again starts again"
 
 

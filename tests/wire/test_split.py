@@ -36,7 +36,7 @@ def splitter(*, late: bool = False) -> FrameSplitter:
 
 
 def run(*pieces: bytes | int | None, late: bool = False) -> list[Cut]:
-    """It feeds bytes, and gaps given as their lengths, and closes."""
+    """Feed bytes, and gaps given as their lengths, and close."""
     machine = splitter(late=late)
     out: list[Cut] = []
     for piece in pieces:
@@ -139,7 +139,7 @@ def test_a_frame_with_lost_bytes_has_the_packet_of_its_last_captured_bytes() -> 
 
 
 def damaged(number: int, at: int, new: str) -> list[bytes]:
-    """It changes bytes of one frame of the stream."""
+    """Return the stream with one frame's bytes changed."""
     put = bytes.fromhex(new)
     frame = STREAM[number]
     return [*STREAM[:number], frame[:at] + put + frame[at + len(put) :], *STREAM[number + 1 :]]
@@ -277,7 +277,7 @@ def test_after_any_one_gap_every_frame_whose_header_survived_is_there(at: int, l
 
 
 def promise(size: int) -> bytes:
-    """The first bytes of a mutation of ``size`` bytes."""
+    """Return the first bytes of a mutation of ``size`` bytes."""
     head = bytearray(mutation(1, 0))
     head[8:12] = (size - 24).to_bytes(4, "big")
     return bytes(head)

@@ -1,4 +1,4 @@
-"""What keys and values mean: collection ids, Snappy, xattrs, JSON. And the lies that they may tell."""
+"""What keys and values mean: collection ids, Snappy, xattrs, JSON; and where they are wrong about themselves."""
 
 import json
 import subprocess

@@ -19,6 +19,7 @@ from dcpdump.streams.opcode_kinds import (
     CACHED_END,
     COMMIT,
     DOCUMENTS,
+    FLUSH,
     MARKER,
     PREPARE,
     SEQNO_ACK,
@@ -36,7 +37,7 @@ def _out_of_range(frame: FrameEvent) -> str:
 
 
 _RANGED = frozenset({*DOCUMENTS, PREPARE})
-_DATA = frozenset({*DOCUMENTS, 0x5A, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED})
+_DATA = frozenset({*DOCUMENTS, FLUSH, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED})
 
 
 @rule(

@@ -4,7 +4,7 @@ from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Sc
 from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log
-from dcpdump.streams.opcode_kinds import ADD_STREAM, STREAM_REQ
+from dcpdump.streams.opcode_kinds import ADD_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD, STREAM_REQ
 from dcpdump.streams.request import FROM_LATEST, Request
 from dcpdump.streams.requests import request_of
 from dcpdump.streams.state import ConnectionState
@@ -77,7 +77,7 @@ def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream
     "Failover log that is empty or out of order",
     severity=VIOLATION,
     source="failover-table.cc, dcp/consumer.cc",
-    on=(STREAM_REQ | RESPONSE, 0x54 | RESPONSE, 0x96 | RESPONSE),
+    on=(STREAM_REQ | RESPONSE, FAILOVER_LOG | RESPONSE, FAILOVER_LOG_OLD | RESPONSE),
 )
 def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a failover log is without an entry, has entries that are not 16 bytes or of uuid 0, or

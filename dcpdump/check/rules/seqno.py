@@ -57,7 +57,10 @@ def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
 
 def _all_rising(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return close.rising and not stream.stale and stream.last is not None and run.first_seqno > stream.last
+    request, last = stream.grant, stream.last
+    if last is None and request is not None:
+        last = request.start
+    return close.rising and not stream.stale and (last is None or run.first_seqno > last)
 
 
 @rule(

@@ -1,7 +1,26 @@
 """DCP1xx, second half: what a single message holds: lengths, datatypes, values, keys, reserved fields."""
 
-from dcpdump.check.meaning import expiration_not_agreed, form_not_agreed, not_together, without_meaning
-from dcpdump.check.rule import DECODED, INFO, MARKED, PACKED, SUSPICIOUS, VIOLATION, ZERO, Remark, Scope, Severity, rule
+from dcpdump.check.meaning import (
+    deletion_not_agreed,
+    expiration_not_agreed,
+    form_not_agreed,
+    not_together,
+    without_meaning,
+)
+from dcpdump.check.rule import (
+    DECODED,
+    INFO,
+    MARKED,
+    PACKED,
+    SUSPICIOUS,
+    VIOLATION,
+    ZERO,
+    Broken,
+    Remark,
+    Scope,
+    Severity,
+    rule,
+)
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
 from dcpdump.streams.document_run import Close, DocumentRun
@@ -19,6 +38,7 @@ from dcpdump.streams.opcode_kinds import (
     DELETION,
     DOCUMENTS,
     EXPIRATION,
+    FAILOVER_LOG,
     MARKER,
     MUTATION,
     NOOP,
@@ -35,6 +55,7 @@ from dcpdump.streams.request import XATTRS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
+from dcpdump.wire.json_text import not_json
 from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
 
 _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
@@ -43,7 +64,7 @@ _KEYED = (*_WITH_VALUES, COMMIT, ABORT)
 #: Messages whose datatype is 0.
 _PLAIN = frozenset(
     {STREAM_REQ, CLOSE_STREAM, STREAM_END, MARKER, SET_STATE, NOOP, BUFFER_ACK, CONTROL, SEQNO_ACK, COMMIT, ABORT}
-    | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, 0x54}
+    | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, FAILOVER_LOG}
 )
 _UNDERLYING = 0x40
 _SNAPPY = 0x0A  #: of the features of HELLO
@@ -75,6 +96,12 @@ def _leaves_out(connection: ConnectionState) -> bool:
     return connection.open_flags is None or bool(connection.open_flags & _UNDERLYING)
 
 
+def _none_refused(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    return not any(
+        close.forms & bit and deletion_not_agreed(connection, second=second) for bit, second in ((1, False), (2, True))
+    )
+
+
 @rule(
     "DCP103",
     "F3",
@@ -82,6 +109,7 @@ def _leaves_out(connection: ConnectionState) -> bool:
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
     on=(DECODED, DELETION, EXPIRATION, PREPARE, OSO),
+    spares=_none_refused,
 )
 def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message has extras of a length that it cannot have, a key or value that must not be there, or
@@ -135,6 +163,10 @@ def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Sever
     return "", None
 
 
+def _all_granted(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    return not any(_not_granted(bits, connection) for bits in {bits for _, bits, _ in close.packed})
+
+
 @rule(
     "DCP104",
     "F4",
@@ -145,6 +177,7 @@ def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Sever
     on=(PACKED, DECODED),
     scope=Scope.CONNECTION,
     status="Einval",
+    spares=_all_granted,
 )
 def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it, or XATTR where DCP_OPEN did not
@@ -161,17 +194,34 @@ def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return f"datatype 0x{bits:02x} has unknown bits"
     if frame.opcode not in _WITH_VALUES:
         return None
-    flags, features = connection.open_flags, connection.features
+    text = _not_granted(bits, connection)
+    flags = connection.open_flags
     severity = SUSPICIOUS if flags is not None and flags & _UNDERLYING else None
+    return Remark(text, severity) if text else None
+
+
+def _not_granted(bits: int, connection: ConnectionState) -> str:
+    """Return what of a datatype was not agreed on; nothing where all of it was."""
+    flags, features = connection.open_flags, connection.features
     if bits & _SNAPPY_BIT and features is not None and _SNAPPY not in features:
-        return Remark("the value is marked Snappy, which HELLO did not grant", severity)
+        return "the value is marked Snappy, which HELLO did not grant"
     if bits & _XATTR_BIT and flags is not None and not flags & XATTRS:
-        return Remark("the value is marked XATTR, which DCP_OPEN did not ask for", severity)
-    return None
+        return "the value is marked XATTR, which DCP_OPEN did not ask for"
+    return ""
 
 
-def _all_json(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return _leaves_out(connection) or not any(map(json_fault, close.texts))
+def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool | Broken:
+    broken: list[int] = []
+    for place, bits, body in close.packed:
+        answer = _misread(bits, body, connection) if body else None
+        if isinstance(answer, Remark) and answer.severity is SUSPICIOUS:
+            broken.append(place)
+        elif answer:
+            return False
+    if not _leaves_out(connection):
+        texts = close.texts
+        broken += [texts.places[number] for number in not_json(texts.data, texts.starts, texts.ends)]
+    return Broken(sorted(broken), SUSPICIOUS) if broken else True
 
 
 @rule(
@@ -182,7 +232,7 @@ def _all_json(run: DocumentRun, close: Close, connection: ConnectionState, strea
     source="daemon/mcbp_validators.cc, dcp/passive_stream.cc",
     on=(MARKED,),
     status="Einval",
-    spares=_all_json,
+    spares=_all_as_marked,
 )
 def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when a value marked Snappy does not decompress, when the lengths of xattrs do not add up (a server
@@ -194,11 +244,13 @@ def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
 
     Usual causes: a body that was compressed twice or never; xattrs cut off by a filter that kept the bit.
     """
-    bits, at = frame.datatype, frame.value_at
+    at = frame.value_at
     size = frame.value_length - (frame.get("nmeta") or 0)
-    if size <= 0:
-        return None
-    body = frame.data[at : at + size]
+    return None if size <= 0 else _misread(frame.datatype, frame.data[at : at + size], connection)
+
+
+def _misread(bits: int, body: bytes, connection: ConnectionState) -> str | Remark | None:
+    """Return why a body is not what its datatype says; None where it is."""
     left_out = _leaves_out(connection)
     if bits & _SNAPPY_BIT:
         plain, fault = decompress(body)

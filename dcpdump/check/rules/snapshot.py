@@ -1,6 +1,7 @@
 """DCP3xx, second part: how snapshots follow one another."""
 
 from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ADVANCED, MARKER
 from dcpdump.streams.request import CHECKPOINT, DISK, FROM_LATEST, HISTORY, MEMORY
@@ -14,6 +15,10 @@ def _first(stream: Stream) -> bool:
     return request is not None and not stream.snapshots and not request.bits & FROM_LATEST
 
 
+def _first_near(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    return not _first_is_far(stream, run.first_seqno)
+
+
 @rule(
     "DCP304",
     "S4",
@@ -22,6 +27,7 @@ def _first(stream: Stream) -> bool:
     source="dcp/active_stream.cc (adjustStartIfFirstSnapshot)",
     off="mr",
     on=(MARKER, FIRST),
+    spares=_first_near,
 )
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the first marker starts above the requested snapshot start and the requested start: of a disk
@@ -44,13 +50,19 @@ def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
             return None
         return f"the first snapshot starts at {marker.start}, requested were {request.snap_start} and {request.start}"
     marker = stream.marker
-    if marker is None or stream.snapshots != 1 or stream.items_since_marker or marker.flags & (DISK | CHECKPOINT):
-        return None
-    if stream.oso_snapshots or request.bits & FROM_LATEST or marker.start <= max(request.start, request.snap_start) + 1:
-        return None
-    if frame.seqno is None or marker.start >= frame.seqno:
+    if marker is None or frame.seqno is None or not _first_is_far(stream, frame.seqno):
         return None
     return f"the first snapshot starts at {marker.start}: neither {request.start} nor the next seqno {frame.seqno}"
+
+
+def _first_is_far(stream: Stream, seqno: int) -> bool:
+    """Return whether the first snapshot, from memory, begins neither where the client is nor with its first item."""
+    request, marker = stream.grant, stream.marker
+    if request is None or marker is None or stream.snapshots != 1 or stream.items_since_marker:
+        return False
+    if marker.flags & (DISK | CHECKPOINT) or stream.oso_snapshots or request.bits & FROM_LATEST:
+        return False
+    return max(request.start, request.snap_start) + 1 < marker.start < seqno
 
 
 @rule(
@@ -76,6 +88,10 @@ def seed_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return f"the first snapshot starts at {request.start}, though the requested one starts at {request.snap_start}"
 
 
+def _begins_memory(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    return not _begins_elsewhere(stream, run.first_seqno)
+
+
 @rule(
     "DCP306",
     "S6",
@@ -85,6 +101,7 @@ def seed_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     off="frmgho",
     on=(FIRST,),
     scope=Scope.SNAPSHOT,
+    spares=_begins_memory,
 )
 def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a later memory snapshot does not start at the seqno of its first item (without the checkpoint
@@ -93,17 +110,17 @@ def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     Usual causes: items that were dropped between the marker and the wire.
     """
     marker, seqno = stream.marker, frame.seqno
-    if (
-        stream.items_since_marker
-        or marker is None
-        or stream.snapshots < 2
-        or not marker.flags & MEMORY
-        or seqno is None
-    ):
+    if marker is None or seqno is None or not _begins_elsewhere(stream, seqno):
         return None
-    if marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT):
-        return f"snapshot {marker.start}..{marker.end} begins with seqno {seqno}"
-    return None
+    return f"snapshot {marker.start}..{marker.end} begins with seqno {seqno}"
+
+
+def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
+    """Return whether a memory snapshot, but the first, begins with another seqno than that of its first item."""
+    marker = stream.marker
+    if marker is None or stream.items_since_marker or stream.snapshots < 2 or not marker.flags & MEMORY:
+        return False
+    return marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT)
 
 
 @rule(

@@ -9,6 +9,7 @@ from dcpdump.streams.opcode_kinds import (
     ADVANCED,
     COMMIT,
     DOCUMENTS,
+    MARKER,
     PREPARE,
     SET_STATE,
     STREAM_END,
@@ -18,7 +19,7 @@ from dcpdump.streams.request import ACTIVE, PENDING
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
-_DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, 0x56})
+_DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, MARKER})
 #: So much two frames of both directions may be captured out of order.
 _OUT_OF_ORDER_NS = 50_000_000
 

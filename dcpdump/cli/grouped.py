@@ -1,0 +1,135 @@
+"""Format the help of commands: options in groups, and examples at the end."""
+
+from collections.abc import Iterable
+
+import click
+
+#: title → the options that stand under it, in whichever command they are
+GROUPS: dict[str, str] = {
+    "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
+        --connection --host --port --since --until --problems --count --stuck --rolled-back --ended --cause --select
+        --ignore""",
+    "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
+        --memory --jobs""",
+    "How to judge": "--idle --fail-on --no-check",
+    "How to show": "--format --all --color --value-bytes --once --interval --rows --title --frames --summary --quiet",
+    "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
+    "Where to write": "--output --write -C -G -W --tables --force",
+}
+_TITLES = {option: title for title, options in GROUPS.items() for option in options.split()}
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "read": (
+        "dcpdump read node1.pcap --opcode stream_req -f line",
+        "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
+        "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
+    ),
+    "sniff": (
+        "sudo dcpdump sniff -i any --port 11210 -f line",
+        "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
+        "sudo dcpdump sniff --opcode stream_end --duration 60",
+    ),
+    "explain": (
+        "dcpdump explain 805c0000000000000000000081969800000000000000000000",
+        "xxd frame.bin | dcpdump explain",
+        "dcpdump explain -i paste.txt -f grid",
+    ),
+    "stats": (
+        "dcpdump stats node1.pcap",
+        "dcpdump stats captures/ --connection 3",
+        "dcpdump stats node1.pcap --opcode mutation --since +30s --until +60s",
+    ),
+    "streams": (
+        "dcpdump streams node1.pcap --stuck",
+        "dcpdump streams captures/ --vbucket 417",
+        "dcpdump streams node1.pcap --ended -f ndjson",
+    ),
+    "conns": (
+        "dcpdump conns node1.pcap",
+        "dcpdump conns captures/ --port 11210",
+        "dcpdump conns node1.pcap -f ndjson",
+    ),
+    "rollbacks": (
+        "dcpdump rollbacks node1.pcap",
+        "dcpdump rollbacks captures/ --vbucket 500",
+        "dcpdump rollbacks node1.pcap -f ndjson",
+    ),
+    "flow": (
+        "dcpdump flow node1.pcap",
+        "dcpdump flow node1.pcap --connection 2",
+        "dcpdump flow captures/ -f ndjson",
+    ),
+    "key": (
+        "dcpdump key user::1001 node1.pcap",
+        "dcpdump key 'order::*' captures/ --vbucket 12",
+        "dcpdump key '/^user::[0-9]+$/' node1.pcap -f ndjson",
+    ),
+    "top": (
+        "sudo dcpdump top -i any --port 11210",
+        "dcpdump top node1.pcap",
+        "ssh node tcpdump -U -w - port 11210 | dcpdump top -",
+    ),
+    "check": (
+        "dcpdump check node1.pcap",
+        "dcpdump check captures/ --ignore DCP233 --fail-on suspicious",
+        "dcpdump check --explain DCP402",
+    ),
+    "diagnose": (
+        "dcpdump diagnose node1.pcap",
+        "dcpdump diagnose captures/ --since 12:02:11.000",
+        "dcpdump diagnose node1.pcap -f ndjson",
+    ),
+    "report": (
+        "dcpdump report node1.pcap -o node1.html",
+        "dcpdump report captures/ -o ticket.html --redact --title 'lag of kafka-orders'",
+        "dcpdump report node1.pcap -o hour.html --since 12:00:00 --until 13:00:00",
+    ),
+    "redact": (
+        "dcpdump redact node1.pcap -w for-support.pcapng",
+        "dcpdump redact node1.pcap -w for-support.pcapng --level full",
+        "dcpdump redact node1/*.pcap -w folder/ --salt-file salt",
+    ),
+    "carve": (
+        "dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng",
+        "dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng",
+        "dcpdump carve node1.pcap --problems -w - | dcpdump read -",
+    ),
+    "export": (
+        "dcpdump export captures/ -o tables",
+        "dcpdump export node1.pcap -o tables --opcode mutation -f csv",
+        "dcpdump export --schema",
+    ),
+    "pipeline": (
+        "dcpdump pipeline captures/ -o tables",
+        "dcpdump pipeline s3://archive/node1/ -o s3://tables/ --capture-id node1",
+        "dcpdump pipeline captures/ -o tables --watch",
+    ),
+    "spec": ("dcpdump spec", "dcpdump spec mutation", "dcpdump spec 0x57"),
+    "help": ("dcpdump help", "dcpdump help filters", "dcpdump help --man ~/.local/share/man/man1"),
+}
+
+
+class GroupedCommand(click.Command):
+    """A command whose help has its options in groups, and examples."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under the titles of their groups; others last."""
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                groups.setdefault(_title(param.opts), []).append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        with formatter.section("Examples"):
+            for example in EXAMPLES[ctx.info_name or ""]:
+                formatter.write(f"  {example}\n")
+
+
+def _title(names: Iterable[str]) -> str:
+    return next((_TITLES[name] for name in names if name in _TITLES), "Other options")

@@ -1,0 +1,56 @@
+"""Define how commands read captures: the same options for all of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import click
+
+from dcpdump.capture import Capture, open_capture
+from dcpdump.cli.options import Size
+from dcpdump.net.limits import DEFAULT, Limits
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SALVAGE = "After garbage in a capture, continue at the next plausible record."
+_FOLLOW = "Wait for more at the end of a capture that is still being written."
+_MEMORY = "Most memory to put segments in order."
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """How captures are read."""
+
+    salvage: bool = False
+    follow: bool = False
+    memory: int = DEFAULT.memory
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits of reassembly."""
+        return replace(DEFAULT, memory=self.memory)
+
+    def open(self, paths: Sequence[str]) -> list[Capture]:
+        """Open captures. Raises errors.CaptureError."""
+        return [open_capture(path, salvage=self.salvage, follow=self.follow) for path in paths]
+
+
+def input_options(*, salvage: bool = True, follow: bool = True) -> Callable[[Command], Command]:
+    """Add the options that say how captures are read.
+
+    ``salvage``: also where they are damaged; ``follow``: also while they grow.
+    """
+
+    def add(command: Command) -> Command:
+        size = Size()
+        command = click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY)(command)
+        if follow:
+            command = click.option("-F", "--follow", is_flag=True, help=_FOLLOW)(command)
+        return click.option("--salvage", is_flag=True, help=_SALVAGE)(command) if salvage else command
+
+    return add
+
+
+def input_of(options: dict[str, Any]) -> InputOptions:
+    """Take the options that say how captures are read out of ``options``."""
+    return InputOptions(options.pop("salvage", False), options.pop("follow", False), options.pop("memory"))

@@ -1,0 +1,46 @@
+"""Pager: what shows long output of a terminal a screen at a time, with the habits of git."""
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from typing import BinaryIO
+
+import click
+
+#: In a context: whether --no-pager was given.
+NO_PAGER = "dcpdump.no-pager"
+#: For less: quit where one screen is enough, pass colours on, leave the text on the screen; for lv the same.
+_HABITS = {"LESS": "FRX", "LV": "-c"}
+
+
+def pager_command() -> str | None:
+    """Return the pager that is wanted: DCPDUMP_PAGER, PAGER, else less; None where none is wanted, or there."""
+    context = click.get_current_context(silent=True)
+    if (context is not None and context.meta.get(NO_PAGER)) or os.environ.get("TERM") == "dumb":
+        return None
+    command = os.environ.get("DCPDUMP_PAGER", os.environ.get("PAGER"))
+    if command is None:
+        command = "less" if shutil.which("less") else ""
+    return command if command not in ("", "cat") else None
+
+
+class Pager:
+    """A pager that runs. What is written to ``file`` is shown; ``close`` waits until its reader has left it."""
+
+    def __init__(self, command: str) -> None:
+        environment = {**_HABITS, **os.environ}
+        self._process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)
+        assert self._process.stdin is not None
+        self.file: BinaryIO = self._process.stdin  # type: ignore[assignment]
+
+    def close(self) -> None:
+        """End its input, and wait for it. Ctrl-C is for the pager by then."""
+        with suppress(BrokenPipeError):  # its reader may have seen enough
+            self.file.close()
+        while True:
+            try:
+                self._process.wait()
+                return
+            except KeyboardInterrupt:
+                continue

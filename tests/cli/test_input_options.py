@@ -1,0 +1,72 @@
+"""Options that say how captures are read mean the same in every command that reads some."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.console import run
+
+REPLICA = Path("samples/replica.pcap")
+READERS = ("read", "stats", "streams", "conns", "rollbacks", "flow", "key '*'", "check", "top --once")
+
+
+def damaged(tmp_path: Path) -> Path:
+    """Write a capture with garbage behind its third record."""
+    data = REPLICA.read_bytes()
+    at = 24
+    for _ in range(3):
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes(data[:at] + b"\xff" * 333 + data[at:])
+    return path
+
+
+def frames(err: str) -> str:
+    """Return how many frames a summary counts."""
+    return err.split(" frames")[0].split()[-1]
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_salvage_reads_on_behind_garbage(command: str, tmp_path: Path) -> None:
+    path = damaged(tmp_path)
+    without, salvaged = (run(f"dcpdump {command} {path}{option}") for option in ("", " --salvage"))
+    assert without.code in (3, 4)
+    assert "--salvage" in without.err
+    assert salvaged.code == 4
+    assert "333" in salvaged.err
+    assert frames(salvaged.err) == frames(run(f"dcpdump {command} {REPLICA}").err)
+
+
+def test_salvage_carves_what_stands_behind_garbage(tmp_path: Path) -> None:
+    path, out = damaged(tmp_path), tmp_path / "out.pcapng"
+    assert run(f"dcpdump carve {path} --salvage --opcode mutation -w {out}").code == 4
+    wanted = run(f"dcpdump read {REPLICA} --opcode mutation -f ndjson -q").out.count("\n")
+    assert run(f"dcpdump read {out} --opcode mutation -f ndjson -q").out.count("\n") == wanted > 0
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_memory_bounds_what_waits(command: str) -> None:
+    assert run(f"dcpdump {command} {REPLICA} --memory 1M").code == run(f"dcpdump {command} {REPLICA}").code
+    refused = run(f"dcpdump {command} {REPLICA} --memory much")
+    assert refused.code == 2
+    assert "'much' is not a size" in refused.err
+
+
+def test_a_capture_that_grows_is_followed(tmp_path: Path) -> None:
+    path, data = tmp_path / "grows.pcap", REPLICA.read_bytes()
+    path.write_bytes(data[:1200])
+    words = [sys.executable, "-m", "dcpdump", "top", "--follow", str(path), "-f", "ndjson", "--interval", "0.1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        seen = [json.loads(process.stdout.readline())["frames"]]
+        with path.open("ab") as file:
+            file.write(data[1200:])
+        while seen[-1] < 26:
+            seen.append(json.loads(process.stdout.readline())["frames"])
+        process.terminate()
+        process.communicate(timeout=60)
+    assert seen[0] < 26
+    assert process.returncode == 143
