@@ -155,7 +155,7 @@ class Statistics:
             self.ends.setdefault(part.places[number], Amount()).add(int(frames[number]), int(sizes[number]))
 
     def _count_vbuckets(self, magic: Array, opcode: Array, word: Array, length: Array) -> None:
-        mine = _STREAMED[opcode] & _REQUEST[magic] & (word < VBUCKETS)
+        mine = STREAMED[opcode] & REQUEST[magic] & (word < VBUCKETS)
         self.vbuckets += np.bincount(word[mine], minlength=VBUCKETS)
         self.vbucket_bytes += np.bincount(word[mine], length[mine], VBUCKETS).astype(np.int64)
 
@@ -170,8 +170,9 @@ class Statistics:
             self.latencies.setdefault(opcode, Distribution()).add(np.array(latencies, np.int64))
 
 
-_STREAMED = np.array([find(opcode).streamed for opcode in range(256)])
-_REQUEST = np.array([not magic_of(value).response and not magic_of(value).server for value in range(256)])
+#: By opcode: whether it is a message of a stream. By magic: whether it is a request.
+STREAMED = np.array([find(opcode).streamed for opcode in range(256)])
+REQUEST = np.array([not magic_of(value).response and not magic_of(value).server for value in range(256)])
 
 
 def _rounded(values: Array) -> Array:
