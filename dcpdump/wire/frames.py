@@ -66,10 +66,12 @@ class Frames:
 
     def data(self) -> bytes:
         """Return the bytes of all frames, one behind the other."""
-        pieces: list[bytes] = []
-        for begin, end, piece in zip(self.begins, [*self.begins[1:], self.size], self.pieces, strict=True):
-            pieces.append(piece if len(piece) == end - begin else piece[: end - begin])
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if len(self.pieces) == 1:
+            return self.pieces[0][: self.size]
+        ends = [*self.begins[1:], self.size]
+        return b"".join(
+            [memoryview(piece)[: end - begin] for piece, begin, end in zip(self.pieces, self.begins, ends, strict=True)]
+        )
 
     def starts(self) -> list[int]:
         """Return where each frame begins in these bytes."""

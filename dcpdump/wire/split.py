@@ -116,12 +116,12 @@ class FrameSplitter:
         """
         held, have = self._held, len(self._held.data)
         held.begin()
+        if have + sum([len(piece) for piece in pieces]) < self._need:
+            held.data += pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            return 0
         if have:
             pieces = [bytes(held.data), *pieces]
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        if len(data) < self._need:
-            held.data += data[have:]
-            return 0
         used = frames.cut(data, held.offset, self._lost, place)
         if used < 0:
             return used
