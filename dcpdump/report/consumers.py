@@ -2,25 +2,40 @@
 
 from collections.abc import Sequence
 
-from dcpdump.streams.consumer import same
+from dcpdump.streams.consumer import host, same
 from dcpdump.streams.state import ConnectionState
+
+#: Of the consumers on one host, so many are compared with a connection.
+_COMPARED = 50
+
+Group = tuple[list[ConnectionState], set[int]]  #: connections, and their vbuckets
 
 
 def consumers(connections: Sequence[ConnectionState]) -> list[list[ConnectionState]]:
     """Return connections with streams by their consumers: of one client, and with vbuckets of their own."""
-    out: list[tuple[list[ConnectionState], set[int]]] = []
+    out: list[list[ConnectionState]] = []
+    by_owner: dict[str, list[Group]] = {}
     for connection in connections:
         mine = {stream.vbucket for stream in connection.streams if stream.known}
         if not mine:
             continue
-        for group, theirs in out:
-            if same(group[0], connection) and (not mine & theirs or _after(group, connection)):
-                group.append(connection)
-                theirs |= mine
-                break
-        else:
-            out.append(([connection], mine))
-    return [group for group, _ in out]
+        owners = [f"host {host(connection)}", f"id {connection.identity.client_id}"]
+        near = (group for owner in owners for group in by_owner.get(owner, [])[-_COMPARED:])
+        found = next((group for group in near if _shares(group, connection, mine)), None)
+        if found is None:
+            found = [], set()
+            out.append(found[0])
+            for owner in owners[: 1 + (connection.identity.client_id is not None)]:
+                by_owner.setdefault(owner, []).append(found)
+        found[0].append(connection)
+        found[1].update(mine)
+    return out
+
+
+def _shares(group: Group, connection: ConnectionState, vbuckets: set[int]) -> bool:
+    """Return whether a connection is of the consumer of others, and has vbuckets that are not theirs meanwhile."""
+    members, theirs = group
+    return same(members[0], connection) and (not vbuckets & theirs or _after(members, connection))
 
 
 def _after(group: Sequence[ConnectionState], connection: ConnectionState) -> bool:

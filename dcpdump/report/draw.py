@@ -133,9 +133,10 @@ def marks(times: Times, found: Iterable[Mark]) -> Markup:
 
 def _mark(times: Times, group: Sequence[Mark]) -> Markup:
     first = group[0]
-    title = "\n".join(mark.text for mark in group[:_LISTED])
+    lines = [mark.text for mark in group[:_LISTED]]
     if len(group) > _LISTED:
-        title += f"\n… {len(group) - _LISTED:,} more"
+        lines.append(f"… {len(group) - _LISTED:,} more")
+    title = [(Markup("\n") if at else None, line) for at, line in enumerate(lines)]
     shape = element("path", d=_SHAPES[first.kind], class_=f"mark {first.kind}")
     children: list[Child] = [element("title", title), shape]
     if len(group) > 1:

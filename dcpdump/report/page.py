@@ -181,7 +181,7 @@ def _navigation(names: list[str]) -> Markup:
 
 
 def _data(context: Context, maps: list[dict[str, object]]) -> Markup:
-    """Return what the script has to know, as JSON that cannot end its element."""
+    """Return what the script has to know."""
     times, course = context.times, context.gathered.course
     lanes = {}
     if times is not None:
@@ -191,4 +191,9 @@ def _data(context: Context, maps: list[dict[str, object]]) -> Markup:
                 lanes[f"flow-{each.number}"] = context.gathered.levels.line(each.number).tolist()
     first, last = (0, 0) if times is None else (times.first_ns, times.last_ns)
     data = {"first": first / 1e6, "last": last / 1e6, "step": course.axis.step_ns / 1e6, "lanes": lanes, "maps": maps}
+    return in_script(data)
+
+
+def in_script(data: object) -> Markup:
+    """Return data as JSON that can stand in an element of script, and cannot end it."""
     return Markup(json.dumps(data, separators=(",", ":")).translate(_JSON_ESCAPES))

@@ -1,0 +1,172 @@
+"""The parts of a page: elements, pictures, maps, ladders, colours."""
+
+import json
+import re
+import struct
+import zlib
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpdump.escape import safe
+from dcpdump.report.axis import Times
+from dcpdump.report.consumers import consumers
+from dcpdump.report.draw import Mark, area, marks
+from dcpdump.report.html import element
+from dcpdump.report.levels import Levels
+from dcpdump.report.page import in_script
+from dcpdump.report.png import png
+from dcpdump.report.silence import COLOURS, ENDED, LEVELS
+from tests.support.conversation import opening
+from tests.support.ledgers import ledger
+from tests.support.pages import parsed
+
+SECOND = 1_000_000_000
+LIVE = "RX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\n"
+anything = st.text(st.characters(codec=None), max_size=60)
+
+
+@given(anything, anything)
+def test_any_text_is_found_again_as_text_and_nothing_else(text: str, value: str) -> None:
+    root = parsed(element("p", text, element("b", value), title=value))
+    (paragraph,) = root.children
+    (bold,) = paragraph.children
+    assert (paragraph.name, bold.name, bold.children) == ("p", "b", [])
+    assert paragraph.attributes == {"title": safe(value)}
+    assert (paragraph.text, bold.text) == (safe(text) + safe(value), safe(value))
+
+
+@given(
+    st.recursive(st.none() | st.integers() | anything, lambda inner: st.lists(inner) | st.dictionaries(anything, inner))
+)
+def test_what_a_script_gets_is_what_it_was_given(value: object) -> None:
+    text = in_script(value)
+    assert not re.search("[<>&\u2028\u2029]", text)
+    assert json.loads(text) == json.loads(json.dumps(value))
+
+
+def test_what_is_false_or_nothing_is_no_attribute() -> None:
+    made = element("input", disabled=True, checked=False, class_=None, data_at=0.5, aria_label='"<')
+    assert made == '<input disabled data-at="0.5" aria-label="&quot;&lt;">'
+
+
+def test_a_picture_has_the_colours_of_its_cells() -> None:
+    cells = np.array([[0, 1, 14], [13, 2, 0]])
+    data = png(cells, COLOURS)
+    chunks, at = {}, 8
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert data[at + 8 + length : at + 12 + length] == struct.pack(">I", zlib.crc32(kind + body))
+        chunks[kind] = body
+        at += 12 + length
+    assert struct.unpack(">IIBBBBB", chunks[b"IHDR"]) == (3, 2, 4, 3, 0, 0, 0)
+    rows = zlib.decompress(chunks[b"IDAT"])
+    assert [rows[begin + 1 : begin + 3].hex() for begin in (0, 3)] == ["01e0", "d200"]
+    assert [colour[3] for colour in COLOURS[: LEVELS + 1]] == sorted(colour[3] for colour in COLOURS[: LEVELS + 1])
+    assert COLOURS[ENDED][0] == COLOURS[ENDED][1] == COLOURS[ENDED][2]
+
+
+@given(st.integers(0, 4 * 10**18), st.integers(1, 10**16))
+def test_an_axis_has_few_labels_that_do_not_touch(first: int, length: int) -> None:
+    ticks = Times(first, first + length).ticks()
+    places = [tick.place for tick in ticks]
+    assert 2 <= len(ticks) <= 12
+    assert places == sorted(places)
+    assert (places[0], places[-1]) == (0.0, 1.0)
+
+
+def test_an_axis_says_milliseconds_of_short_times_and_dates_of_long_ones() -> None:
+    first = 1_763_640_131 * SECOND
+    assert Times(first, first + SECOND).ticks()[0].label == "12:02:11.000"
+    assert Times(first, first + 60 * SECOND).ticks()[0].label == "12:02:11"
+    assert Times(first, first + 10 * 86_400 * SECOND).ticks()[0].label == "11-20 12:02"
+
+
+def test_no_event_is_dropped_however_near_they_are() -> None:
+    times = Times(0, 1000 * SECOND)
+    found = [Mark(at * SECOND, "ended", f"at {at}") for at in (1, 2, 3, 500)] + [Mark(2 * SECOND, "lost", "there")]
+    drawn = parsed(marks(times, found))
+    titles = [node.text for node in drawn.all("title")]
+    assert titles == ["at 1\nat 2\nat 3", "at 500", "there"]
+    assert [node.text for node in drawn.all("text")] == ["3"]
+
+
+def test_an_area_keeps_a_peak_of_one_step() -> None:
+    values = np.zeros(1200, np.int64)
+    values[777] = 5
+    line = area(values, 50, 5, "hue0")[1]
+    assert "L647.5 2.0L" in line
+
+
+def test_a_level_stays_until_it_changes_and_its_peak_is_kept() -> None:
+    levels = Levels()
+    for at, level in ((0, 10), (1, 900), (2, 20), (500, 30)):
+        levels.note(7, at * SECOND, level)
+    line = levels.line(7).tolist()
+    assert max(line) == 900
+    assert line[-1] == 30
+    assert line[len(line) // 2] == 20
+
+
+def test_the_connections_of_one_client_with_their_own_vbuckets_are_one_consumer() -> None:
+    def connection(at: int, name: str, vbucket: int) -> str:
+        return f"CONNECT 10.0.0.9:5000{at} 10.0.0.{at}:11210\n{opening(name=name)}STREAM vb={vbucket}\n{LIVE}"
+
+    kept = ledger(connection(1, "kafka/A1B2C3D4/0001", 1) + connection(2, "kafka/A1B2C3D4/0002", 2))
+    assert [[each.number for each in group] for group in consumers(list(kept.connections.values()))] == [[0, 1]]
+    kept = ledger(connection(1, "kafka/A1B2C3D4/0001", 1) + connection(2, "kafka/A1B2C3D4/0002", 1))
+    assert [[each.number for each in group] for group in consumers(list(kept.connections.values()))] == [[0], [1]]
+    kept = ledger(connection(1, "one", 1) + connection(2, "other", 2))
+    assert len(consumers(list(kept.connections.values()))) == 2
+
+
+# -- colours ------------------------------------------------------------------------------------------------------
+
+CSS = files("dcpdump.report").joinpath("page.css").read_text("utf-8")
+
+
+def themes() -> dict[str, dict[str, str]]:
+    light = dict(re.findall(r"--([\w-]+):(#[0-9a-f]{3,8})", CSS.partition("}")[0]))
+    dark = dict(re.findall(r"--([\w-]+):(#[0-9a-f]{3,8})", CSS.partition("[data-theme=dark]{")[2].partition("}")[0]))
+    return {"light": light, "dark": dark}
+
+
+def luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("front", "back", "least"),
+    [
+        *((front, back, 4.5) for front in ("ink", "dim", "link", "wrong") for back in ("card", "bg")),
+        ("ink", "mark", 4.5),
+        ("wrong", "wrong-bg", 4.5),
+        ("odd", "odd-bg", 4.5),
+        ("good", "good-bg", 4.5),
+        *((hue, "card", 3) for hue in ("h0", "h1", "h2", "h3", "h4")),
+    ],
+)
+def test_text_and_lines_stand_out_on_both_themes(theme: str, front: str, back: str, least: float) -> None:
+    colours = themes()[theme]
+    assert contrast(colours[front], colours[back]) >= least
+
+
+def test_both_ways_to_the_dark_theme_have_the_same_colours() -> None:
+    by_system = re.search(r":root:not\(\[data-theme=light\]\)\{(.*?)\}", CSS)
+    by_button = re.search(r":root\[data-theme=dark\]\{color-scheme:dark;(.*?)\}", CSS)
+    assert by_system is not None
+    assert by_button is not None
+    assert by_system[1] == by_button[1]
