@@ -47,7 +47,7 @@ class Planned:
         else:
             part.collections[rows] = YES if session.collections else NO
         part.underlying[rows] = session.underlying_datatype
-        rows = rows[self._streamed[rows] & ~part.weak[rows]]  # what was found on weak evidence is no witness
+        rows = rows[self._streamed[rows] & ~part.weak[rows]]  # what was found on weak evidence proves nothing
         if len(rows):
             header = part.header
             _remember(session, header.opaque[rows], header.word[rows], self._seqno[rows], self._has_seqno[rows])

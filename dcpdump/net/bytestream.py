@@ -319,7 +319,7 @@ class ByteStream(Reassembly):
         self._balance.pending_bytes += len(payload)
         if self.last_ack != _NEVER and self._near(seq, self.last_ack):
             return self._jump(seen, LOST_BY_CAPTURE)
-        self.ready = _NEVER  # from now on every acknowledgement may be the second witness
+        self.ready = _NEVER  # from now on every acknowledgement may confirm it
         return []
 
     def _take_stray(self) -> Stray:

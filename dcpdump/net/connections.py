@@ -1,6 +1,6 @@
-"""Connections: captured packets in, the ordered bytes of TCP connections out. Knows no protocol above TCP.
+"""Reassemble captured packets into the ordered bytes of TCP connections. Knows no protocol above TCP.
 
-It numbers connections as they appear, tells one life of a pair of endpoints from the next, and keeps the whole
+Connections are numbered as they appear; one of a pair of endpoints is distinguished from the next; the whole stays
 within its limits.
 """
 
@@ -63,7 +63,7 @@ class Connections:
         self._limits = limits
         self._layers = Layers(limits, self.counts)
         self.halves: dict[bytes, Half] = {}
-        self._lives: OrderedDict[int, Half] = OrderedDict()  # by connection number, least recently used first
+        self._recent: OrderedDict[int, Half] = OrderedDict()  # by connection number, least recently used first
         self.latest: Connection | None = None
         self._deadlines: list[tuple[int, int, Half]] = []  # a heap
         self._serial = 0
@@ -98,7 +98,7 @@ class Connections:
     @property
     def living(self) -> list[Half]:
         """One direction of each connection that is open, the least recently used first."""
-        return list(self._lives.values())
+        return list(self._recent.values())
 
     def restore(self, connection: Connection, key: bytes, states: tuple[StreamState, StreamState]) -> None:
         """Restore a connection, as the last one used: the key of its direction 0, and the states of both streams."""
@@ -109,7 +109,7 @@ class Connections:
         first, second = (Half(keys[way], connection, way, streams[way]) for way in (0, 1))
         first.other, second.other = second, first
         self.halves[keys[1]], self.halves[keys[0]] = second, first
-        self._lives[connection.number] = first
+        self._recent[connection.number] = first
         self._schedule(first)
         self._schedule(second)
 
@@ -126,7 +126,7 @@ class Connections:
     def use(self, connection: Connection) -> None:
         """Note that a connection was used last."""
         self.latest = connection
-        self._lives.move_to_end(connection.number)
+        self._recent.move_to_end(connection.number)
 
     def count(self, packets: int, delivered: int, weight: int, last: Seen) -> None:
         """Count packets that were taken many at once: their payload was delivered whole; ``last`` is the last."""
@@ -194,7 +194,7 @@ class Connections:
         """End the input: holes become gaps, and every direction gets its End."""
         out: list[Delivery] = []
         self._layers.close()
-        for half in list(self._lives.values()):
+        for half in list(self._recent.values()):
             self._part(half, END, self._seen, out)
         self._deadlines.clear()
         return out
@@ -216,9 +216,9 @@ class Connections:
         return half
 
     def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
-        if len(self._lives) >= self._limits.connections:
+        if len(self._recent) >= self._limits.connections:
             self.counts.evictions += 1
-            self._part(next(iter(self._lives.values())), EVICTED, seen, out)
+            self._part(next(iter(self._recent.values())), EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
         syn = bool(segment.flags & SYN)
@@ -230,7 +230,7 @@ class Connections:
         half.other, other.other = other, half
         self.halves[back] = other
         self.halves[key] = half  # last, so that a connection of an endpoint with itself has one direction
-        self._lives[connection.number] = half
+        self._recent[connection.number] = half
         return half
 
     def _part(self, half: Half, reason: str, seen: Seen, out: list[Delivery]) -> None:
@@ -240,7 +240,7 @@ class Connections:
             if self.halves.get(each.key) is each:
                 del self.halves[each.key]
             del each.other  # without the circle the memory is free at once
-        del self._lives[half.connection.number]
+        del self._recent[half.connection.number]
         self.latest = None
 
     def _tell(self, half: Half, events: list[Event], out: list[Delivery]) -> None:
@@ -272,10 +272,10 @@ class Connections:
         """
         self._unweighed = 0
         held = self.held
-        memory = max(self._limits.memory // 8, self._limits.memory - _CONNECTION * len(self._lives))
+        memory = max(self._limits.memory // 8, self._limits.memory - _CONNECTION * len(self._recent))
         if held <= memory:
             return
-        for half in list(self._lives.values()):
+        for half in list(self._recent.values()):
             for each in (half, half.other):
                 if each.stream.held:
                     held -= each.stream.held

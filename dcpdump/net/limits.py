@@ -35,9 +35,9 @@ class Limits:
     patience_bytes: int = 256 * KIB
     patience_ns: int = 2 * SECOND
 
-    #: A jump further than this needs a second witness: one forged segment must not end a stream.
+    #: A jump further than this needs a second segment near it: one forged segment must not end a stream.
     jump: int = 64 * MIB
-    #: How close to the first the second witness must be: a window.
+    #: How close to the first the second segment must be: a window.
     near: int = 1 * MIB
 
     #: Delivered bytes of one direction kept to compare retransmissions with.
