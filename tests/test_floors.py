@@ -21,6 +21,7 @@ FLOORS: list[set[str]] = [
     {"render"},
     {"arrow"},
     {"spark"},
+    {"report"},
     {"cli"},
     {"__main__"},
 ]
@@ -30,7 +31,16 @@ DOORS: dict[str, set[str]] = {
     "cramjam": {"wire/snappy.py", "capture/compression.py"},
     "rich": {"render/style.py"},
     "click": {"cli"},
-    "numpy": {"arrow", "batch", "render/batch_text.py", "render/batch_table.py", "streams", "rewrite", "spark"},
+    "numpy": {
+        "arrow",
+        "batch",
+        "report",
+        "render/batch_text.py",
+        "render/batch_table.py",
+        "streams",
+        "rewrite",
+        "spark",
+    },
     "pyarrow": {"arrow", "spark"},
     "pyspark": {
         "spark/__init__.py",

@@ -18,7 +18,7 @@ T = TypeVar("T")
 def part_of(frames: Frames, first: int, ends_of: Callable[[int], Ends]) -> Part:
     """Make a part of frames, of which sessions have yet to learn.
 
-    ``first`` is the number of the first; ``ends_of`` gives the direction that a place of ``frames`` stands for.
+    ``first`` is the number of the first; ``ends_of`` returns the direction that a place of ``frames`` stands for.
     """
     count = len(frames)
     data = frames.data()

@@ -31,7 +31,7 @@ P = TypeVar("P")
 
 
 class BlockDissector(Dissector, ABC, Generic[P]):
-    """Feed it blocks; it gives pieces of output. ``gaps`` collects losses, to be taken away by its owner.
+    """Feed it blocks; it returns pieces of output. ``gaps`` collects losses, to be taken away by its owner.
 
     What a piece is, is for those who inherit: they make it of the frames that completed.
     """

@@ -8,7 +8,7 @@ from dcpdump.net.packet import Packet
 
 
 class Packets(Sequence[Packet]):
-    """The packets of a batch. ``wire`` gives how long each of them was on the wire."""
+    """The packets of a batch. ``wire``: how long each of them was on the wire."""
 
     def __init__(self, batch: Batch, wire: Callable[[int], int]) -> None:
         self._batch, self._wire = batch, wire

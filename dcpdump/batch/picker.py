@@ -30,7 +30,7 @@ class Picked(NamedTuple):
 
 
 class Picker(BlockDissector[Union[Picked, "Part"]]):
-    """Feed it blocks; it gives records or parts, in which all frames are that are ``wanted``."""
+    """Feed it blocks; it returns records or parts, in which all frames are that are ``wanted``."""
 
     def __init__(
         self,

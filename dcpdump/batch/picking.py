@@ -114,7 +114,7 @@ class Picking:
         self._body: i64 = -1  # where the last document has its seqno; -1: the session knows it
 
     def count(self, most: int) -> int:
-        """Look at all headers, and return how many frames are wanted that columns would not decode.
+        """Read all headers, and return how many frames are wanted that columns would not decode.
 
         More than ``most`` are not counted: then nothing is to be picked.
         """

@@ -34,6 +34,6 @@ def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES) -> Iterator[
 
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
-    """It gives the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
+    """Yield the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
     for batch in StreamQueue(timeline(captures)).batches():
         yield gathered(batch) if batch else None

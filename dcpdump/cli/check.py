@@ -129,6 +129,11 @@ class Checking(LedgerConsumer):
         return wanted.stream_ids is None or finding.stream_id in wanted.stream_ids
 
     @property
+    def rules(self) -> int:
+        """How many rules were asked."""
+        return len(self._rules)
+
+    @property
     def findings(self) -> list[tuple[Finding, int]]:
         """Return what was found, and how many more there are of each."""
         return self._fold.findings()

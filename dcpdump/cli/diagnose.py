@@ -52,7 +52,7 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
     connections; lost bytes. Each with the command that shows more; and what was not judged, and why. Filters choose
     streams and connections; every frame is looked at, whatever they say.
     """
-    carried = _carried(options)
+    carried = carried_options(options)
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
 
@@ -68,7 +68,7 @@ def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: b
             report(
                 sink,
                 shown,
-                lambda: rows.lines(found, _names(paths), line, width=width, everything=everything),
+                lambda: rows.lines(found, names_of(paths), line, width=width, everything=everything),
                 lambda: rows.objects(found, paths, line),
             )
         status = reading.conclude("none" if quiet else "text")
@@ -83,7 +83,7 @@ def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
         [(stream, judge.verdict(stream)) for stream in consumer.streams],
         consumer.connections,
         consumer.findings,
-        len(RULES),
+        consumer.rules,
         consumer.dissection.tally,
         consumer.dissection.balance,
         [capture.health for capture in consumer.captures],
@@ -91,14 +91,15 @@ def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
     )
 
 
-def _carried(options: Mapping[str, Any]) -> dict[str, str]:
+def carried_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the options that are given again to the commands that show more."""
     found = {f"--{name.replace('_', '-')}": options[name] for name in _CARRIED if options.get(name)}
     logs = {f"--keylog={path}": "" for path in options.get("keylog") or ()}
     return found | logs | ({"--redact": ""} if options.get("redact") else {})
 
 
-def _names(paths: list[str]) -> str:
+def names_of(paths: list[str]) -> str:
+    """Name captures: one, or the first and the last."""
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} captures)"
 
 

@@ -1,7 +1,7 @@
 """Provide ``dcpdump export``: write captures as columnar tables."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,10 @@ from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.tables import TableNames, need_pyarrow
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
+    from dcpdump.cli.reading import Reading
 
 
 @click.command(cls=GroupedCommand)
@@ -60,7 +64,7 @@ def export(
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
     inputs = given.open(expand(captures))
-    return _export(inputs, chosen, shown, given, tables, jobs, "none" if quiet else summary)
+    return _export(inputs, chosen, shown, given, tables, jobs).conclude("none" if quiet else summary)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -79,9 +83,8 @@ def _export(
     given: InputOptions,
     names: Sequence[str],
     jobs: int | None,
-    summary: str,
-) -> int:
-    """Read everything (or as much as was asked for), write the tables, and return the exit code.
+) -> "Reading[Part]":
+    """Read everything (or as much as was asked for), write the tables, and return the reading.
 
     Where there is no frame no tables are written, and those of an earlier export that they would replace are removed.
     """
@@ -102,7 +105,7 @@ def _export(
             tables.publish()
         else:
             tables.withdraw()
-    return reading.conclude(summary)
+    return reading
 
 
 def _print_schemas() -> None:

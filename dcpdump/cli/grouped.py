@@ -11,8 +11,8 @@ GROUPS: dict[str, str] = {
         --ignore""",
     "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
         --keylog --memory --jobs""",
-    "How to judge": "--idle --fail-on",
-    "How to show": "--format --all --color --value-bytes --once --interval --rows --summary --quiet",
+    "How to judge": "--idle --fail-on --no-check",
+    "How to show": "--format --all --color --value-bytes --once --interval --rows --title --frames --summary --quiet",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
     "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
 }
@@ -78,6 +78,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dcpdump diagnose node1.pcap",
         "dcpdump diagnose captures/ --since 12:02:11.000",
         "dcpdump diagnose node1.pcap -f ndjson",
+    ),
+    "report": (
+        "dcpdump report node1.pcap -o node1.html",
+        "dcpdump report captures/ -o ticket.html --redact --title 'lag of kafka-orders'",
+        "dcpdump report node1.pcap -o hour.html --since 12:00:00 --until 13:00:00",
     ),
     "redact": (
         "dcpdump redact node1.pcap -w for-support.pcapng",

@@ -156,6 +156,11 @@ class LedgerConsumer(Consumer[Part]):
             report(sink, self._shown, lines, objects)
 
     @property
+    def redactor(self) -> Redactor | None:
+        """What hides what is to be hidden."""
+        return self._shown.redactor
+
+    @property
     def begins_ns(self) -> int | None:
         """Return the time (ns) of the first packet; None before it."""
         return self._begins_ns

@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
     "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
     "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong in a capture, worst first."),
+    "report": ("dcpdump.cli.report:report", "Write one HTML page of what is wrong, with pictures."),
     "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames to a smaller capture."),
     "export": ("dcpdump.cli.export:export", "Write frames, streams and gaps as Parquet, Arrow or csv."),
@@ -55,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
     "Look at frames": ("read", "sniff", "explain", "spec", "stats"),
-    "Find what is wrong": ("diagnose", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
+    "Find what is wrong": ("diagnose", "report", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
     "Share captures": ("carve", "redact"),
     "Make tables": ("export", "pipeline"),
     "Learn more": ("help",),

@@ -197,13 +197,15 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
     from dcpdump.spark.launch import session
 
     with session(job.master, job.conf) as spark:
+        from dcpdump.spark.job import TaskOptions
         from dcpdump.spark.job import run as run_on_spark
 
         report = _progress if sys.stderr.isatty() and not job.quiet else None
         if not job.quiet:
             size = _size(sum(each.size for each in found))
             note(f"{size} in {_many(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
-        return run_on_spark(spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=report)
+        tasks = TaskOptions(job.choice, folder, frozenset(job.tables))
+        return run_on_spark(spark, found, tasks, split_bytes=job.split_bytes, progress=report)
 
 
 def _progress(what: str, done: int, tasks: int) -> None:
@@ -219,7 +221,7 @@ def follow(job: Job) -> int:
 
     hurt = False
     with session(job.master, job.conf) as spark:
-        from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch
+        from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch, WatchOptions
 
         def report(done: BatchOutcome) -> None:
             nonlocal hurt
@@ -232,17 +234,8 @@ def follow(job: Job) -> int:
         job = replace(job, tables=tables)
         if not job.quiet:
             note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
-        watch = FolderWatch(
-            spark,
-            job.inputs,
-            job.output,
-            job.capture_id,
-            job.choice,
-            tables,
-            idle=job.idle,
-            split_bytes=job.split_bytes,
-            report=report,
-        )
+        options = WatchOptions(job.inputs, job.output, job.capture_id, job.choice, tables, job.idle, job.split_bytes)
+        watch = FolderWatch(spark, options, report)
         watch.run(job.duration)
         if not job.quiet:
             for path in watch.arrivals.open():

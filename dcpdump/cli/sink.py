@@ -84,6 +84,8 @@ class Sink:
 
     def flush(self) -> None:
         """Write what is pending, so that a reader of a pipe gets it now."""
+        if self._file.closed:
+            return  # it was given up
         text, self._pending, self._size = "".join(self._pending), [], 0
         self.write_encoded(self.encoded(text))
 

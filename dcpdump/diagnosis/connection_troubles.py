@@ -1,6 +1,7 @@
 """Troubles of connections: flow control that blocks, NOOPs without an answer, bytes that are missing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
@@ -15,6 +16,7 @@ from dcpdump.streams.wording import clock, counted, span
 _PERMILLE = 5
 #: Of connections with one trouble, so many are named.
 _NAMED = 3
+_LISTED = 40  #: in a command
 _REASONS = {
     "lost-by-capture": "the receiver acknowledged them: the capture lost them, not the network",
     "not-acked": "nothing shows that they arrived",
@@ -22,6 +24,33 @@ _REASONS = {
     "evicted": "too much waited for them",
     "end": "the capture ends before they came",
 }
+
+
+def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
+    """Yield troubles of connections; where many have the same one, as one trouble."""
+    by_code: dict[TroubleCode, list[Trouble]] = {}
+    for trouble in troubles:
+        by_code.setdefault(trouble.code, []).append(trouble)
+    for group in by_code.values():
+        if len(group) <= _NAMED:
+            yield from group
+            continue
+        worst = min(group, key=lambda trouble: trouble.rank)
+        numbers = tuple(sorted(number for trouble in group for number in trouble.connections))
+        command = worst.command
+        if len(numbers) <= _LISTED:
+            at = command.options.index("--connection") + 1
+            options = (*command.options[:at], ",".join(map(str, numbers)), *command.options[at + 1 :])
+            command = command._replace(options=options)
+        yield replace(
+            worst,
+            text=f"{counted(len(group), 'connection')}, such as: {worst.text}",
+            command=command,
+            count=len(group),
+            connections=numbers,
+            streams=tuple(stream for trouble in group for stream in trouble.streams),
+            frames=tuple(frame for trouble in group for frame in trouble.frames)[:_NAMED],
+        )
 
 
 def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:
@@ -188,7 +217,7 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
         TroubleCode.LOST,
         f"{counted(total, 'byte')} of {named} {'is' if total == 1 else 'are'} not in the capture "
         f"({counted(places, 'gap')})",
-        Command("conns", ("--connection", ",".join(str(each.number) for each in worst[:40]))),
+        Command("conns", ("--connection", ",".join(str(each.number) for each in worst[:_LISTED]))),
         detail,
         "bytes-lost",
         places,

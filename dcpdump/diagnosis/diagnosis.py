@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from dcpdump.diagnosis.connection_troubles import flow_troubles, loss_troubles, noop_troubles
+from dcpdump.diagnosis.connection_troubles import flow_troubles, loss_troubles, noop_troubles, together
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.finding_troubles import finding_troubles
 from dcpdump.diagnosis.not_judged import unjudged
@@ -76,9 +76,9 @@ class Diagnosis:
 
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Return what is wrong in an input that was read to its end."""
-    troubles = [*stream_troubles(evidence), *flow_troubles(evidence)]
+    troubles = [*stream_troubles(evidence), *together(flow_troubles(evidence))]
     named = frozenset((trouble.code, number) for trouble in troubles for number in trouble.connections)
     findings = list(finding_troubles(evidence, named))
     silent = frozenset(number for trouble in findings if trouble.cause == _NOOP_RULE for number in trouble.connections)
-    troubles += [*findings, *noop_troubles(evidence, silent), *loss_troubles(evidence)]
+    troubles += [*findings, *together(noop_troubles(evidence, silent)), *loss_troubles(evidence)]
     return Diagnosis(evidence, tuple(sorted(troubles, key=lambda trouble: trouble.rank)), tuple(unjudged(evidence)))

@@ -225,7 +225,7 @@ _NO_HALF: Half | None = None
 
 
 def _stands(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:
-    """Return whether a flow's key stands from ``at`` to ``stop``. The last bytes tell flows apart soonest."""
+    """Return whether a flow's key stands from ``at`` to ``stop``. The last bytes differ soonest."""
     place: i64 = len(key)
     if place != stop - at:
         return False

@@ -29,7 +29,7 @@ _row: Final = tuple.__new__
 class ByteStream(Reassembly):
     """One direction. ``feed`` its segments and ``acknowledge`` what the other direction acknowledges.
 
-    When ``deadline`` (ns of capture time, or None) has come, ``tick`` gives what is not worth waiting for.
+    When ``deadline`` (ns of capture time, or None) has come, ``tick`` gives up what is not worth waiting for.
 
     A direction whose SYN was seen delivers at once. Without a SYN the first segment seen need not be the first
     of the stream, so the first bytes wait until something shows that nothing earlier is on its way: an
@@ -63,7 +63,7 @@ class ByteStream(Reassembly):
         }
 
     def restore(self, state: StreamState) -> None:
-        """Go on from a state. To be asked of a stream that nothing was fed to."""
+        """Restore a state. To be asked of a stream that nothing was fed to."""
         self._restore(state)
         stray = state["stray"]
         self._base, self.ready, self._isn = state["base"], state["ready"], state["isn"]
@@ -101,7 +101,7 @@ class ByteStream(Reassembly):
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, segment: Segment, seen: Seen) -> list[Event]:
-        """It takes the next captured segment of this direction."""
+        """Take the next captured segment of this direction."""
         _, seq, _, flags, _, payload, missing, disagreement = segment
         if seq == self.ready and payload and not (flags & _CONTROL or missing or disagreement):
             size, offset, balance = len(payload), self.offset, self._balance
@@ -114,14 +114,14 @@ class ByteStream(Reassembly):
         return self._feed_unusual(segment, seen)
 
     def deliver(self, payload: bytes, ts_ns: int | None) -> None:
-        """Go on behind a payload that begins at ``ready``; whoever calls this hands it on, and counts it."""
+        """Advance behind a payload that begins at ``ready``; whoever calls this hands it on, and counts it."""
         offset, size = self.offset, len(payload)
         self.offset = offset + size
         self.ready = (self.ready + size) & MASK
         self._history.add(offset, payload, ts_ns)
 
     def begin(self, seq: int, seen: Seen) -> list[Event]:
-        """It learns that the stream starts at ``seq``: the byte after the SYN."""
+        """Learn that the stream starts at ``seq``: the byte after the SYN."""
         if self._base is None:
             self._start(seq)
             self.ready = seq
@@ -142,7 +142,7 @@ class ByteStream(Reassembly):
         return origin == 0
 
     def acknowledge(self, ack: int, seen: Seen) -> list[Event]:
-        """It learns that the other side has acknowledged everything before ``ack``."""
+        """Learn that the other side has acknowledged everything before ``ack``."""
         if ack == self.last_ack:
             return []
         self.last_ack = ack
@@ -167,17 +167,17 @@ class ByteStream(Reassembly):
         return self._settle(seen)
 
     def tick(self, seen: Seen) -> list[Event]:
-        """It notes that capture time has passed."""
+        """Note that capture time has passed."""
         return self._settle(seen)
 
     def evict(self, seen: Seen) -> list[Event]:
-        """It gives its memory back: what it waits for becomes gaps."""
+        """Release all memory: what is waited for becomes gaps."""
         self._history.clear()
         out = self._let_go(seen, EVICTED)
         return out + self._settle(seen)
 
     def close(self, seen: Seen, reason: str = END) -> list[Event]:
-        """It ends the stream, for ``reason`` unless it has ended by itself."""
+        """End the stream, for ``reason`` unless it has ended by itself."""
         out = self._let_go(seen, EVICTED if reason == EVICTED else END)
         if self._stray is not None:
             self._count_stray()
@@ -232,7 +232,7 @@ class ByteStream(Reassembly):
         return out + self._settle(seen)
 
     def _settle(self, seen: Seen) -> list[Event]:
-        """It delivers what can be, gives up what must be, and says when to look again."""
+        """Deliver what can be delivered, give up what must be, and set the next deadline."""
         now = self._clock(seen)
         self._note_ack()
         if self._gathering:
@@ -246,7 +246,7 @@ class ByteStream(Reassembly):
         return out
 
     def _let_go(self, seen: Seen, reason: str) -> list[Event]:
-        """It delivers everything that waits, with gaps between; a stream that gathered begins with the first byte."""
+        """Deliver everything that waits, with gaps between; a stream that gathered begins with the first byte."""
         if self._gathering:
             self._release(self._first_held())
         return self._flush(seen, reason)
@@ -263,13 +263,13 @@ class ByteStream(Reassembly):
         self._open()
 
     def _join(self, seq: int, now: int) -> None:
-        """It begins in the middle: ``seq`` is the first number seen, not surely the first that there is."""
+        """Begin in the middle: ``seq`` is the first number seen, not surely the first that there is."""
         self._start(seq)
         self._since = now
         self._gathering = self.joined_late = True
 
     def _release(self, origin: int) -> None:
-        """It fixes offset 0 at ``origin``, counted from the first byte seen, and ends the gathering."""
+        """Fix offset 0 at ``origin``, counted from the first byte seen, and end the gathering."""
         self._gathering = False
         self.deadline = None
         if origin:
@@ -287,7 +287,7 @@ class ByteStream(Reassembly):
         return self.offset + distance(self._expected(), seq)
 
     def _note_ack(self) -> bool:
-        """It brings ``_acked`` up to the last acknowledgement; one from far outside the stream is not believed."""
+        """Bring ``_acked`` up to the last acknowledgement; one from far outside the stream is not believed."""
         if self.last_ack < 0:
             return True
         reach = self.offset_of(self.last_ack)
@@ -307,7 +307,7 @@ class ByteStream(Reassembly):
         return abs(distance(seq, other)) <= self._limits.near
 
     def _set_aside(self, seq: int, payload: bytes, missing: int, seen: Seen) -> list[Event]:
-        """It keeps one segment from far outside the stream until a second witness proves it."""
+        """Keep one segment from far outside the stream until a second one near it confirms it."""
         stray = self._stray
         if stray is not None and seq != stray.seq and self._near(stray.seq, seq):
             first = seq if distance(stray.seq, seq) < 0 else stray.seq
@@ -332,7 +332,7 @@ class ByteStream(Reassembly):
         self._balance.stray_bytes += len(self._take_stray().payload)
 
     def _jump(self, seen: Seen, reason: str, first: int | None = None) -> list[Event]:
-        """It goes on at the stray segment. Backwards is forwards too, but then nobody can say how far."""
+        """Continue at the stray segment. Backwards is forwards too, but then by an unknown length."""
         out = self._let_go(seen, NOT_ACKED)
         seq, payload, missing = self._take_stray()
         first = seq if first is None else first

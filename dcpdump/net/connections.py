@@ -28,7 +28,7 @@ _row: Final = tuple.__new__
 
 
 class Delivery(NamedTuple):
-    """Something that one direction (0 or 1) of a connection told."""
+    """An event of one direction (0 or 1) of a connection."""
 
     connection: Connection
     direction: int
@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
 
 
 class Half:
-    """One direction of a living connection, and its other half."""
+    """One direction of an open connection, and its other half."""
 
     __slots__ = ("connection", "direction", "key", "other", "place", "scheduled", "stream")
     __deletable__ = ("other",)  # what a compiler has to know
@@ -77,7 +77,7 @@ class Connections:
         return sum(half.stream.held for half in self.halves.values())
 
     def find(self, key: bytes) -> tuple[Connection, int, ByteStream] | None:
-        """It finds the living connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
+        """Find the open connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
         half = self.halves.get(key)
         return None if half is None else (half.connection, half.direction, half.stream)
 
@@ -101,7 +101,7 @@ class Connections:
         return list(self._lives.values())
 
     def restore(self, connection: Connection, key: bytes, states: tuple[StreamState, StreamState]) -> None:
-        """Go on with a connection, as used last: the key of its direction 0, and the states of both streams."""
+        """Restore a connection, as the last one used: the key of its direction 0, and the states of both streams."""
         keys = key, reverse_key(key)
         streams = ByteStream(self._limits, self.counts), ByteStream(self._limits, self.counts)
         for stream, state in zip(streams, states, strict=True):
@@ -191,7 +191,7 @@ class Connections:
             self._weigh(seen, out)
 
     def close(self) -> list[Delivery]:
-        """It ends the input: holes become gaps, and every direction its End."""
+        """End the input: holes become gaps, and every direction gets its End."""
         out: list[Delivery] = []
         self._layers.close()
         for half in list(self._lives.values()):
@@ -200,7 +200,7 @@ class Connections:
         return out
 
     def _meet(self, half: Half | None, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
-        """It finds the connection of a SYN or of a new flow; a SYN with another number begins anew."""
+        """Find the connection of a SYN or of a new flow; a SYN with another number begins another."""
         flags = segment.flags
         if half is not None and not half.stream.begins_with(segment.seq):
             self._part(half, "reused", seen, out)
@@ -234,7 +234,7 @@ class Connections:
         return half
 
     def _part(self, half: Half, reason: str, seen: Seen, out: list[Delivery]) -> None:
-        """It ends a connection and forgets it."""
+        """End a connection and forget it."""
         for each in sorted((half, half.other), key=_direction):
             self._tell(each, each.stream.close(seen, reason), out)
             if self.halves.get(each.key) is each:
@@ -256,7 +256,7 @@ class Connections:
             heappush(self._deadlines, (half.stream.deadline, self._serial, half))
 
     def _keep_deadlines(self, now: int, seen: Seen, out: list[Delivery]) -> None:
-        """It lets those directions look again whose time has come."""
+        """Tick those directions whose deadline has passed."""
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now:
             _, _, half = heappop(deadlines)
@@ -266,9 +266,9 @@ class Connections:
                 self._tell(half, half.stream.tick(seen) if deadline <= now else [], out)
 
     def _weigh(self, seen: Seen, out: list[Delivery]) -> None:
-        """It looks at the memory of all directions, and lets the least recently used give theirs back.
+        """Add up the memory of all directions, and evict the least recently used beyond the limit.
 
-        Looking costs a step for each direction, so it is done once in so many bytes.
+        Adding costs a step for each direction, so it is done once in so many bytes.
         """
         self._unweighed = 0
         held = self.held

@@ -36,7 +36,7 @@ class Layers:
         return self._fragments.waiting
 
     def feed(self, packet: Packet) -> Segment | str | None:
-        """It gives the packet's segment, the reason why there is none, or None for a fragment that waits."""
+        """Return the packet's segment, the reason why there is none, or None for a fragment that waits."""
         data = packet.data
         link_type = packet.link_type
         try:
@@ -66,7 +66,7 @@ class Layers:
         return self._open(packet)
 
     def close(self) -> list[Segment]:
-        """It gives up waiting fragments; they are counted."""
+        """Give up waiting fragments; they are counted."""
         self._fragments.close()
         return []
 

@@ -1,4 +1,4 @@
-"""Limits: every bound of this package, with its reason. What happens at each is told where it is used."""
+"""Limits: every bound of this package, with its reason. What happens at each is documented where it is used."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Limits:
 
     #: Connections remembered; beyond it the least recently used is closed.
     connections: int = 65_536
-    #: Out-of-order and remembered bytes of all connections; beyond it the least recently used let go.
+    #: Out-of-order and remembered bytes of all connections; beyond it the least recently used is evicted.
     memory: int = 256 * MIB
 
     #: Out-of-order bytes of one direction: a generous TCP window.

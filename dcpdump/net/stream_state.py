@@ -16,7 +16,7 @@ StrayState = tuple[int, bytes, int]  #: a segment from far outside: sequence num
 
 
 class Stray(NamedTuple):
-    """A segment from far outside the stream, kept until a second witness proves it."""
+    """A segment from far outside the stream, kept until a second one near it confirms it."""
 
     seq: int
     payload: bytes
@@ -56,7 +56,7 @@ class StreamState(ReassemblyState):
 
 
 def stream_essence(state: StreamState) -> tuple[Any, ...]:
-    """Return what decides how a stream goes on: two with the same do the same with the same segments."""
+    """Return what decides how a stream continues: two with the same do the same with the same segments."""
     offset, arrived = state["offset"], state["arrived"]
     since, deadline = state["patience"] or (None, None)
     fin, acked = state["fin"], state["acked"]

@@ -38,8 +38,8 @@ _ON = {"true": "on", "false": "off"}
 
 
 @dataclass(frozen=True, slots=True)
-class Connections:
-    """Connections: a row each where nothing is cut, a card each on a terminal, which is never wide enough."""
+class ConnectionTable:
+    """Lay out connections: a row each where nothing is cut, a card each on a terminal, which is never wide enough."""
 
     connections: Sequence[ConnectionState]
     tls: Mapping[int, str] = field(default_factory=dict)  #: what became of those that are TLS, by number

@@ -1,5 +1,7 @@
 """Write the specification's own table: ``Field (offset) (value)``, a line a field, every byte in one of them."""
 
+from typing import NamedTuple
+
 from dcpdump.escape import safe
 from dcpdump.record import Record, iso_time, value_length
 from dcpdump.render.lines import Line, LineKind
@@ -14,11 +16,11 @@ _PAIR = 2  # a two-byte field of the header is "(2,3)", elsewhere "(52-53)"
 
 def lines(record: Record, value_bytes: int | None) -> list[Line]:
     """Return the frame's table, and what is wrong or odd; ``value_bytes`` limits values (None: all)."""
-    rows = _rows(record, value_bytes)
+    rows = table_rows(record, value_bytes)
     label = max([_LABEL, *(len(row[0]) for row in rows)])
     offset = max([_OFFSET, *(len(row[1]) for row in rows)])
     out = [Line(LineKind.TITLE, title(record)), Line(LineKind.COLUMNS, f"{'Field':<{label}} (offset) (value)")]
-    for name, place, text in rows:
+    for name, place, text, _, _ in rows:
         if place or text:
             out.append(Line(LineKind.FIELD, f"{name:<{label}} {place:<{offset}}: {text}".rstrip()))
         else:
@@ -55,10 +57,18 @@ def place(record: Record, *, file: bool = False) -> Line:
     return Line(LineKind.PLACE, "  ".join(parts))
 
 
-Row = tuple[str, str, str]
+class Row(NamedTuple):
+    """A row of the table, and which bytes of the frame it is about; without bytes where it stands for none."""
+
+    label: str
+    offsets: str
+    text: str
+    start: int = 0
+    end: int = 0
 
 
-def _rows(record: Record, value_bytes: int | None) -> list[Row]:
+def table_rows(record: Record, value_bytes: int | None) -> list[Row]:
+    """Return the rows of a frame's table. ``value_bytes`` limits values (None: all)."""
     rows: list[Row] = []
     item = -1
     for field in record.frame.fields:
@@ -66,13 +76,15 @@ def _rows(record: Record, value_bytes: int | None) -> list[Row]:
             continue  # the empty value of a cached item
         if field.group == "items" and field.item != item:
             item = field.item
-            rows.append((f"Body (item {item}):", "", ""))
+            rows.append(Row(f"Body (item {item}):", "", ""))
         indent = "" if field.section in (Section.HEADER, Section.KEY) or _is_whole_value(field) else "  "
         rows.append(
-            (
+            Row(
                 indent + field.field.label,
                 span(field.start, field.end, header=field.section is Section.HEADER),
                 _text(record, field, value_bytes),
+                field.start,
+                field.end,
             )
         )
         if field.section is Section.VALUE and _is_whole_value(field):
@@ -171,7 +183,7 @@ def _xattrs(record: Record) -> list[Row]:
     body = record.meaning.body
     if body is None or body.xattrs is None:
         return []
-    return [(f"  xattr {safe(key)}", " ", safe(text)) for key, text in body.xattrs]
+    return [Row(f"  xattr {safe(key)}", " ", safe(text)) for key, text in body.xattrs]
 
 
 def _limited(data: bytes, count: int | None) -> str:

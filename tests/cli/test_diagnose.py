@@ -231,7 +231,7 @@ def test_more_than_fits_a_screen_is_counted_and_shown_with_all(tmp_path: Path) -
 def on_a_terminal(words: list[str], columns: int = 80) -> str:
     """Return what a command shows on a terminal of so many columns, without colours."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": str(columns)}
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": str(columns), "DCPDUMP_PAGER": ""}
     with subprocess.Popen(
         [sys.executable, "-m", "dcpdump", *words], stdout=theirs, stderr=theirs, env=environment
     ) as process:

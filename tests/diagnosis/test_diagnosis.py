@@ -119,6 +119,22 @@ def test_being_blocked_for_a_moment_is_no_trouble(path: Path) -> None:
     assert row["streams"] == [{"connection": 0, "vbucket": 5}]
 
 
+def test_the_same_trouble_of_flow_control_on_many_connections_is_one(path: Path) -> None:
+    full = "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n" + "".join(
+        f"RX mutation{{seqno:{seqno}, value={'x' * 60}}}\n" for seqno in range(1, 4)
+    )
+    text = "".join(
+        f"CONNECT 10.0.0.{9 + at}:50001 10.0.0.1:11210\n"
+        + opening(name=f"app-{at}", controls="connection_buffer_size=300")
+        + full
+        for at in range(5)
+    )
+    (row,) = (row for row in rows(text + DAY, path, "trouble") if row["code"] == "blocked")
+    assert row["text"].startswith("5 connections, such as: app-0 (c0) is blocked by flow control since 12:00:00.")
+    assert (row["count"], row["connections"]) == (5, [0, 1, 2, 3, 4])
+    assert row["command"] == f"dcpdump flow {path} --connection 0,1,2,3,4"
+
+
 def test_the_lost_bytes_of_connections_are_one_trouble_with_its_cause(path: Path) -> None:
     text = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=3, flags=0x5}\n-RX mutation{seqno:1}\n"
     text += "RX mutation{seqno:2}\nRX mutation{seqno:3}\n" + DAY

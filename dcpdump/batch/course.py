@@ -1,0 +1,200 @@
+"""Course: what happens over time, in equal steps: sums and maxima by connection and by stream, fed part by part.
+
+Bounded, whatever comes: there are so many steps, which double when time outgrows them, and so many rows. Nothing is
+sampled: each frame is in a sum, each seqno in a maximum.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+
+from dcpdump.batch.layouts import Array
+from dcpdump.batch.part import Part
+from dcpdump.batch.statistics import REQUEST, STREAMED
+from dcpdump.net.batch import NO_TIME
+
+#: Steps of time, at most.
+STEPS = 1200
+#: Streams with a row of their own; the others share one.
+STREAMS = 8192
+_FIRST_STEP = 1_000  #: ns
+#: The seqnos are for small pictures: so many steps are one.
+COARSE = 4
+_OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
+#: The row of the streams that have none of their own.
+OTHERS = (-1, -1, -1)
+
+#: Connection, vbucket, stream id.
+Place = tuple[int, int, int]
+
+
+class Axis:
+    """Time in equal steps, from the first time on. What comes before it counts as at its beginning."""
+
+    def __init__(self) -> None:
+        self.origin_ns: int | None = None
+        self.step_ns = _FIRST_STEP
+        self.used = 0  #: steps
+
+    def meet(self, first_ns: int, last_ns: int) -> int:
+        """Take note of a time, and return how often the steps have to double for it."""
+        if self.origin_ns is None:
+            self.origin_ns = first_ns
+        doublings = 0
+        while (last_ns - self.origin_ns) // self.step_ns >= STEPS:
+            self.step_ns *= 2
+            doublings += 1
+        for _ in range(doublings):
+            self.used = (self.used + 1) // 2
+        self.used = max(self.used, (last_ns - self.origin_ns) // self.step_ns + 1)
+        return doublings
+
+    def step(self, ts_ns: int) -> int:
+        """Return the step of a time that was met."""
+        return max(0, ts_ns - (self.origin_ns or 0)) // self.step_ns
+
+    def begins_ns(self, step: int) -> int:
+        """Return when a step begins."""
+        return (self.origin_ns or 0) + step * self.step_ns
+
+
+class Kind(Enum):
+    """What a cell holds of several numbers."""
+
+    SUM = "their sum"
+    MOST = "the largest"
+    LAST = "the last, and 0 where none came"
+
+
+class Grid:
+    """Numbers by row and step, which fold by their sums, their maxima, or the last of them."""
+
+    def __init__(self, kind: Kind, *, dtype: str = "u4", coarse: int = 1) -> None:
+        self._kind = kind
+        self._coarse = coarse
+        self.cells: Array = np.zeros((16, STEPS // coarse), dtype)
+
+    def reserve(self, rows: int) -> None:
+        """Have so many rows at least."""
+        have = len(self.cells)
+        if rows > have:
+            grown = np.zeros((max(rows, 2 * have), self.cells.shape[1]), self.cells.dtype)
+            grown[:have] = self.cells
+            self.cells = grown
+
+    def put(self, rows: Array, steps: Array, values: Array) -> None:
+        """Take numbers, in the order in which they came."""
+        columns = self.cells.shape[1]
+        flat = rows * columns + steps // self._coarse
+        order = np.argsort(flat, kind="stable")
+        places, begins = np.unique(flat[order], return_index=True)
+        cells = self.cells.reshape(-1)
+        if self._kind is Kind.SUM:
+            cells[places] += np.add.reduceat(values[order], begins).astype(cells.dtype)
+        elif self._kind is Kind.MOST:
+            cells[places] = np.maximum(cells[places], np.maximum.reduceat(values[order], begins).astype(cells.dtype))
+        else:
+            cells[places] = values[order][np.append(begins[1:], len(order)) - 1]
+
+    def fold(self) -> None:
+        """Make one step of two."""
+        columns = self.cells.shape[1]
+        pairs = self.cells.reshape(len(self.cells), columns // 2, 2)
+        if self._kind is Kind.SUM:
+            folded = pairs.sum(axis=2, dtype=self.cells.dtype)
+        elif self._kind is Kind.MOST:
+            folded = pairs.max(axis=2)
+        else:
+            folded = np.where(pairs[:, :, 1] > 0, pairs[:, :, 1], pairs[:, :, 0])
+        self.cells[:, : columns // 2] = folded
+        self.cells[:, columns // 2 :] = 0
+
+
+class Course:
+    """Bytes and frames of connections, messages and seqnos of streams, over time."""
+
+    def __init__(self) -> None:
+        self.axis = Axis()
+        self.connections: dict[int, int] = {}  #: rows by connection number
+        self.streams: dict[Place, int] = {}  #: rows by place
+        self.bytes = Grid(Kind.SUM)
+        self.frames = Grid(Kind.SUM)
+        self.messages = Grid(Kind.SUM)
+        self.seqnos = Grid(Kind.MOST, dtype="u8", coarse=COARSE)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether some streams have no row of their own."""
+        return OTHERS in self.streams
+
+    def feed(self, part: Part, rows: Array | None = None) -> None:
+        """Take the frames of a part that have a time. ``rows``: only these, which have one."""
+        if rows is None:
+            rows = np.flatnonzero(part.ts_ns != NO_TIME)
+        if not len(rows):
+            return
+        times = part.ts_ns[rows]
+        for _ in range(self.axis.meet(int(times[0]), int(times.max()))):
+            for grid in (self.bytes, self.frames, self.messages, self.seqnos):
+                grid.fold()
+        steps = np.maximum(times - (self.axis.origin_ns or 0), 0) // self.axis.step_ns
+        numbers = np.array([ends.connection for ends in part.places], np.int64)[part.place[rows]]
+        self._put_connections(numbers, steps, part.length[rows])
+        self._put_streams(part, rows, numbers, steps)
+
+    def _put_connections(self, numbers: Array, steps: Array, length: Array) -> None:
+        known, which = np.unique(numbers, return_inverse=True)
+        mine = np.array([self.connections.setdefault(number, len(self.connections)) for number in known.tolist()])
+        rows = mine[which]
+        for grid, values in ((self.bytes, length), (self.frames, np.ones(len(rows), np.int64))):
+            grid.reserve(len(self.connections))
+            grid.put(rows, steps, values)
+
+    def _put_streams(self, part: Part, rows: Array, numbers: Array, steps: Array) -> None:
+        header = part.header
+        streamed = np.flatnonzero(STREAMED[header.opcode[rows]] & REQUEST[header.magic[rows]])
+        if not len(streamed):
+            return
+        mine = rows[streamed]
+        ids = np.where(header.framing[mine] > 0, part.stream_id(mine), 0)
+        keys = numbers[streamed] << 32 | header.word[mine].astype(np.int64) << 16 | ids
+        known, which = np.unique(keys, return_inverse=True)
+        places = [(key >> 32, key >> 16 & 0xFFFF, key & 0xFFFF) for key in known.tolist()]
+        at = np.array([self._row(place) for place in places])[which]
+        for grid in (self.messages, self.seqnos):
+            grid.reserve(len(self.streams))
+        self.messages.put(at, steps[streamed], np.ones(len(at), np.int64))
+        seqnos = np.zeros(len(part), np.uint64)
+        for group in part.groups:
+            own = next((name for name in _OWN_SEQNO if group.plan.has(name)), None)
+            if own is not None:
+                seqnos[group.rows] = group.column(own)
+        self.seqnos.put(at, steps[streamed], seqnos[mine])
+
+    def _row(self, place: Place) -> int:
+        row = self.streams.get(place)
+        if row is None:
+            if len(self.streams) >= STREAMS:
+                place = OTHERS
+            row = self.streams.setdefault(place, len(self.streams))
+        return row
+
+    def lane(self, number: int) -> Array:
+        """Return the bytes of a connection in each step; zeros where it has none."""
+        row = self.connections.get(number)
+        return self.bytes.cells[row, : self.axis.used] if row is not None else np.zeros(self.axis.used, np.uint32)
+
+    def came(self, places: Sequence[Place]) -> Array:
+        """Return the messages of streams in each step, a row a place; zeros where it has none."""
+        found = [self.streams.get(place) for place in places]
+        out = np.zeros((len(places), self.axis.used), np.uint32)
+        for at, row in enumerate(found):
+            if row is not None:
+                out[at] = self.messages.cells[row, : self.axis.used]
+        return out
+
+    def seqno(self, place: Place) -> Array:
+        """Return the largest seqno of a stream in each coarse step; 0 where none came."""
+        row, used = self.streams.get(place), -(-self.axis.used // COARSE)
+        return self.seqnos.cells[row, :used] if row is not None else np.zeros(used, np.uint64)

@@ -1,0 +1,132 @@
+"""dcpdump report: one HTML page of a capture: what is wrong, with pictures, down to the bytes that prove it."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from dcpdump.batch.part import Part
+from dcpdump.capture import expand
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import Severity
+from dcpdump.check.rules import RULES
+from dcpdump.cli.check import Checking
+from dcpdump.cli.diagnose import carried_options, evidence_of, names_of
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.ledger_reading import Chosen, choosing, choosing_options
+from dcpdump.cli.options import Display
+from dcpdump.cli.salt import SALT_FILE, salt_of
+from dcpdump.cli.sink import Sink
+from dcpdump.diagnosis.diagnosis import diagnose
+from dcpdump.redact import Redactor
+from dcpdump.report.axis import Times
+from dcpdump.report.context import Context, Wish
+from dcpdump.report.dialogues import choose
+from dcpdump.report.gathered import Gathered
+from dcpdump.report.page import choose_frames, page
+from dcpdump.streams.document_run import Step
+
+_MOST_FRAMES = 500
+_KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@click.option("-o", "--output", metavar="FILE", help="The page, written whole or not at all.")
+@click.option("--force", is_flag=True, help="Let -o replace an existing file.")
+@click.option("--title", help="What stands at the top; the captures' names by default.")
+@click.option(
+    "--frames",
+    type=click.IntRange(0, _MOST_FRAMES),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Annotated frames, at most.",
+)
+@click.option("--no-check", is_flag=True, help="Do not ask the rules of check.")
+@choosing_options(streams=True)
+@input_options()
+@click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names.")
+@click.option(
+    "--redact-level",
+    type=click.Choice(["partial", "full"]),
+    help="full: names of collections, scopes and clients, hosts and ports too.",
+)
+@click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
+@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
+def report(
+    captures: tuple[str, ...], title: str | None, frames: int, no_check: bool, quiet: bool, **options: Any
+) -> int:
+    """Write one HTML page: what is wrong, worst first, with pictures, down to the bytes that prove it.
+
+    The page needs no network and no other file, and runs nothing but its own script. Filters choose what is pictured;
+    every frame is looked at, whatever they say. Without --redact it holds keys and up to 64 bytes of some values.
+    """
+    output = options.pop("output")
+    if output is None and (sys.stdout is None or sys.stdout.isatty()):
+        raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
+    carried = carried_options(options)
+    shown = _display(output, options)
+    chosen, given = choosing(options), input_of(options)
+    paths = expand(captures)
+    wish = Wish(captures, carried, title or names_of(paths), frames, shown.redactor is not None, not no_check)
+    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
+        consumer = Reporting(chosen, shown, given, checked=not no_check, alone=len(paths) == 1)
+        reading = consumer.read(paths, sink)
+        if not consumer.ledger.frames:
+            sink.abandon()
+        else:
+            sink.write(page(context_of(consumer, wish)))
+        return reading.conclude("none" if quiet else "text")
+
+
+class Reporting(Checking):
+    """A referee of all frames that also gathers what the pictures need."""
+
+    def __init__(self, chosen: Chosen, shown: Display, given: InputOptions, *, checked: bool, alone: bool) -> None:
+        super().__init__(chosen, shown, given, RULES if checked else (), everything=False, alone=alone)
+        self.gathered = Gathered()
+
+    def take(self, parts: list[Part]) -> bool:
+        """Gather, and learn everything."""
+        gathered, wanted = self.gathered, self._wanted
+        gathered.since_ns = None if wanted.since is None else wanted.since.at(self.begins_ns)
+        gathered.until_ns = self._until
+        gathered.take(parts, self.dissection.gaps)
+        return super().take(parts)
+
+    def _learn(self, step: Step) -> None:
+        super()._learn(step)
+        self.gathered.learnt(step, self.ledger)
+
+    def _keep(self, found: Iterable[Finding]) -> None:
+        kept = list(found)
+        for finding in kept:
+            if finding.severity in _KEPT:
+                self.gathered.frames.want(finding.frame)
+        super()._keep(kept)
+
+
+def context_of(consumer: Reporting, wish: Wish) -> Context:
+    """Return what the page is made from, once everything was read."""
+    gathered = consumer.gathered
+    gathered.frames.forget_parts()
+    axis = gathered.course.axis
+    times = None
+    if axis.origin_ns is not None:
+        times = Times(axis.origin_ns, axis.origin_ns + axis.used * axis.step_ns)
+    context = Context(diagnose(evidence_of(consumer)), gathered, wish, times)
+    choose(context)
+    wanted = choose_frames(context)[: wish.frames]
+    redactor = consumer.redactor
+    for number, record in gathered.frames.frames(wanted).items():
+        context.records[number] = record if redactor is None else redactor.record(record)
+    return context
+
+
+def _display(output: str | None, options: dict[str, Any]) -> Display:
+    redact, level, salt = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
+    redactor = Redactor(salt_of(salt), full=level == "full") if redact or level is not None else None
+    return Display("html", "never", 64, output, options.pop("force"), False, redactor)

@@ -1,0 +1,1 @@
+"""Report: one HTML page of a capture: what is wrong, with pictures, down to the bytes that prove it."""

@@ -1,0 +1,116 @@
+"""Context: what all sections of a page are made from, and how they point at each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dcpdump.diagnosis.command_line import command_line
+from dcpdump.diagnosis.diagnosis import Diagnosis
+from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
+from dcpdump.diagnosis.trouble import Command
+from dcpdump.record import Record
+from dcpdump.report.axis import Times
+from dcpdump.report.gathered import Gathered
+from dcpdump.report.html import Child, Markup, element
+from dcpdump.streams.causes import Verdict
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import client
+
+_HUES = 5
+#: Connections that are pictured by themselves, at most.
+LANES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asked for, beside the captures."""
+
+    captures: Sequence[str]  #: as they were named
+    options: Mapping[str, str]  #: with which they were read
+    title: str
+    frames: int = 100  #: annotated ones, at most
+    redacted: bool = False
+    checked: bool = True  #: whether the rules were asked
+
+
+@dataclass(slots=True)
+class Context:
+    """One diagnosis, what was gathered for it, and what the page has of it."""
+
+    found: Diagnosis
+    gathered: Gathered
+    wish: Wish
+    times: Times | None  #: None: nothing has a time
+    records: dict[int, Record] = field(default_factory=dict)  #: the frames that the page shows
+    dialogues: dict[Stream, int] = field(default_factory=dict)  #: those that are drawn, by number
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the diagnosis was made from."""
+        return self.found.evidence
+
+    @property
+    def verdicts(self) -> dict[Stream, Verdict]:
+        """The verdicts by stream."""
+        return dict(self.evidence.judged)
+
+    @property
+    def lanes(self) -> list[ConnectionState]:
+        """The connections that are pictured, by number: those in trouble, then those with the most bytes."""
+        ranked = [number for trouble in self.found.troubles for number in trouble.connections]
+        places = {number: at for at, number in reversed(list(enumerate(ranked)))}
+        order = sorted(
+            self.evidence.connections,
+            key=lambda each: (places.get(each.number, len(ranked)), not speaks_dcp(each), -sum(each.bytes)),
+        )
+        return sorted(order[:LANES], key=lambda each: each.number)
+
+    def line(self, command: Command) -> str:
+        """Return a command line that can be pasted."""
+        return command_line(command, self.wish.captures, self.wish.options)
+
+    def frame(self, number: int | None, label: str | None = None) -> Markup:
+        """Return a link to a frame, or its number where the page does not show it."""
+        text = label or f"frame {number:,}"
+        if number in self.records:
+            return element("a", text, href=f"#frame-{number}")
+        return element("span", text)
+
+
+def hue(connection: ConnectionState) -> str:
+    """Return the class of a connection's colour; they repeat."""
+    return f"hue{connection.number % _HUES}"
+
+
+def head(connection: ConnectionState, *notes: str) -> Markup:
+    """Return the label of a connection's lane."""
+    return element(
+        "div",
+        element("b", f"c{connection.number}"),
+        element("span", client(connection), class_="name"),
+        [element("span", note, class_="note") for note in notes],
+        class_="head",
+    )
+
+
+def table(heads: Sequence[str], rows: Sequence[Child]) -> Markup:
+    """Return a table in a box of its own, which scrolls where it is too wide."""
+    top = element("thead", element("tr", [element("th", name, scope="col") for name in heads]))
+    return element("div", element("table", top, element("tbody", rows)), class_="wide")
+
+
+def row(*cells: Child) -> Markup:
+    """Return a row of a table."""
+    return element("tr", [element("td", cell) for cell in cells])
+
+
+def section(name: str, title: str, *children: Child, lead: str = "") -> Markup:
+    """Return a section of the page."""
+    return element(
+        "section",
+        element("h2", title, id=f"{name}-title"),
+        element("p", lead, class_="lead") if lead else None,
+        children,
+        id=name,
+        aria_labelledby=f"{name}-title",
+    )

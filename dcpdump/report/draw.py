@@ -1,0 +1,164 @@
+"""Pictures of amounts over time, as SVG: lines and areas that stretch, and marks that keep their form.
+
+Every picture has the same width of 1,000 units, so that a script can have all of them show the same time by setting
+one ``viewBox``. Colours are classes; nothing has a style of its own.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dcpdump.batch.layouts import Array
+from dcpdump.report.axis import Times
+from dcpdump.report.html import Child, Markup, Value, element, tag
+from dcpdump.streams.window import Window
+from dcpdump.streams.wording import span
+
+WIDTH = 1000
+#: Marks nearer than this, of the width, are one.
+_NEAR = 0.006
+_LISTED = 12
+_SHAPES = {
+    "ended": "M-2-6h4v12h-4z",
+    "rolled-back": "M0-6l5 6l-5 6l-5-6z",
+    "refused": "M-5-5h10v10h-10z",
+    "broken": "M-3-5h6l3 5l-3 5h-6l-3-5z",
+    "noop": "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
+    "closed": "M-5-5L5 5M5-5L-5 5",
+    "lost": "M-6-5h12l-6 10z",
+}
+
+
+class Mark(NamedTuple):
+    """Something that happened: when, what, and in words."""
+
+    ts_ns: int
+    kind: str
+    text: str
+    href: str = ""
+
+
+def symbol(kind: str) -> Markup:
+    """Return the symbol of a kind of mark, for a legend."""
+    drawn = element("path", d=_SHAPES[kind], class_=f"mark {kind}")
+    return tag("svg", {"class": "symbol", "viewBox": "-8 -8 16 16", "aria-hidden": "true"}, drawn)
+
+
+def picture(height: int, label: str, *children: Child, class_: str = "plot") -> Markup:
+    """Return what stretches: lines and areas of a height, whose coordinates run to 1,000."""
+    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class": class_}
+    return tag("svg", {**box, "role": "img", "aria-label": label, "tabindex": 0, "data-zoom": True}, *children)
+
+
+def area(values: Array, height: int, most: float, hue: str) -> list[Markup]:
+    """Return an area under a line, a step for each value; heights are square roots of the largest."""
+    if not most:
+        return []
+    count = len(values)
+    steps = [
+        f"{WIDTH * at / count:.1f} {height - (value / most) ** 0.5 * (height - 2):.1f}"
+        for at, value in enumerate(values.tolist())
+    ]
+    line = "L".join(_corners(steps, count))
+    return [
+        element("path", d=f"M0 {height}L{line}L{WIDTH} {height}z", class_=f"area {hue}"),
+        element("path", d=f"M{line}", class_=f"line {hue}"),
+    ]
+
+
+def _corners(steps: Sequence[str], count: int) -> list[str]:
+    """Return the corners of a line that stays level for the time of a step, without those that change nothing."""
+    out: list[str] = []
+    last = ""
+    for at, step in enumerate(steps):
+        _, _, level = step.partition(" ")
+        if level != last:
+            if last:
+                out.append(f"{WIDTH * at / count:.1f} {last}")
+            out.append(step)
+            last = level
+    return [*out, f"{WIDTH} {last}"]
+
+
+def stairs(values: Array, height: int, most: float, hue: str) -> list[Markup]:
+    """Return a line that stays level for the time of a step."""
+    if not most:
+        return []
+    count = len(values)
+    levels = [
+        f"{WIDTH * at / count:.1f} {height - value / most * (height - 4) - 1:.1f}"
+        for at, value in enumerate(values.tolist())
+    ]
+    return [element("path", d="M" + "L".join(_corners(levels, count)), class_=f"line {hue}")]
+
+
+def band(times: Times, first_ns: int, last_ns: int, height: int, kind: str, title: str) -> Markup:
+    """Return a time that is shaded."""
+    begin, end = times.place(first_ns), times.place(last_ns)
+    wide = max(end - begin, 0.001)
+    box: dict[str, Value] = {
+        "x": WIDTH * begin,
+        "y": 0,
+        "width": WIDTH * wide,
+        "height": height,
+        "class": f"band {kind}",
+    }
+    return tag("rect", box, element("title", title))
+
+
+def blocked_bands(times: Times, window: Window, height: int) -> list[Markup]:
+    """Return the times in which a window blocked its producer, shaded."""
+    found = [
+        band(times, each.start_ns, each.end_ns, height, "blocked", f"blocked for {span(each.end_ns - each.start_ns)}")
+        for each in window.blocked
+        if each.start_ns is not None and each.end_ns is not None
+    ]
+    since = window.blocked_since
+    if window.is_blocked and not window.is_exceeded and since is not None:
+        found.append(band(times, since, times.last_ns, height, "blocked", "blocked up to the end"))
+    return found
+
+
+def marks(times: Times, found: Iterable[Mark]) -> Markup:
+    """Return marks above a picture, which keep their form however wide it is; near ones of a kind are one."""
+    groups: dict[str, list[list[Mark]]] = {}
+    for mark in sorted(found):
+        mine = groups.setdefault(mark.kind, [])
+        if mine and times.place(mark.ts_ns) - times.place(mine[-1][0].ts_ns) < _NEAR:
+            mine[-1].append(mark)
+        else:
+            mine.append([mark])
+    drawn = [_mark(times, group) for groups_of_kind in groups.values() for group in groups_of_kind]
+    return tag("svg", {"class": "marks", "aria-hidden": "true"}, drawn)
+
+
+def _mark(times: Times, group: Sequence[Mark]) -> Markup:
+    first = group[0]
+    title = "\n".join(mark.text for mark in group[:_LISTED])
+    if len(group) > _LISTED:
+        title += f"\n… {len(group) - _LISTED:,} more"
+    shape = element("path", d=_SHAPES[first.kind], class_=f"mark {first.kind}")
+    children: list[Child] = [element("title", title), shape]
+    if len(group) > 1:
+        children.append(element("text", f"{len(group):,}", x=8, y=4, class_="count"))
+    inner: Child = tag("a", {"href": first.href}, children) if first.href else children
+    place = 100 * times.place(first.ts_ns)
+    box = {"x": f"{place:.2f}%", "y": "50%", "overflow": "visible", "data-at": f"{place / 100:.5f}"}
+    return tag("svg", box, inner)
+
+
+def axis(times: Times) -> Markup:
+    """Return the axis below pictures."""
+    found = times.ticks()
+    labels = [
+        tag(
+            "svg",
+            {"x": f"{100 * tick.place:.2f}%", "overflow": "visible"},
+            element("text", tick.label, y=12, text_anchor=_anchor(at, len(found))),
+        )
+        for at, tick in enumerate(found)
+    ]
+    return element("div", tag("svg", {"class": "axis", "aria-hidden": "true"}, labels), class_="lane")
+
+
+def _anchor(at: int, count: int) -> str:
+    return "start" if at == 0 else "end" if at == count - 1 else "middle"

@@ -1,0 +1,100 @@
+"""Frames: those that the page speaks of, the specification's table beside the bytes."""
+
+from collections.abc import Iterator, Sequence
+
+from dcpdump.record import Record
+from dcpdump.render.table import Row, table_rows, title
+from dcpdump.report.context import Context, section
+from dcpdump.report.html import Markup, element
+from dcpdump.streams.wording import clock
+
+_VALUE = 64  #: bytes of a value in the table
+_LINE = 16
+_BYTES = 512  #: of a frame that are shown
+
+
+def frames(context: Context) -> Markup | None:
+    """Return the section; None where there are none."""
+    if not context.records:
+        return None
+    return section(
+        "frames",
+        "Frames",
+        [_frame(record) for _, record in sorted(context.records.items())],
+        lead="Those that this page speaks of. Point at a field to see its bytes, or at a byte to see its field.",
+    )
+
+
+def _frame(record: Record) -> Markup:
+    raw = record.frame.raw
+    rows = table_rows(record, _VALUE)
+    place = [f"c{record.connection}", f"{record.src} → {record.dst}", f"packet {raw.where.packet:,}"]
+    if raw.where.ts_ns is not None:
+        place.insert(0, clock(raw.where.ts_ns))
+    if record.request is not None and record.latency_ns is not None:
+        place.append(f"answers frame {record.request.frame:,} after {record.latency_ns / 1000:,.0f} µs")
+    problems = [element("p", f"! {problem.text}", class_="problem") for problem in record.problems]
+    return element(
+        "details",
+        element(
+            "summary",
+            element("b", f"#{record.number:,}"),
+            f" {title(record)} ",
+            element("span", " · ".join(place), class_="detail"),
+        ),
+        problems,
+        element("div", _table(rows), _hex(raw.data, rows), class_="bytes"),
+        id=f"frame-{record.number}",
+        class_="frame",
+    )
+
+
+def _table(rows: Sequence[Row]) -> Markup:
+    """Return the fields, as the specification writes them."""
+    lines = [
+        element(
+            "tr",
+            element("td", row.label.strip(), class_="sub" if row.label.startswith(" ") else None),
+            element("td", row.offsets),
+            element("td", row.text),
+            data_field=at if row.end > row.start else None,
+            tabindex=0 if row.end > row.start else None,
+        )
+        for at, row in enumerate(rows)
+    ]
+    heads = element(
+        "thead", element("tr", [element("th", name, scope="col") for name in ("Field", "(offset)", "(value)")])
+    )
+    return element("div", element("table", heads, element("tbody", lines)), class_="wide fields")
+
+
+def _hex(data: bytes, rows: Sequence[Row]) -> Markup:
+    """Return the bytes, each part of a field marked with the field's number."""
+    owners: list[int | None] = [None] * len(data)
+    for at, row in enumerate(rows):
+        for place in range(row.start, min(row.end, len(data))):
+            owners[place] = at
+    lines: list[Markup] = []
+    for start in range(0, min(len(data), _BYTES), _LINE):
+        piece, fields = data[start : start + _LINE], owners[start : start + _LINE]
+        lines.append(element("span", f"{start:06x}  ", class_="offset"))
+        lines += _cells([f"{byte:02x}" for byte in piece], fields, " ")
+        lines.append(Markup("   " * (_LINE - len(piece)) + "  "))
+        lines += _cells([chr(byte) if 32 <= byte < 127 else "·" for byte in piece], fields, "")
+        lines.append(Markup("\n"))
+    if len(data) > _BYTES:
+        lines.append(element("span", f"… {len(data) - _BYTES:,} bytes more", class_="offset"))
+    return element("pre", lines, class_="hex")
+
+
+def _cells(texts: Sequence[str], fields: Sequence[int | None], between: str) -> Iterator[Markup]:
+    """Yield texts, neighbours of one field as one span."""
+    at = 0
+    while at < len(texts):
+        end = at + 1
+        while end < len(texts) and fields[end] == fields[at]:
+            end += 1
+        yield element("span", between.join(texts[at:end]), data_field=fields[at])
+        if between and end < len(texts):
+            yield Markup(between)
+        at = end

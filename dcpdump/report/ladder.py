@@ -1,0 +1,104 @@
+"""Ladders: the dialogue of a stream as the specification draws it, the side that wants changes at the left."""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from dcpdump.spec.names import STREAM_END_STATUS
+from dcpdump.streams.request import ROLLBACK, SUCCESS, Request
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import seqno, span, status
+
+#: Rows of one ladder, at most.
+MOST = 40
+#: Of equal exchanges, so many are shown at the beginning and at the end.
+_HEAD, _TAIL = 3, 2
+
+
+class Arrow(Enum):
+    """What a row is. The values are classes of the page."""
+
+    ASKS = "asks"
+    ANSWERS = "answers"
+    REFUSES = "refuses"
+    BAND = "band"
+    NOTE = "note"
+
+
+class Rung(NamedTuple):
+    """A row of a ladder."""
+
+    arrow: Arrow
+    text: str
+    ts_ns: int | None = None
+    frame: int | None = None
+
+
+def ladder(stream: Stream, now_ns: int | None) -> list[Rung]:
+    """Return the rows of a stream's dialogue. ``now_ns``: when the capture ended."""
+    exchanges = [_exchange(request) for request in stream.requests]
+    out = _folded(exchanges)
+    if not stream.requests:
+        out.append(Rung(Arrow.NOTE, "the capture begins while the stream is open"))
+    if stream.counts_any:
+        out.append(Rung(Arrow.BAND, _messages(stream)))
+    if stream.end_frame is not None:
+        name = STREAM_END_STATUS.names.get(stream.end_status or 0, "unknown")
+        text = f"stream-end{{{name} ({stream.end_status})}}"
+        arrow = Arrow.ANSWERS if stream.end_status in (0, 1) else Arrow.REFUSES
+        out.append(Rung(arrow, text, stream.ended_ns, stream.end_frame))
+    elif stream.closed_ns is not None:
+        out.append(Rung(Arrow.ASKS, "close-stream, answered", stream.closed_ns))
+    elif stream.connection.ended_ns is not None:
+        text = f"the connection ends ({stream.connection.end_reason})"
+        out.append(Rung(Arrow.NOTE, text, stream.connection.ended_ns))
+    return [*out, _rest(stream, now_ns)]
+
+
+def _exchange(request: Request) -> list[Rung]:
+    """Return a request and its answer."""
+    end = f"end={seqno(request.end_seqno)}"
+    uuid = "?" if request.vbucket_uuid is None else f"0x{request.vbucket_uuid:x}"
+    snapshot = f"snapshot={seqno(request.snap_start_seqno)}..{seqno(request.snap_end_seqno)}"
+    asked = f"stream-request{{start={seqno(request.start_seqno)}, {end}, uuid={uuid}, {snapshot}}}"
+    out = [Rung(Arrow.ASKS, asked, request.ts_ns, request.frame)]
+    if request.status is None:
+        return [*out, Rung(Arrow.NOTE, "no answer was captured")]
+    if request.status == SUCCESS:
+        log = request.failover_log
+        text = "success" + (f", failover log of {len(log)}" if log else "")
+        return [*out, Rung(Arrow.ANSWERS, text, request.answered_ns, request.answer_frame)]
+    text = status(request.status)
+    if request.status == ROLLBACK:
+        text = f"rollback to {seqno(request.rollback_seqno)}"
+    return [*out, Rung(Arrow.REFUSES, text, request.answered_ns, request.answer_frame)]
+
+
+def _folded(exchanges: Sequence[list[Rung]]) -> list[Rung]:
+    """Return exchanges in order, those in the middle of many as one row."""
+    if sum(map(len, exchanges)) <= MOST:
+        return [rung for each in exchanges for rung in each]
+    left_out = len(exchanges) - _HEAD - _TAIL
+    first = [rung for each in exchanges[:_HEAD] for rung in each]
+    last = [rung for each in exchanges[-_TAIL:] for rung in each]
+    same = len({tuple((rung.arrow, rung.text) for rung in each) for each in exchanges}) == 1
+    return [*first, Rung(Arrow.NOTE, f"… {left_out:,} more {'like these' if same else 'requests'} …"), *last]
+
+
+def _messages(stream: Stream) -> str:
+    words = [f"{stream.snapshots:,} snapshot{'s' * (stream.snapshots != 1)}"] if stream.snapshots else []
+    words.append(f"{sum(stream.counts):,} messages")
+    if stream.first_seqno is not None and stream.high_seqno is not None:
+        words.append(f"seqno {stream.first_seqno:,} to {stream.high_seqno:,}")
+    return ", ".join(words)
+
+
+def _rest(stream: Stream, now_ns: int | None) -> Rung:
+    """Return what follows, up to the end of the capture."""
+    over = (stream.last_ns, stream.ended_ns, stream.closed_ns)
+    last = max((ts for ts in over if ts is not None), default=None)
+    if stream.next is not None:
+        return Rung(Arrow.NOTE, "the stream was asked for again on this connection")
+    if last is None or now_ns is None:
+        return Rung(Arrow.NOTE, "the capture ends")
+    return Rung(Arrow.NOTE, f"nothing more up to the end of the capture, {span(now_ns - last)} later")

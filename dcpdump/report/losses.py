@@ -1,0 +1,64 @@
+"""Losses: where every byte went, and each gap."""
+
+from dcpdump.diagnosis.trouble import Command
+from dcpdump.report.context import Context, row, section, table
+from dcpdump.report.html import Markup, element
+from dcpdump.streams.wording import clock, counted
+
+_MOST = 200
+_HEADS = ("time", "conn", "from", "offset", "bytes", "why")
+_MORE = Command("export", ("--tables", "gaps"))
+
+
+def losses(context: Context) -> Markup:
+    """Return the section: it is always there, since it says that nothing was lost."""
+    gaps = context.gathered.gaps[:_MOST]
+    more = len(context.gathered.gaps) - len(gaps) + context.gathered.more_gaps
+    damage = [str(fault) for each in context.evidence.health for fault in each.damage[:_MOST]]
+    return section(
+        "losses",
+        "Losses",
+        element("p", _balance(context)),
+        element("ul", [element("li", text) for text in damage]) if damage else None,
+        table(_HEADS, [_row(context, at) for at in range(len(gaps))]) if gaps else None,
+        element("p", f"{more:,} more gaps: ", element("code", context.line(_MORE))) if more > 0 else None,
+    )
+
+
+def _balance(context: Context) -> str:
+    """Account for every byte of payload."""
+    tally, counters = context.evidence.tally, context.evidence.counters
+    used = {
+        "in frames": tally.frame_bytes,
+        "of frames begun before the capture": tally.joined_bytes,
+        "skipped, as they are no frames": tally.skipped_bytes,
+        "of other protocols": tally.foreign_bytes,
+        "sent again": counters.retransmitted_bytes,
+        "captured twice": counters.duplicate_bytes,
+        "of keep-alives": counters.keepalive_bytes,
+        "too late": counters.late_bytes,
+        "stray": counters.stray_bytes,
+    }
+    parts = " + ".join(f"{count:,} {name}" for name, count in used.items() if count)
+    lost = sum(counters.hole_bytes.values())
+    text = f"{counters.payload_bytes:,} bytes of payload = {parts or '0'}. "
+    if not counters.gaps:
+        return text + "No byte is missing."
+    reasons = ", ".join(reason for reason, count in sorted(counters.hole_bytes.items()) if count)
+    return (
+        text + f"{counted(counters.gaps, 'gap')}: {counted(lost, 'byte')} lost" + (f" ({reasons})." if reasons else ".")
+    )
+
+
+def _row(context: Context, at: int) -> Markup:
+    gap = context.gathered.gaps[at]
+    connection = context.evidence.ledger.connections.get(gap.connection)
+    ends = ("", "") if connection is None else (connection.src, connection.dst)
+    return row(
+        clock(gap.ts_ns),
+        f"c{gap.connection}",
+        ends[gap.direction],
+        f"{gap.offset:,}",
+        "?" if gap.length is None else f"{gap.length:,}",
+        gap.reason,
+    )

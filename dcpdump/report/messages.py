@@ -1,0 +1,31 @@
+"""Messages: how many of each there are, and their bytes as bars."""
+
+from dcpdump.report.axis import size
+from dcpdump.report.context import Context, row, section, table
+from dcpdump.report.html import Markup, element, tag
+from dcpdump.spec import find
+
+_MOST = 40
+
+
+def messages(context: Context) -> Markup | None:
+    """Return the section; None where there are no frames."""
+    kinds = sorted(context.gathered.statistics.kinds.items(), key=lambda each: -each[1].bytes)
+    if not kinds:
+        return None
+    most = kinds[0][1].bytes
+    rows = [
+        row(
+            f"{find(opcode, server=server).name} {'response' if response else 'command'}",
+            f"{amount.frames:,}",
+            size(amount.bytes),
+            _bar(100 * amount.bytes / max(1, most)),
+        )
+        for (server, opcode, response), amount in kinds[:_MOST]
+    ]
+    return section("messages", "Messages", table(("message", "frames", "bytes", ""), rows))
+
+
+def _bar(percent: float) -> Markup:
+    bar = tag("rect", {"width": f"{max(percent, 0.2):.1f}%", "height": "100%", "class": "area hue0"})
+    return element("div", tag("svg", {"class": "bar", "aria-hidden": "true"}, bar))

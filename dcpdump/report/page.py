@@ -1,0 +1,194 @@
+"""The page: its sections in order, under a policy that forbids everything that is not in it."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+
+from dcpdump import __version__
+from dcpdump.check.rule import Severity
+from dcpdump.report import dialogues, flow, frame_pages, latency, messages, timeline, vbuckets, verdict
+from dcpdump.report.axis import day, size
+from dcpdump.report.context import Context
+from dcpdump.report.findings import findings
+from dcpdump.report.html import Markup, element
+from dcpdump.report.losses import losses
+from dcpdump.report.stream_table import MOST as STREAMS
+from dcpdump.report.stream_table import streams
+from dcpdump.streams.wording import counted, span
+
+#: A page is never longer: frames are dropped first, then streams, then maps.
+MOST = 5_000_000
+_FEW_STREAMS = 200
+_JSON_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+_NAMES = {
+    "verdict": "Verdict",
+    "timeline": "Timeline",
+    "vbuckets": "vBuckets",
+    "flow": "Flow control",
+    "latency": "Latency",
+    "messages": "Messages",
+    "dialogues": "Dialogues",
+    "findings": "Findings",
+    "streams": "Streams",
+    "losses": "Losses",
+    "frames": "Frames",
+}
+
+
+@dataclass(slots=True)
+class _Size:
+    """How much of what may be dropped the page has."""
+
+    frames: bool = True
+    streams: int = STREAMS
+    maps: int = 8
+
+
+def choose_frames(context: Context) -> list[int]:
+    """Return the frames that the page speaks of, in the order of their weight."""
+    found = context.evidence.findings
+    violations = [finding.frame for finding, _ in found if finding.severity is Severity.VIOLATION]
+    suspicious = [finding.frame for finding, _ in found if finding.severity is Severity.SUSPICIOUS]
+    slowest = [
+        number
+        for answers in context.gathered.latencies.slowest.values()
+        for answer in answers[: latency.SLOWEST]
+        for number in (answer.asked, answer.frame)
+    ]
+    troubles = [frame for trouble in context.found.troubles for frame in trouble.frames]
+    order = [*violations[:50], *dialogues.frames_of(context), *troubles, *suspicious[:50], *slowest]
+    return list(dict.fromkeys(order))
+
+
+def page(context: Context) -> str:
+    """Return the page, short enough to be opened."""
+    wanted = _Size()
+    made = _page(context, wanted)
+    for shorter in (_Size(frames=False), _Size(False, _FEW_STREAMS), _Size(False, _FEW_STREAMS, 1)):
+        if len(made) <= MOST:
+            break
+        if not shorter.frames:
+            context.records.clear()
+        made = _page(context, shorter)
+    return made
+
+
+def _page(context: Context, wanted: _Size) -> str:
+    style, script = (files("dcpdump.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    maps, known = vbuckets.vbuckets(context, wanted.maps)
+    sections = {
+        "verdict": verdict.verdict(context),
+        "timeline": timeline.timeline(context),
+        "vbuckets": maps,
+        "flow": flow.flow(context),
+        "latency": latency.latency(context),
+        "messages": messages.messages(context),
+        "dialogues": dialogues.dialogues(context),
+        "findings": findings(context),
+        "streams": streams(context, wanted.streams),
+        "losses": losses(context),
+        "frames": frame_pages.frames(context) if wanted.frames else None,
+    }
+    there = {name: made for name, made in sections.items() if made is not None}
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"{context.wish.title} · dcpdump"),
+        element("style", Markup(style)),
+    )
+    body = element(
+        "body",
+        _header(context),
+        _navigation(list(there)),
+        element("main", list(there.values())),
+        element("footer", f"dcpdump {__version__}"),
+        element("script", _data(context, known), type="application/json", id="data"),
+        element("script", Markup(script)),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _policy(style: str, script: str) -> str:
+    """Return what the page may do: show what is in it, and run this one script."""
+    return (
+        "default-src 'none'; img-src data:; "
+        f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _header(context: Context) -> Markup:
+    """Return the head of the page: which capture, when, how much."""
+    facts = [element("span", words) for words in _facts(context)]
+    return element(
+        "header",
+        element("h1", context.wish.title),
+        element("p", facts, class_="facts"),
+        _data_note(context),
+    )
+
+
+def _facts(context: Context) -> Iterator[str]:
+    evidence, times = context.evidence, context.times
+    if times is not None:
+        begin, end = day(times.first_ns), day(times.last_ns)
+        until = times.label(times.last_ns) if begin == end or times.length > 86_400 * 10**9 else end
+        start = times.label(times.first_ns)
+        yield f"{begin} {start} – {until} UTC ({span(times.length)})"
+    yield f"{counted(evidence.ledger.frames, 'frame')} in {counted(evidence.counters.packets, 'packet')}"
+    yield size(evidence.counters.payload_bytes)
+    yield counted(len(evidence.connections), "connection")
+    yield counted(len(evidence.judged), "stream")
+    rollbacks = sum(len(stream.rollbacks) for stream, _ in evidence.judged)
+    if rollbacks:
+        yield counted(rollbacks, "rollback")
+    lost = sum(evidence.counters.hole_bytes.values())
+    yield f"{counted(lost, 'byte')} lost" if evidence.counters.gaps else "nothing lost"
+
+
+def _data_note(context: Context) -> Markup | None:
+    """Return whose data the page holds."""
+    holding = sum(1 for record in context.records.values() if record.frame.message.document)
+    if context.wish.redacted:
+        return element("p", "Keys, values and names are hashed.", class_="note")
+    if not holding:
+        return None
+    text = f"Holds keys and up to 64 bytes of values of {counted(holding, 'document')}; --redact hides them."
+    return element("p", text, class_="note")
+
+
+def _navigation(names: list[str]) -> Markup:
+    links = [element("a", _NAMES[name], href=f"#{name}") for name in names]
+    buttons = [
+        element("button", "+", type="button", data_do="in", aria_label="Zoom in"),
+        element("button", "−", type="button", data_do="out", aria_label="Zoom out"),
+        element("button", "whole time", type="button", data_do="whole"),
+        element("button", "◐", type="button", data_do="theme", aria_label="Light or dark"),
+    ]
+    return element(
+        "nav", element("div", links, class_="links"), element("div", buttons, class_="tools"), aria_label="Sections"
+    )
+
+
+def _data(context: Context, maps: list[dict[str, object]]) -> Markup:
+    """Return what the script has to know, as JSON that cannot end its element."""
+    times, course = context.times, context.gathered.course
+    lanes = {}
+    if times is not None:
+        for each in context.lanes:
+            lanes[f"timeline-{each.number}"] = course.lane(each.number).tolist()
+            if each.number in context.gathered.levels.rows:
+                lanes[f"flow-{each.number}"] = context.gathered.levels.line(each.number).tolist()
+    first, last = (0, 0) if times is None else (times.first_ns, times.last_ns)
+    data = {"first": first / 1e6, "last": last / 1e6, "step": course.axis.step_ns / 1e6, "lanes": lanes, "maps": maps}
+    return Markup(json.dumps(data, separators=(",", ":")).translate(_JSON_ESCAPES))

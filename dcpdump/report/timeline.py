@@ -1,0 +1,148 @@
+"""The timeline: a lane for each connection: how much it carried, and what happened on it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dcpdump.check.rule import Severity
+from dcpdump.report.axis import size
+from dcpdump.report.context import Context, head, hue, section
+from dcpdump.report.draw import Mark, area, axis, band, blocked_bands, marks, picture, symbol
+from dcpdump.report.html import Markup, element
+from dcpdump.spec.names import STREAM_END_STATUS
+from dcpdump.streams.request import ROLLBACK, SUCCESS
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.wording import clock, counted, seqno, span, status
+
+_HEIGHT = 48
+_LEGEND = {
+    "ended": "stream ended",
+    "rolled-back": "rolled back",
+    "refused": "refused",
+    "broken": "rule broken",
+    "noop": "NOOP not answered",
+    "closed": "connection closed",
+    "lost": "bytes lost",
+}
+
+
+def timeline(context: Context) -> Markup | None:
+    """Return the section; None where nothing has a time."""
+    times = context.times
+    if times is None:
+        return None
+    shown = context.lanes
+    rest = [each for each in context.evidence.connections if each not in shown]
+    met: set[str] = set()
+    lanes = [_lane(context, each, met) for each in shown]
+    if rest:
+        lanes.append(_others(context, rest))
+    step = span(context.gathered.course.axis.step_ns)
+    return section(
+        "timeline",
+        "What happened when",
+        element(
+            "p",
+            [element("span", symbol(kind), f" {text}") for kind, text in _LEGEND.items() if kind in met],
+            class_="legend",
+        ),
+        element("div", lanes, axis(times), class_="lanes"),
+        element(
+            "p",
+            f"{times.label(times.first_ns)} to {times.label(times.last_ns)} UTC. Each point is the sum of {step}; "
+            "heights grow with the square root, so that a burst does not flatten the rest; a lane has its own scale.",
+            class_="caption",
+        ),
+        lead="A lane for each connection: how much it carried (area), and what happened to its streams.",
+    )
+
+
+def _legend(kind: str, text: str) -> Markup:
+    return element("span", symbol(kind), f" {text}")
+
+
+def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
+    assert context.times is not None
+    times, course = context.times, context.gathered.course
+    values = course.lane(each.number)
+    most = int(values.max(initial=0))
+    rate = most * 1e9 / course.axis.step_ns
+    found = list(_events(context, each))
+    met.update(mark.kind for mark in found)
+    shades = blocked_bands(times, each.window, _HEIGHT)
+    if each.ended_ns is not None:
+        shades.append(band(times, each.ended_ns, times.last_ns, _HEIGHT, "over", f"ended at {clock(each.ended_ns)}"))
+    label = (
+        f"connection {each.number}: {size(float(values.sum()))}, at most {size(rate)}/s; {counted(len(found), 'event')}"
+    )
+    drawn = picture(_HEIGHT, label, shades, area(values, _HEIGHT, most, hue(each)))
+    return element(
+        "div",
+        head(each, f"peak {size(rate)}/s"),
+        element("div", drawn, marks(times, found), class_="strip"),
+        class_="lane",
+        id=f"timeline-{each.number}",
+    )
+
+
+def _others(context: Context, rest: list[ConnectionState]) -> Markup:
+    """Return one lane for all connections that have none of their own."""
+    course = context.gathered.course
+    values = np.zeros(course.axis.used, np.int64)
+    for each in rest:
+        values += course.lane(each.number)
+    most = int(values.max(initial=0))
+    label = f"{counted(len(rest), 'connection')} more: {size(float(values.sum()))}"
+    return element(
+        "div",
+        element("div", element("b", f"{len(rest):,} more"), element("span", "added up", class_="name"), class_="head"),
+        element("div", picture(_HEIGHT, label, area(values, _HEIGHT, most, "rest")), class_="strip"),
+        class_="lane",
+    )
+
+
+def _events(context: Context, each: ConnectionState) -> Iterator[Mark]:
+    """Yield what happened on a connection."""
+    for stream in each.streams:
+        place = f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
+        if stream.ended_ns is not None:
+            why = STREAM_END_STATUS.names.get(stream.end_status or 0, str(stream.end_status))
+            yield Mark(
+                stream.ended_ns,
+                "ended",
+                f"{clock(stream.ended_ns)} {place} ended: {why}",
+                _href(context, stream.end_frame),
+            )
+        for request in stream.requests:
+            if request.answered_ns is None or request.status in (None, SUCCESS):
+                continue
+            if request.status == ROLLBACK:
+                kind, text = "rolled-back", f"rolled back to {seqno(request.rollback_seqno)}"
+            else:
+                kind, text = "refused", f"refused: {status(request.status)}"
+            when = request.answered_ns
+            yield Mark(when, kind, f"{clock(when)} {place} {text}", _href(context, request.answer_frame))
+    if each.noops.open_ns is not None and each.number in _silent(context):
+        yield Mark(each.noops.open_ns, "noop", f"{clock(each.noops.open_ns)} a NOOP that was not answered")
+    if each.ended_ns is not None:
+        yield Mark(each.ended_ns, "closed", f"{clock(each.ended_ns)} connection ended: {each.end_reason}")
+    for gap in context.gathered.gaps:
+        if gap.connection == each.number and gap.ts_ns is not None:
+            lost = "an unknown number of bytes" if gap.length is None else counted(gap.length, "byte")
+            yield Mark(gap.ts_ns, "lost", f"{clock(gap.ts_ns)} {lost} lost ({gap.reason})", "#losses")
+    for finding, _ in context.evidence.findings:
+        if finding.connection == each.number and finding.severity is Severity.VIOLATION and finding.ts_ns is not None:
+            text = f"{clock(finding.ts_ns)} {finding.rule.code} {finding.rule.title}"
+            yield Mark(finding.ts_ns, "broken", text, f"#rule-{finding.rule.code}")
+
+
+def _href(context: Context, number: int | None) -> str:
+    return f"#frame-{number}" if number in context.records else ""
+
+
+def _silent(context: Context) -> frozenset[int]:
+    """Return the connections of which a trouble says that a NOOP was not answered."""
+    codes = ("noop-not-answered", "DCP511")
+    return frozenset(
+        number for trouble in context.found.troubles if trouble.cause in codes for number in trouble.connections
+    )

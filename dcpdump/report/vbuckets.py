@@ -1,0 +1,208 @@
+"""vBuckets over time: the silence of each, by consumer; and the seqnos of streams in trouble."""
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dcpdump.report.axis import Times
+from dcpdump.report.consumers import consumers
+from dcpdump.report.context import Context, section
+from dcpdump.report.draw import WIDTH, axis, band
+from dcpdump.report.html import Markup, Value, element, tag
+from dcpdump.report.png import png
+from dcpdump.report.silence import COLOURS, LEVELS, Map, silence_map
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import client, clock, counted, seqno, span
+
+_MAPS = 8
+_MULTIPLES = 12
+_HITS = 400
+#: Maps of so few rows have hard edges.
+_FEW = 64
+_LABELS = 16
+
+
+def vbuckets(context: Context, most: int = _MAPS) -> tuple[Markup | None, list[dict[str, object]]]:
+    """Return the section, and what a script has to know to read its maps."""
+    times, course = context.times, context.gathered.course
+    groups = consumers(context.evidence.connections)
+    if times is None or not groups:
+        return None, []
+    troubled = {stream for trouble in context.found.troubles for stream in trouble.streams}
+    order = sorted(groups, key=lambda group: (-_count(group, troubled), -sum(len(each.streams) for each in group)))
+    shown, known = [], []
+    for group in order[:most]:
+        found = silence_map(course, group, times)
+        shown.append(_map(times, group, found, troubled))
+        known.append({"vbuckets": found.vbuckets, "limits": [round(each, 3) for each in found.limits]})
+    rest = len(groups) - len(shown)
+    crowded = "Some streams share one row, as there are very many. " if course.crowded else ""
+    made = section(
+        "vbuckets",
+        "vBuckets over time",
+        shown,
+        element("p", f"{counted(rest, 'consumer')} more: {sum(map(len, order[most:])):,} connections")
+        if rest
+        else None,
+        _multiples(context, times),
+        lead="A row for each vbucket. The stronger the colour, the longer nothing had come on its stream: a healthy "
+        "vbucket stays pale, one that has stopped grows strong to the right. Empty is before a stream was granted, "
+        f"grey after it ended. {crowded}Each point is {span(course.axis.step_ns)} or the longest silence of several.",
+    )
+    return made, known
+
+
+def _count(group: Sequence[ConnectionState], troubled: set[Stream]) -> int:
+    return sum(stream in troubled for each in group for stream in each.streams)
+
+
+def _map(times: Times, group: Sequence[ConnectionState], found: Map, troubled: set[Stream]) -> Markup:
+    names = ", ".join(f"c{each.number}" for each in group[:12]) + (" …" if len(group) > 12 else "")
+    mine = sorted({stream.vbucket for each in group for stream in each.streams if stream in troubled})
+    in_trouble = (
+        f"in trouble: vb {', '.join(map(str, mine[:20]))}{' …' * (len(mine) > 20)}" if mine else "none in trouble"
+    )
+    label = f"{client(group[0])}: silence of {counted(len(found.vbuckets), 'vbucket')} over time; {in_trouble}"
+    hits = list(_hits(times, group, found))[:_HITS]
+    return element(
+        "figure",
+        element("h3", client(group[0]), " ", element("span", names, class_="detail")),
+        element(
+            "div",
+            element("div", _rows(found), class_="head"),
+            element("div", _image(found, found.silence, label, hits, "silence"), class_="strip"),
+            class_="lane tall",
+        ),
+        axis(times),
+        element("figcaption", f"{counted(len(found.vbuckets), 'vbucket')} · ", _legend(found), f" · {in_trouble}"),
+        element(
+            "details",
+            element("summary", "How many messages came, by vbucket and time"),
+            element(
+                "div",
+                element(
+                    "div", element("b", "messages"), element("span", f"at most {found.most:,} a point"), class_="head"
+                ),
+                element(
+                    "div",
+                    _image(found, found.messages, f"messages of {client(group[0])}", [], "messages"),
+                    class_="strip",
+                ),
+                class_="lane tall",
+            ),
+        ),
+    )
+
+
+def _image(found: Map, cells: np.ndarray, label: str, hits: Sequence[Markup], kind: str) -> Markup:
+    height = cells.shape[0]
+    source = f"data:image/png;base64,{b64encode(png(cells, COLOURS)).decode()}"
+    image: dict[str, Value] = {"href": source, "width": WIDTH, "height": height, "preserveAspectRatio": "none"}
+    few = len(found.vbuckets) <= _FEW
+    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "role": "img"}
+    size = "few" if height <= 12 else "some" if few else "many"
+    box |= {"aria-label": label, "tabindex": 0, "data-zoom": True, "data-map": kind, "class": f"plot map {size}"}
+    return tag("svg", box, tag("image", image), hits)
+
+
+def _hits(times: Times, group: Sequence[ConnectionState], found: Map) -> Iterator[Markup]:
+    """Yield where vbuckets were rolled back."""
+    rows = {vbucket: row for row, vbucket in enumerate(found.vbuckets)}
+    height = found.silence.shape[0]
+    scale = height / max(1, len(found.vbuckets))
+    for stream in (stream for connection in group for stream in connection.streams if stream.vbucket in rows):
+        for request in stream.rollbacks:
+            when = request.answered_ns
+            if when is not None:
+                text = f"vb {stream.vbucket} rolled back to {seqno(request.rollback_seqno)} at {clock(when)}"
+                place: dict[str, Value] = {"x": WIDTH * times.place(when), "y": rows[stream.vbucket] * scale}
+                place |= {"width": 4, "height": max(scale, height / 100), "class": "hit"}
+                yield tag("rect", place, element("title", text))
+
+
+def _rows(found: Map) -> Markup:
+    """Return the numbers of some vbuckets, beside their rows."""
+    count = len(found.vbuckets)
+    each = max(1, -(-count // _LABELS))
+    labels = [
+        tag(
+            "svg",
+            {"y": f"{100 * (row + 0.5) / count:.2f}%", "overflow": "visible"},
+            element("text", f"vb {found.vbuckets[row]}", x="100%", y=4, text_anchor="end"),
+        )
+        for row in range(each // 2, count, each)
+    ]
+    return tag("svg", {"class": "rows", "aria-hidden": "true"}, labels)
+
+
+def _legend(found: Map) -> Markup:
+    """Return what the colours mean."""
+    parts = []
+    for level in (1, LEVELS // 3, 2 * LEVELS // 3, LEVELS):
+        limit = span(round(found.limits[level - 1] * 1e9))
+        text = (
+            f"less than {span(round(found.limits[1] * 1e9))}"
+            if level == 1
+            else f"{limit} and more"
+            if level == LEVELS
+            else limit
+        )
+        swatch = tag(
+            "svg",
+            {"class": "swatch", "aria-hidden": "true"},
+            element("rect", width=14, height=14, class_=f"level{level}"),
+        )
+        parts.append(element("span", swatch, f" {text} "))
+    return element("span", "silent for ", parts, class_="levels")
+
+
+# -- seqnos of streams in trouble -------------------------------------------------------------------------------
+
+
+def _multiples(context: Context, times: Times) -> Markup | None:
+    chosen = list(context.dialogues)[:_MULTIPLES]
+    drawn = [each for each in (_multiple(context, times, stream) for stream in chosen) if each is not None]
+    if not drawn:
+        return None
+    return element("div", element("h3", "Seqnos of the streams to look at"), element("div", drawn, class_="multiples"))
+
+
+def _multiple(context: Context, times: Times, stream: Stream) -> Markup | None:
+    """Return the seqnos of one stream over time; None where none came."""
+    connection = stream.connection
+    values = context.gathered.course.seqno((connection.number, stream.vbucket, stream.stream_id))
+    there = np.flatnonzero(values)
+    if not len(there):
+        return None
+    low, high = int(values[there].min()), int(values[there].max())
+    height, count = 60, len(values)
+    points = [
+        f"{WIDTH * (at + 1) / count:.0f} {height - 3 - (int(values[at]) - low) / max(1, high - low) * (height - 6):.1f}"
+        for at in there.tolist()
+    ]
+    line = element("path", d=f"M{points[0]}L{' '.join(points)} h2", class_="line hue0")
+    over = stream.ended_ns if stream.ended_ns is not None else stream.closed_ns
+    shade = [band(times, over, times.last_ns, height, "over", "ended")] if over is not None else []
+    label = f"vb {stream.vbucket}: seqno {low:,} to {high:,}"
+    number = context.dialogues[stream]
+    return element(
+        "div",
+        element("a", element("b", f"vb {stream.vbucket}"), f" c{connection.number}", href=f"#dialogue-{number}"),
+        element("span", context.verdicts[stream].text, class_="detail"),
+        tag(
+            "svg",
+            {
+                "viewBox": f"0 0 {WIDTH} {height}",
+                "preserveAspectRatio": "none",
+                "class": "small",
+                "role": "img",
+                "aria-label": label,
+            },
+            shade,
+            line,
+        ),
+        element("span", f"{low:,} … {high:,}", class_="range"),
+        class_="multiple",
+    )

@@ -1,0 +1,80 @@
+"""Course: whatever the times and sizes of frames, each is counted once, in its step."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.batch.block import blocks
+from dcpdump.batch.course import STEPS, Axis, Course, Grid, Kind
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
+from tests.support.conversation import opening, packets, said
+
+
+def parts(text: str) -> list[Part]:
+    dissection = Dissection()
+    out = [part for block in blocks(packets(said(text))) for part in dissection.feed_block(block)]
+    return [*out, *dissection.close_blocks()]
+
+
+def course(text: str) -> tuple[Course, Sequence[Part]]:
+    found, seen = Course(), parts(text)
+    for part in seen:
+        found.feed(part)
+    return found, seen
+
+
+TALK = opening() + (
+    "STREAM vb=5\nRX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno:1}\nWAIT 40\nRX mutation{seqno:2}\n"
+    "STREAM vb=7\nRX snapshot-marker{start=0, end=9, flags=0x5}\nRX mutation{seqno:8}\nWAIT 100\nRX mutation{seqno:9}\n"
+)
+
+
+def test_the_sum_of_a_lane_is_the_bytes_of_all_frames() -> None:
+    found, seen = course(TALK)
+    assert int(found.lane(0).sum()) == sum(int(part.length.sum()) for part in seen)
+    assert int(found.frames.cells.sum()) == sum(len(part) for part in seen)
+
+
+def test_messages_and_seqnos_are_counted_by_stream() -> None:
+    found, _ = course(TALK)
+    came = found.came([(0, 5, 0), (0, 7, 0), (0, 9, 0)])
+    assert came.sum(axis=1).tolist() == [3, 3, 0]
+    assert [seqno for seqno in found.seqno((0, 5, 0)).tolist() if seqno] == [1, 2]
+    assert [seqno for seqno in found.seqno((0, 7, 0)).tolist() if seqno] == [8, 9]
+    assert not found.seqno((0, 9, 0)).any()
+
+
+def test_what_came_later_is_in_a_later_step() -> None:
+    found, _ = course(TALK)
+    first, last = np.flatnonzero(found.came([(0, 7, 0)])[0])[[0, -1]].tolist()
+    assert 99 <= (last - first) * found.axis.step_ns / 1e9 <= 101
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10**13), st.integers(0, 1000)), min_size=1, max_size=40))
+def test_sums_and_maxima_survive_whatever_doubling(rows: list[tuple[int, int, int]]) -> None:
+    axis = Axis()
+    sums, most, last = Grid(Kind.SUM), Grid(Kind.MOST), Grid(Kind.LAST)
+    for row, ts_ns, value in rows:
+        for _ in range(axis.meet(ts_ns, ts_ns)):
+            for grid in (sums, most, last):
+                grid.fold()
+        place = np.array([row]), np.array([axis.step(ts_ns)]), np.array([value])
+        for grid in (sums, most, last):
+            grid.put(*place)
+    assert axis.used <= STEPS
+    assert (last.cells <= most.cells).all()
+    assert ((last.cells > 0) | (sums.cells == 0) | (most.cells > 0)).all()
+    for row in range(4):
+        mine = [value for each, _, value in rows if each == row]
+        assert int(sums.cells[row].sum()) == sum(mine)
+        assert int(most.cells[row].max()) == max(mine, default=0)
+
+
+def test_a_capture_of_one_instant_has_one_step() -> None:
+    axis = Axis()
+    axis.meet(77, 77)
+    assert (axis.used, axis.step(77), axis.begins_ns(0)) == (1, 0, 77)

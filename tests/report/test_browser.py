@@ -1,0 +1,236 @@
+"""The page in a browser: closed to the outside, read off, zoomed, sorted, printed, and whole without a script."""
+
+import base64
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.conversation import opening
+from tests.support.diagnoses import written
+from tests.support.pages import page_of
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: nobody opens the page here")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not (shutil.which("chromium") and shutil.which("chromedriver")),
+        reason="chromium and chromedriver are not installed: nobody opens the page here",
+    ),
+]
+LIVE = "RX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
+EVIL = "</script><script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.chrome.service.Service(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a capture with many vbuckets, a loop, and flow control."""
+    folder = tmp_path_factory.mktemp("story")
+    text = opening(name=EVIL[:12], controls="connection_buffer_size=9000")
+    text += "".join(f"STREAM vb={vbucket}\n{LIVE}WAIT 0.5\n" for vbucket in range(40))
+    loop = "TX stream-request{vb=99, start-seqno=4, vbucket-uuid=1, snap-start-seqno=4, snap-end-seqno=4}\n"
+    loop += "RX stream-request-response{rollback, rollback-seqno=0}\nWAIT 1\n"
+    text += loop * 5 + "RX stream-end{vb=7, status=2}\nTX buffer-acknowledgement{buffer-bytes=2000}\n"
+    text += "WAIT 60\nRX noop{}\nTX noop-response{success}\n"
+    page = folder / "page.html"
+    page.write_text(page_of(written(text, folder / "story.pcap"), "--title 'a story'"), "utf-8")
+    return page
+
+
+def opened(browser: Any, page: Path, width: int = 1280, theme: str = "light", script: bool = True) -> None:
+    """Open a page in a window of a width, and forget what was logged before."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not script})
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": theme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)
+    browser.get("about:blank")
+    browser.get(page.as_uri())
+
+
+def pointed(browser: Any, selector: str, across: float = 0.5, down: float = 0.5, kind: str = "mouseMoved") -> None:
+    """Move the pointer to a place of an element."""
+    box = browser.execute_script(
+        "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center', behavior: 'instant'});"
+        "const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]",
+        selector,
+    )
+    place = {"x": box[0] + across * box[2], "y": box[1] + down * box[3]}
+    pressed = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
+    browser.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, **place, **pressed})
+
+
+def tip(browser: Any) -> str:
+    return str(browser.execute_script("return document.querySelector('.tip').textContent"))
+
+
+def test_it_asks_for_nothing_and_complains_of_nothing(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    messages = [json.loads(row["message"])["message"] for row in browser.get_log("performance")]
+    asked = [row["params"]["request"]["url"] for row in messages if row["method"] == "Network.requestWillBeSent"]
+    assert {url for url in asked if not url.startswith("data:")} <= {story.as_uri(), "about:blank"}
+    assert browser.get_log("browser") == []
+
+
+def test_a_script_from_elsewhere_is_refused(browser: Any, tmp_path: Path, story: Path) -> None:
+    evil = tmp_path / "evil.html"
+    evil.write_text(
+        story.read_text("utf-8").replace("</body>", "<script>document.title='taken'</script></body>"), "utf-8"
+    )
+    opened(browser, evil)
+    assert browser.title == "a story · dcpdump"
+    assert "Content Security Policy" in " ".join(row["message"] for row in browser.get_log("browser"))
+
+
+@pytest.mark.parametrize("width", [390, 800, 1280])
+def test_nothing_scrolls_sideways(width: int, browser: Any, story: Path) -> None:
+    opened(browser, story, width)
+    browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_without_a_script_all_texts_and_pictures_are_there(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    with_script = browser.execute_script("return document.querySelector('main').textContent.length")
+    opened(browser, story, script=False)
+    root = browser.execute_cdp_cmd("DOM.getDocument", {"depth": 1})["root"]["nodeId"]
+    html = browser.execute_cdp_cmd("DOM.getOuterHTML", {"nodeId": root})["outerHTML"]
+    assert html.count("<section") == story.read_text("utf-8").count("<section")
+    assert html.count("<path") == story.read_text("utf-8").count("<path")
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert with_script > 1000
+
+
+def test_pointing_at_a_map_names_the_vbucket_and_its_silence(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    selector = "svg[data-map=silence]"
+    pointed(browser, selector, 0.9, 0.01)
+    browser.execute_async_script("setTimeout(arguments[0], 200)")
+    pointed(browser, selector, 0.91, 0.01)
+    assert tip(browser).startswith("vb 0 · 12:0")
+    assert "silent for" in tip(browser)
+    pointed(browser, selector, 0.9, 0.999)
+    assert tip(browser).startswith("vb 99 · ")
+
+
+def test_pointing_at_a_lane_reads_it_off(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    pointed(browser, "#timeline-0 .plot", 0.01)
+    assert "B/s" in tip(browser)
+    pointed(browser, "#flow-0 .plot", 0.9)
+    assert "B outstanding" in tip(browser)
+
+
+def boxes(browser: Any) -> set[str]:
+    found = browser.execute_script(
+        "return [...document.querySelectorAll('svg[data-zoom]')]"
+        ".map(e => e.getAttribute('viewBox').split(' ').filter((_, i) => i % 2 == 0).join(' '))"
+    )
+    return set(found)
+
+
+def test_dragging_zooms_every_picture_and_a_double_click_returns(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    assert boxes(browser) == {"0 1000"}
+    for kind, across in (("mouseMoved", 0.45), ("mousePressed", 0.5), ("mouseMoved", 0.6), ("mouseReleased", 0.75)):
+        pointed(browser, "#timeline-0 .plot", across, 0.5, kind)
+    (box,) = boxes(browser)
+    begin, wide = map(float, box.split())
+    assert (round(begin, -1), round(wide, -1)) == (500, 250)
+    browser.execute_script("document.querySelector('#timeline-0 .plot').dispatchEvent(new MouseEvent('dblclick'))")
+    assert boxes(browser) == {"0 1000"}
+
+
+def test_buttons_and_keys_zoom_too(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    browser.execute_script("document.querySelector('[data-do=in]').click()")
+    assert boxes(browser) == {"250 500"}
+    press = (
+        "document.querySelector('#timeline-0 .plot').dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))"
+    )
+    browser.execute_script(press, "ArrowRight")
+    assert boxes(browser) == {"375 500"}
+    browser.execute_script("document.querySelector('[data-do=whole]').click()")
+    assert boxes(browser) == {"0 1000"}
+
+
+def test_the_filter_counts_what_it_leaves(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    said = browser.execute_script(
+        "const i = document.querySelector('[data-filter]'); i.value = 'abandoned'; i.dispatchEvent(new Event('input'));"
+        "return document.querySelector('[data-count]').textContent"
+    )
+    assert said == "1 of 41 streams"
+
+
+def test_a_head_sorts_its_column_as_numbers(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    column = (
+        "const heads = [...document.querySelectorAll('.sortable th')];"
+        "const at = heads.findIndex(e => e.textContent === 'vb'); if (arguments[0]) heads[at].firstChild.click();"
+        "const rows = [...document.querySelectorAll('#stream-rows tr')];"
+        "return [heads[at].getAttribute('aria-sort'), ...rows.map(e => Number(e.cells[at].textContent))]"
+    )
+    up = browser.execute_script(column, True)
+    assert (up[0], up[1:]) == ("ascending", [*range(40), 99])
+    assert browser.execute_script(column, True)[1:] == [99, *reversed(range(40))]
+
+
+def test_a_hash_opens_its_frame_and_a_field_lights_its_bytes(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    number = browser.execute_script("return document.querySelector('.ladder a').getAttribute('href')")
+    browser.execute_script("location.hash = arguments[0]", number)
+    browser.execute_async_script("setTimeout(arguments[0], 100)")
+    assert browser.execute_script("return document.querySelector(arguments[0]).open", number)
+    lit = (
+        "const f = document.querySelector(arguments[0]), over = new PointerEvent('pointerover', {bubbles: true});"
+        "f.querySelector(arguments[1]).dispatchEvent(over);"
+        "return [...f.querySelectorAll('.lit')].map(e => e.tagName)"
+    )
+    for selector in ("tr[data-field='1']", "pre [data-field='1']"):
+        assert browser.execute_script(lit, number, selector) == ["TR", "SPAN", "SPAN"]
+
+
+def test_the_theme_follows_the_system_until_the_button_says_otherwise(browser: Any, story: Path) -> None:
+    background = "return getComputedStyle(document.body).backgroundColor"
+    opened(browser, story, theme="dark")
+    dark = browser.execute_script(background)
+    opened(browser, story, theme="light")
+    light = browser.execute_script(background)
+    assert dark != light
+    browser.execute_script("document.querySelector('[data-do=theme]').click()")
+    assert browser.execute_script(background) == dark
+
+
+def test_on_paper_it_is_light_and_short(browser: Any, story: Path) -> None:
+    opened(browser, story, theme="dark")
+    printed = browser.execute_cdp_cmd(
+        "Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True}
+    )
+    pages = base64.b64decode(printed["data"]).count(b"/Type /Page\n")
+    assert 1 <= pages <= 30
+
+
+def test_with_the_style_removed_it_still_reads_in_order(browser: Any, story: Path) -> None:
+    opened(browser, story)
+    browser.execute_script("document.querySelector('style').remove()")
+    text = browser.execute_script("return document.querySelector('main').innerText")
+    places = [text.index(word) for word in ("What to look at", "What happened when", "vBuckets over time", "Dialogues")]
+    assert places == sorted(places)
