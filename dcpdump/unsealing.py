@@ -112,17 +112,20 @@ class Unsealing:
             return suspect
         if conversation.splitters[direction] is not None or any(conversation.framed):
             return None
+        late = not isinstance(event, Bytes) or event.joined_late
+        if isinstance(event, Bytes) and not late and event.data[:2] != _HELLO[: len(event.data)]:
+            return None
+        if not isinstance(event, (Bytes, Gap)):
+            return None
         # Only now: most captures hold no TLS.
         from dcpdump.tls.unsealer import Unsealer
 
-        if isinstance(event, Bytes) and not event.joined_late:
-            if event.data[:2] != _HELLO[: len(event.data)]:
-                return None
-            conversation.tls, self.any = Unsealer(self.secrets, traces=self.places is not None), True
-            return conversation.tls
-        if isinstance(event, (Bytes, Gap)):
-            conversation.suspect = Unsealer(self.secrets, late=True, traces=self.places is not None)
-        return conversation.suspect
+        found = Unsealer(self.secrets, late=late, traces=self.places is not None)
+        if late:
+            conversation.suspect = found
+        else:
+            conversation.tls, self.any = found, True
+        return found
 
     def _adopt(self, conversation: Conversation, tls: "Unsealer") -> None:
         """Take a connection for TLS after all: what splitters made of it is forgotten."""

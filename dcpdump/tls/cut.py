@@ -16,8 +16,6 @@ _TYPES: Final = frozenset(range(20, 25))
 _HEADER: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
 _NOWHERE: Final = Seen(0, None)
 
-SeenState = tuple[int, int | None, str, int]
-
 
 class Sealed(NamedTuple):
     """A TLS record as it was captured: lost bytes of its body stand as zeros, and are in ``holes``."""
@@ -264,25 +262,3 @@ class SealedCutter:
             if self._final and len(data) - at < HEAD:
                 self._skip(len(data) - at)
                 return False
-
-    # -- as plain values --------------------------------------------------------------------------------
-
-    def state(self) -> tuple[object, ...]:
-        """Return all that decides what it cuts next, for ``restore``."""
-        self._tidy()
-        marks = [(end, (*seen,)) for end, seen in self._marks]
-        return (self.offset, bytes(self._data), list(self._holes), marks, self._tried, self.searching, self.chained)
-
-    def restore(self, state: tuple[object, ...]) -> None:
-        """Continue from a state."""
-        offset, data, holes, marks, tried, searching, chained = state
-        assert isinstance(offset, int)
-        assert isinstance(data, bytes)
-        assert isinstance(holes, list)
-        assert isinstance(marks, list)
-        assert isinstance(tried, int)
-        assert isinstance(chained, int)
-        self.offset, self._data, self._at = offset, bytearray(data), 0
-        self._holes = [(start, end) for start, end in holes]
-        self._marks = [(end, Seen(*seen)) for end, seen in marks]
-        self._tried, self.searching, self.chained = tried, bool(searching), chained

@@ -155,13 +155,3 @@ class Joining:
         else:
             self._slow_left -= cost
         return True
-
-    def state(self) -> tuple[int, ...]:
-        """Return all that decides how it continues, for ``restore``."""
-        numbers = self._records, self._attempts, self._left, self._slow_left, self.shortest, self.reach, self.tried
-        return *numbers, self._nonce, self.version
-
-    def restore(self, state: tuple[int, ...]) -> None:
-        """Continue from a state."""
-        self._records, self._attempts, self._left, self._slow_left = state[:4]
-        self.shortest, self.reach, self.tried, self._nonce, self.version = state[4:]
