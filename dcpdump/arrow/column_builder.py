@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dcpdump.arrow import zero_copy as laid
 from dcpdump.arrow.arrays import encodable, fitted
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Numbers
 
 

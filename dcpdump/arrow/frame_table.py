@@ -15,7 +15,8 @@ from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
 from dcpdump.arrow.record_rows import row as row_of
 from dcpdump.arrow.values import Values, hexed
 from dcpdump.batch.filter import Masks
-from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array, Group, distinct
+from dcpdump.batch.gather import Array, distinct
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
 from dcpdump.batch.part import UNKNOWN, YES, Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record

@@ -11,8 +11,8 @@ import pyarrow as pa
 from dcpdump.arrow import schema
 from dcpdump.arrow import zero_copy as laid
 from dcpdump.arrow.column_builder import ColumnBuilder
+from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import prefixes
-from dcpdump.batch.layouts import Array
 from dcpdump.batch.part import YES, Part
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.frame import Fault

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 
 _CHUNK = 1 << 16
 

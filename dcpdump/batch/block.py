@@ -9,7 +9,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.wire.frame import Where
 
 if TYPE_CHECKING:
-    from dcpdump.batch.layouts import Array
+    from dcpdump.batch.gather import Array
     from dcpdump.batch.payloads import Facts
 
 #: Bytes of packets handled at once: enough to make NumPy worth it, little enough to stay in memory.

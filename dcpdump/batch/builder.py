@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.layouts import HEADER, Array, Headers, place, records_at
+from dcpdump.batch.gather import Array, records_at
+from dcpdump.batch.layouts import HEADER, Headers, place
 from dcpdump.batch.part import UNKNOWN, Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH

@@ -2,8 +2,8 @@
 
 import dcpdump.batch.part as states
 from dcpdump.batch.filter import Masks
+from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import keys_of
-from dcpdump.batch.layouts import Array
 from dcpdump.batch.part import Part
 from dcpdump.record import Record
 from dcpdump.wire.decode import decode

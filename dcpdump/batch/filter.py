@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcpdump.batch.ends import BLANK, Ends
-from dcpdump.batch.layouts import STREAM_ID_LENGTH, Array, Group
+from dcpdump.batch.gather import Array
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
 from dcpdump.batch.part import Part
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
 from dcpdump.filter.opcode_names import named_opcodes

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import YES, Part
 from dcpdump.wire.value import RESERVED_IDS
 

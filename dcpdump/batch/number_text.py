@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 
 _PAIRS = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), np.uint8).reshape(256, 2)
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from dcpdump.batch.deferred import Later
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.layouts import Array, Group, Headers, Plan, records_at
+from dcpdump.batch.gather import Array, records_at
+from dcpdump.batch.layouts import Group, Headers, Plan
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array, distinct, records_at
+from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.net.batch import Batch
 from dcpdump.net.tcp import PROTOCOL
 

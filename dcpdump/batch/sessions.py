@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from dcpdump.batch.deferred import Later
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.planned import Planned
 from dcpdump.conversation import Conversation

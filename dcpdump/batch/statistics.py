@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec import find

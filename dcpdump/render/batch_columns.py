@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dcpdump.batch.ends import Ends
-from dcpdump.batch.layouts import Array, Plan
+from dcpdump.batch.gather import Array
+from dcpdump.batch.layouts import Plan
 from dcpdump.render import View
 
 

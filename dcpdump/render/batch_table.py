@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Array, Plan, distinct
+from dcpdump.batch.gather import Array, distinct
+from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Plan
 from dcpdump.batch.number_text import filled
 from dcpdump.escape import safe
 from dcpdump.render import View, table

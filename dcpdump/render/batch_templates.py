@@ -8,7 +8,8 @@ from functools import partial
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
-from dcpdump.batch.layouts import FLEXIBLE, Array, Plan
+from dcpdump.batch.gather import Array
+from dcpdump.batch.layouts import FLEXIBLE, Plan
 from dcpdump.escape import safe
 from dcpdump.record import columns as csv_columns
 from dcpdump.render import View, line

@@ -11,8 +11,9 @@ import numpy as np
 
 import dcpdump.batch.part as states
 from dcpdump.batch.chosen import record_of
+from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import prefixes
-from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Array, Group, Plan
+from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Group, Plan
 from dcpdump.batch.number_text import of_day
 from dcpdump.batch.part import Part
 from dcpdump.escape import safe

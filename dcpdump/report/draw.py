@@ -7,7 +7,7 @@ one ``viewBox``. Colours are classes; nothing has a style of its own.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.report.axis import Times
 from dcpdump.report.html import Child, Markup, Value, element, tag
 from dcpdump.streams.window import Window

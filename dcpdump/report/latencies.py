@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.course import Axis, Grid, Kind
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 

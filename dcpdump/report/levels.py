@@ -3,7 +3,7 @@
 import numpy as np
 
 from dcpdump.batch.course import Axis, Grid, Kind
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 
 #: Levels that are put into the grids at once.
 _PENDING = 20_000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE = 3  #: the colour type

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.course import Course
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.report.axis import Times
 from dcpdump.report.png import Colour
 from dcpdump.streams.state import ConnectionState

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 
 _FAR = np.iinfo(np.int64).max
 

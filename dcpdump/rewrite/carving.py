@@ -12,7 +12,7 @@ import numpy as np
 
 from dcpdump.batch.chosen import record_of, wanted_rows
 from dcpdump.batch.filter import Masks
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture

@@ -4,8 +4,8 @@ import numpy as np
 
 from dcpdump.batch.chosen import record_of
 from dcpdump.batch.deferred import Later
+from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import keys_of
-from dcpdump.batch.layouts import Array
 from dcpdump.batch.part import Part
 from dcpdump.record import as_json
 from dcpdump.wire.frame import RawFrame

@@ -5,7 +5,7 @@ from array import array
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import ACK, SYN
 from dcpdump.rewrite.payload_map import NOWHERE, Carried

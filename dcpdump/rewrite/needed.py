@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.rewrite.byte_ranges import ByteRanges
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH

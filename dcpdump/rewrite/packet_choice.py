@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.net.packet import Packet
 from dcpdump.rewrite.needed import NeededOfConnection
 from dcpdump.rewrite.packet_survey import PacketSurvey

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.checksum import PLACES, is_right, pseudo_header
 from dcpdump.net.connections import Connections

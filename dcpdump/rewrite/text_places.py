@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 
 if TYPE_CHECKING:
     from dcpdump.tls.side import Places

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from dcpdump.batch.deferred import Later
 from dcpdump.batch.ends import Lost
-from dcpdump.batch.layouts import Array
+from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.checking import Judging
-from dcpdump.check.rules.shape import value as soundness
+from dcpdump.check.rules.datatypes import value as soundness
 from dcpdump.record import Record
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from dcpdump.batch.layouts import overlapping
+from dcpdump.batch.gather import overlapping
 from dcpdump.capture.pcap import DAY, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, YEAR, PcapHeader
 from dcpdump.capture.pcapng import BLOCK_KEPT, PACKET
 from dcpdump.capture.plain_pcap import boundaries, is_plain

@@ -8,8 +8,9 @@ import numpy as np
 
 from dcpdump.batch.deferred import Later
 from dcpdump.batch.ends import Lost
+from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import keys_of
-from dcpdump.batch.layouts import Array, Group
+from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import MAGICS

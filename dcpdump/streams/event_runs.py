@@ -6,8 +6,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import prefixes
-from dcpdump.batch.layouts import Array, Group
+from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.names import JSON

@@ -8,7 +8,7 @@ import hmac
 from typing import Final, Protocol
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
 from dcpdump.tls.keys import expand_label, prf
@@ -62,10 +62,12 @@ def _aead(suite: Suite, key: bytes) -> AESGCM | AESCCM | ChaCha20Poly1305:
 def _unproven(suite: Suite, key: bytes, nonce: bytes, data: bytes) -> bytes:
     """Decrypt with the cipher inside an AEAD, which asks for no tag."""
     if suite.kind == CHACHA:
-        cipher: CipherContext = Cipher(algorithms.ChaCha20(key, b"\1\0\0\0" + nonce), None).decryptor()
-        return cipher.update(data)
-    block = nonce + b"\0\0\0\2" if suite.kind == GCM else b"\2" + nonce + b"\0\0\1"
-    return Cipher(algorithms.AES(key), modes.CTR(block)).decryptor().update(data)
+        cipher = Cipher(algorithms.ChaCha20(key, b"\1\0\0\0" + nonce), None)
+    else:
+        block = nonce + b"\0\0\0\2" if suite.kind == GCM else b"\2" + nonce + b"\0\0\1"
+        cipher = Cipher(algorithms.AES(key), modes.CTR(block))
+    text: bytes = cipher.decryptor().update(data)
+    return text
 
 
 class Opener13:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.batch.gather import distinct
 from dcpdump.batch.key_columns import prefixes
-from dcpdump.batch.layouts import distinct
 from dcpdump.wire.json_text import json_faults
 from dcpdump.wire.value import RESERVED_IDS, encode_prefix, json_fault, read_prefix
 

@@ -84,10 +84,13 @@ class Sealer:
 
     def _aead(self, nonce: bytes, text: bytes, seal: bytes) -> bytes:
         if self.kind == "gcm":
-            return AESGCM(self.key).encrypt(nonce, text, seal)
-        if self.kind == "chacha":
-            return ChaCha20Poly1305(self.key).encrypt(nonce, text, seal)
-        return AESCCM(self.key, 8 if self.kind == "ccm8" else 16).encrypt(nonce, text, seal)
+            cipher = AESGCM(self.key)
+        elif self.kind == "chacha":
+            cipher = ChaCha20Poly1305(self.key)
+        else:
+            cipher = AESCCM(self.key, 8 if self.kind == "ccm8" else 16)
+        sealed: bytes = cipher.encrypt(nonce, text, seal)
+        return sealed
 
     def _cbc(self, number: int, kind: int, text: bytes) -> bytes:
         head = bytes([kind]) + self.version.to_bytes(2, "big")
@@ -107,7 +110,8 @@ class Sealer:
             sealed = iv + sealed
         if self.etm:
             sealed += mac(sealed)
-        return head + len(sealed).to_bytes(2, "big") + sealed
+        out: bytes = head + len(sealed).to_bytes(2, "big") + sealed
+        return out
 
 
 def message(kind: int, body: bytes) -> bytes:

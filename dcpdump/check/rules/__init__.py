@@ -6,6 +6,7 @@ from dcpdump.check.rules import (
     content,
     control_key,
     controls,
+    datatypes,
     endings,
     flow_control,
     framing,
@@ -25,6 +26,7 @@ RULES: tuple[Rule, ...] = tuple(
         (
             *framing.RULES,
             *shape.RULES,
+            *datatypes.RULES,
             *keys.RULES,
             *connection.RULES,
             *controls.RULES,

@@ -10,14 +10,10 @@ from dcpdump.check.meaning import (
 from dcpdump.check.rule import (
     DECODED,
     INFO,
-    MARKED,
-    PACKED,
     SUSPICIOUS,
     VIOLATION,
     ZERO,
-    Broken,
     Remark,
-    Scope,
     Severity,
     rule,
 )
@@ -51,12 +47,10 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.request import XATTRS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
-from dcpdump.wire.json_text import not_json
-from dcpdump.wire.value import RESERVED_IDS, decompress, json_fault, read_prefix, split_xattrs
+from dcpdump.wire.value import RESERVED_IDS, read_prefix
 
 _JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
 _WITH_VALUES = (*DOCUMENTS, PREPARE)
@@ -66,9 +60,7 @@ _PLAIN = frozenset(
     {STREAM_REQ, CLOSE_STREAM, STREAM_END, MARKER, SET_STATE, NOOP, BUFFER_ACK, CONTROL, SEQNO_ACK, COMMIT, ABORT}
     | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, FAILOVER_LOG}
 )
-_UNDERLYING = 0x40
-_SNAPPY = 0x0A  #: of the features of HELLO
-_SYSTEM_XATTRS = 1024 * 1024
+UNDERLYING = 0x40
 #: What is looked at elsewhere: by other rules, or below.
 _ELSEWHERE = frozenset(
     {
@@ -86,14 +78,14 @@ _ELSEWHERE = frozenset(
 )
 
 
-def _was_asked(frame: FrameEvent, stream: Stream) -> bool:
+def was_asked(frame: FrameEvent, stream: Stream) -> bool:
     """Return whether a rule for decoded frames was asked of one before it was asked of the same in its stream."""
     return frame.record is not None and stream.known
 
 
-def _leaves_out(connection: ConnectionState) -> bool:
+def leaves_out(connection: ConnectionState) -> bool:
     """Return whether a datatype may describe a body that was left out: it may where DCP_OPEN was not captured."""
-    return connection.open_flags is None or bool(connection.open_flags & _UNDERLYING)
+    return connection.open_flags is None or bool(connection.open_flags & UNDERLYING)
 
 
 def _none_refused(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
@@ -127,7 +119,7 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return None
     if expiration_not_agreed(frame, connection, stream):
         return Remark("EXPIRATION, and enable_expiry_opcode is not on")
-    if _was_asked(frame, stream):
+    if was_asked(frame, stream):
         return None
     text, severity = _refused(frame, connection)
     if text:
@@ -158,117 +150,9 @@ def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Sever
         return f" has datatype 0x{frame.datatype:02x}", None
     if opcode == PREPARE and not frame.cas:
         return " has CAS 0", None
-    if opcode == DELETION and frame.datatype in (1, 3) and not _leaves_out(connection):
+    if opcode == DELETION and frame.datatype in (1, 3) and not leaves_out(connection):
         return f" has datatype 0x{frame.datatype:02x}: JSON without XATTR", None
     return "", None
-
-
-def _all_granted(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
-    return not any(_not_granted(bits, connection) for bits in {bits for _, bits, _ in close.packed})
-
-
-@rule(
-    "DCP104",
-    "F4",
-    "Datatype that was not negotiated",
-    severity=VIOLATION,
-    source="daemon/mcbp_validators.cc, dcp/active_stream.cc",
-    off="m",
-    on=(PACKED, DECODED),
-    scope=Scope.CONNECTION,
-    status="Einval",
-    spares=_all_granted,
-)
-def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it, or XATTR where DCP_OPEN did not
-    ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
-
-    A client that did not ask for Snappy does not decompress, and stores compressed bytes as the document.
-
-    Usual causes: a HELLO repeated on the open connection; a proxy that negotiates on its own behalf.
-    """
-    bits = frame.datatype
-    if not bits or frame.response or _was_asked(frame, stream):
-        return None
-    if bits > 7:
-        return f"datatype 0x{bits:02x} has unknown bits"
-    if frame.opcode not in _WITH_VALUES:
-        return None
-    text = _not_granted(bits, connection)
-    flags = connection.open_flags
-    severity = SUSPICIOUS if flags is not None and flags & _UNDERLYING else None
-    return Remark(text, severity) if text else None
-
-
-def _not_granted(bits: int, connection: ConnectionState) -> str:
-    """Return what of a datatype was not agreed on; nothing where all of it was."""
-    flags, features = connection.open_flags, connection.features
-    if bits & _SNAPPY_BIT and features is not None and _SNAPPY not in features:
-        return "the value is marked Snappy, which HELLO did not grant"
-    if bits & _XATTR_BIT and flags is not None and not flags & XATTRS:
-        return "the value is marked XATTR, which DCP_OPEN did not ask for"
-    return ""
-
-
-def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool | Broken:
-    broken: list[int] = []
-    for place, bits, body in close.packed:
-        answer = _misread(bits, body, connection) if body else None
-        if isinstance(answer, Remark) and answer.severity is SUSPICIOUS:
-            broken.append(place)
-        elif answer:
-            return False
-    if not _leaves_out(connection):
-        texts = close.texts
-        broken += [texts.places[number] for number in not_json(texts.data, texts.starts, texts.ends)]
-    return Broken(sorted(broken), SUSPICIOUS) if broken else True
-
-
-@rule(
-    "DCP105",
-    "F5",
-    "Value that is not what its datatype says",
-    severity=VIOLATION,
-    source="daemon/mcbp_validators.cc, dcp/passive_stream.cc",
-    on=(MARKED,),
-    status="Einval",
-    spares=_all_as_marked,
-)
-def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Reported when a value marked Snappy does not decompress, when the lengths of xattrs do not add up (a server
-    answers XattrEinval), when system xattrs are larger than 1 MiB (E2big), and when a body marked JSON is not JSON
-    (suspicious).
-    Snappy and JSON only where DCP_OPEN was captured: its flag 0x40 leaves bodies out and keeps their datatype.
-
-    The document arrives, and cannot be read.
-
-    Usual causes: a body that was compressed twice or never; xattrs cut off by a filter that kept the bit.
-    """
-    at = frame.value_at
-    size = frame.value_length - (frame.get("nmeta") or 0)
-    return None if size <= 0 else _misread(frame.datatype, frame.data[at : at + size], connection)
-
-
-def _misread(bits: int, body: bytes, connection: ConnectionState) -> str | Remark | None:
-    """Return why a body is not what its datatype says; None where it is."""
-    left_out = _leaves_out(connection)
-    if bits & _SNAPPY_BIT:
-        plain, fault = decompress(body)
-        if plain is None:
-            return None if left_out else fault
-        body = plain
-    if bits & _XATTR_BIT:
-        pairs, body, fault = split_xattrs(body)
-        if fault:
-            return Remark(fault, status="XattrEinval")
-        system = sum(len(key) + len(text) for key, text in pairs or () if key.startswith(b"_"))
-        if system > _SYSTEM_XATTRS:
-            return Remark(f"system xattrs of {system:,} bytes", status="E2big")
-    if bits & _JSON_BIT and body and not left_out:
-        fault = json_fault(body)
-        if fault:
-            return Remark(fault, SUSPICIOUS)
-    return None
 
 
 #: opcode → version of layout → where reserved fields stand among its fields, and their names
@@ -387,4 +271,4 @@ def zero(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rema
     return Remark(f"{name(frame.opcode)} has seqno 0", status="" if frame.opcode == SYSTEM_EVENT else "Einval")
 
 
-RULES = (sections, datatype, value, reserved, collection_key, zero)
+RULES = (sections, reserved, collection_key, zero)

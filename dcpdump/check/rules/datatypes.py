@@ -1,0 +1,141 @@
+"""DCP104 and DCP105: the datatype of a value, and whether the value is what it says."""
+
+from dcpdump.check.rule import (
+    DECODED,
+    MARKED,
+    PACKED,
+    SUSPICIOUS,
+    VIOLATION,
+    Broken,
+    Remark,
+    Scope,
+    rule,
+)
+from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
+from dcpdump.streams.document_run import Close, DocumentRun
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.opcode_kinds import (
+    DOCUMENTS,
+    PREPARE,
+)
+from dcpdump.streams.request import XATTRS
+from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
+from dcpdump.wire.json_text import not_json
+from dcpdump.wire.value import decompress, json_fault, split_xattrs
+
+_JSON_BIT, _SNAPPY_BIT, _XATTR_BIT = 0x01, 0x02, 0x04
+_WITH_VALUES = (*DOCUMENTS, PREPARE)
+_SNAPPY = 0x0A  #: of the features of HELLO
+_SYSTEM_XATTRS = 1024 * 1024
+
+
+def _all_granted(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool:
+    return not any(_not_granted(bits, connection) for bits in {bits for _, bits, _ in close.packed})
+
+
+@rule(
+    "DCP104",
+    "F4",
+    "Datatype that was not negotiated",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc, dcp/active_stream.cc",
+    off="m",
+    on=(PACKED, DECODED),
+    scope=Scope.CONNECTION,
+    status="Einval",
+    spares=_all_granted,
+)
+def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+    """Reported when a datatype has unknown bits, Snappy where HELLO did not grant it, or XATTR where DCP_OPEN did not
+    ask for them. Under the open flag 0x40 the bits may describe what was left out: suspicious only.
+
+    A client that did not ask for Snappy does not decompress, and stores compressed bytes as the document.
+
+    Usual causes: a HELLO repeated on the open connection; a proxy that negotiates on its own behalf.
+    """
+    bits = frame.datatype
+    if not bits or frame.response or was_asked(frame, stream):
+        return None
+    if bits > 7:
+        return f"datatype 0x{bits:02x} has unknown bits"
+    if frame.opcode not in _WITH_VALUES:
+        return None
+    text = _not_granted(bits, connection)
+    flags = connection.open_flags
+    severity = SUSPICIOUS if flags is not None and flags & UNDERLYING else None
+    return Remark(text, severity) if text else None
+
+
+def _not_granted(bits: int, connection: ConnectionState) -> str:
+    """Return what of a datatype was not agreed on; nothing where all of it was."""
+    flags, features = connection.open_flags, connection.features
+    if bits & _SNAPPY_BIT and features is not None and _SNAPPY not in features:
+        return "the value is marked Snappy, which HELLO did not grant"
+    if bits & _XATTR_BIT and flags is not None and not flags & XATTRS:
+        return "the value is marked XATTR, which DCP_OPEN did not ask for"
+    return ""
+
+
+def _all_as_marked(run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream) -> bool | Broken:
+    broken: list[int] = []
+    for place, bits, body in close.packed:
+        answer = _misread(bits, body, connection) if body else None
+        if isinstance(answer, Remark) and answer.severity is SUSPICIOUS:
+            broken.append(place)
+        elif answer:
+            return False
+    if not leaves_out(connection):
+        texts = close.texts
+        broken += [texts.places[number] for number in not_json(texts.data, texts.starts, texts.ends)]
+    return Broken(sorted(broken), SUSPICIOUS) if broken else True
+
+
+@rule(
+    "DCP105",
+    "F5",
+    "Value that is not what its datatype says",
+    severity=VIOLATION,
+    source="daemon/mcbp_validators.cc, dcp/passive_stream.cc",
+    on=(MARKED,),
+    status="Einval",
+    spares=_all_as_marked,
+)
+def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+    """Reported when a value marked Snappy does not decompress, when the lengths of xattrs do not add up (a server
+    answers XattrEinval), when system xattrs are larger than 1 MiB (E2big), and when a body marked JSON is not JSON
+    (suspicious).
+    Snappy and JSON only where DCP_OPEN was captured: its flag 0x40 leaves bodies out and keeps their datatype.
+
+    The document arrives, and cannot be read.
+
+    Usual causes: a body that was compressed twice or never; xattrs cut off by a filter that kept the bit.
+    """
+    at = frame.value_at
+    size = frame.value_length - (frame.get("nmeta") or 0)
+    return None if size <= 0 else _misread(frame.datatype, frame.data[at : at + size], connection)
+
+
+def _misread(bits: int, body: bytes, connection: ConnectionState) -> str | Remark | None:
+    """Return why a body is not what its datatype says; None where it is."""
+    left_out = leaves_out(connection)
+    if bits & _SNAPPY_BIT:
+        plain, fault = decompress(body)
+        if plain is None:
+            return None if left_out else fault
+        body = plain
+    if bits & _XATTR_BIT:
+        pairs, body, fault = split_xattrs(body)
+        if fault:
+            return Remark(fault, status="XattrEinval")
+        system = sum(len(key) + len(text) for key, text in pairs or () if key.startswith(b"_"))
+        if system > _SYSTEM_XATTRS:
+            return Remark(f"system xattrs of {system:,} bytes", status="E2big")
+    if bits & _JSON_BIT and body and not left_out:
+        fault = json_fault(body)
+        if fault:
+            return Remark(fault, SUSPICIOUS)
+    return None
+
+
+RULES = (datatype, value)
