@@ -24,12 +24,18 @@ def explain(paste: str | bytes) -> "list[Record]":
     return [one.record for one in annotate(read_paste(paste).parts)]
 
 
-def read(*paths: str) -> "Iterator[Record]":
-    """Yield the frames of captures, in the order in which they completed. Raises errors.CaptureError."""
+def read(*paths: str, keylog: str | None = None) -> "Iterator[Record]":
+    """Yield the frames of captures, in the order in which they completed. Raises errors.CaptureError.
+
+    ``keylog`` is a file with the secrets of TLS connections, as SSLKEYLOGFILE has it.
+    """
     from dcpdump.capture import expand, open_capture, timeline
+    from dcpdump.capture.key_log import KeyLogs
     from dcpdump.dissect import Dissector
 
-    dissector = Dissector()
-    for packet in timeline([open_capture(path) for path in expand(paths)]):
+    keys = KeyLogs((keylog,) if keylog else ())
+    keys.read()
+    dissector = Dissector(secrets=keys.secrets)
+    for packet in timeline([open_capture(path, secrets=keys.secrets) for path in expand(paths)]):
         yield from dissector.feed(packet)
     yield from dissector.drain()

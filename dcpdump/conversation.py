@@ -1,14 +1,31 @@
 """Hold one connection as it is dissected: a session that both directions share, and a splitter for each."""
 
+from typing import TYPE_CHECKING
+
 from dcpdump.net.flow import Connection
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
+
+if TYPE_CHECKING:
+    from dcpdump.tls.unsealer import Unsealer
 
 
 class Conversation:
     """One connection: a session shared by two splitters."""
 
-    __slots__ = ("before", "connection", "ended", "ends", "framed", "protocol", "session", "splitters")
+    __slots__ = (
+        "before",
+        "connection",
+        "counted",
+        "ended",
+        "ends",
+        "framed",
+        "protocol",
+        "session",
+        "splitters",
+        "suspect",
+        "tls",
+    )
 
     def __init__(self, connection: Connection, session: Session) -> None:
         self.connection = connection
@@ -20,8 +37,12 @@ class Conversation:
         self.ended = 0  #: a bit for each direction
         self.framed = [False, False]  #: whether a direction has had a frame
         self.before = [0, 0]  #: bytes skipped before the first
+        self.tls: Unsealer | None = None  #: what opens it, where it is TLS
+        self.suspect: Unsealer | None = None  #: the same, where it may be
+        self.counted = (0, 0)  #: bytes of TLS, and of what stays encrypted, that are in the books
 
     @property
     def held(self) -> int:
-        """Return about how many bytes of memory the session and open frames take."""
-        return self.session.held + sum(splitter.held for splitter in self.splitters if splitter is not None)
+        """Return about how many bytes of memory the session, open frames and what waits inside TLS take."""
+        sealed = 0 if self.tls is None else self.tls.held
+        return sealed + self.session.held + sum(splitter.held for splitter in self.splitters if splitter is not None)

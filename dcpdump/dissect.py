@@ -1,6 +1,6 @@
 """Dissect packets to records: the whole pipe on one page.
 
-    Packet → net.Connections → Bytes | Gap → FrameSplitter → RawFrame → decode → Session → Record
+    Packet → net.Connections → Bytes | Gap → (Unsealer →) FrameSplitter → RawFrame → decode → Session → Record
 
 It also counts what was not frames: bytes skipped, connections of other protocols.
 """
@@ -10,11 +10,14 @@ from dataclasses import replace
 
 from dcpdump.conversation import Conversation
 from dcpdump.net.connections import Connections, Delivery
-from dcpdump.net.event import Bytes, End, Gap, Seen
+from dcpdump.net.event import Bytes, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.tally import Tally
+from dcpdump.tls.sealing import Sealing
+from dcpdump.tls.secrets import Secrets
+from dcpdump.unsealing import Unsealing
 from dcpdump.wire.cut import Cut
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
@@ -50,7 +53,7 @@ _CONVERSATION = 2_048
 class Dissector:
     """A dissector that is fed packets in order and returns the records that they complete."""
 
-    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         # Half of the memory is for segments that wait for others, half for frames that wait for their rest.
         self._limit = limits.memory // 2
         self._connections = Connections(replace(limits, memory=self._limit))
@@ -59,6 +62,7 @@ class Dissector:
         self._show_secrets = show_secrets
         self.balance = self._connections.counts
         self.tally = Tally()
+        self._unsealing = Unsealing(Secrets() if secrets is None else secrets, self.tally)
 
     @property
     def held(self) -> int:
@@ -72,10 +76,11 @@ class Dissector:
 
     def feed(self, packet: Packet) -> list[Record]:
         """Dissect the next packet, and return the records that it completes."""
+        records = self.open_waiting() if self._unsealing.any else []
         deliveries = self._connections.feed(packet)
         if not deliveries:
-            return []
-        records = list(self._take(deliveries))
+            return records
+        records += self._take(deliveries)
         self._unweighed += len(packet.data) + _RECORD * len(records)
         if self._unweighed > self._limit // 16:
             records += self._weigh()
@@ -87,9 +92,32 @@ class Dissector:
 
     def drain(self) -> Iterator[Record]:
         """End the input, and yield the records one by one: of 65,536 open frames a list would not be small."""
+        yield from self.open_waiting()
         yield from self._take(self._connections.close())
         for conversation in list(self._conversations.values()):
             yield from self._leave(conversation)
+
+    @property
+    def sealings(self) -> dict[int, Sealing]:
+        """What became of the TLS connections that are over, by number."""
+        return self._unsealing.sealings
+
+    def leave_tls(self) -> None:
+        """Take TLS as it is: as another protocol."""
+        self._unsealing.enabled = False
+
+    @property
+    def secrets(self) -> Secrets:
+        """What opens TLS."""
+        return self._unsealing.secrets
+
+    def open_waiting(self) -> list[Record]:
+        """Return the records that new secrets make known of what waited for them."""
+        records: list[Record] = []
+        for conversation, events in self._unsealing.open_waiting(list(self._conversations.values())):
+            for direction, event in events:
+                records += self._follow(conversation, direction, event)
+        return records
 
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:
@@ -98,31 +126,43 @@ class Dissector:
                 if not isinstance(event, (Bytes, Gap)):
                     continue
                 conversation = self._conversations[connection.number] = Conversation(connection, Session())
-            splitter = conversation.splitters[direction]
-            if isinstance(event, Bytes):
-                if splitter is None:
-                    splitter = self._splitter(conversation, direction, late=event.joined_late)
-                    splitter.begin(event.offset)
-                    conversation.protocol = conversation.protocol or _protocol(event.data)
-                cuts = splitter.feed(event.data, _where(event.seen))
-            elif isinstance(event, Gap):
-                if splitter is None:
-                    splitter = self._splitter(conversation, direction, late=True)
-                    splitter.begin(event.offset)
-                if any(conversation.framed):
-                    self.tally.lost_bytes += event.length or 0
-                before = splitter.held
-                cuts = splitter.gap(event.length)
-                self._unweighed += max(0, splitter.held - before)  # a hole inside a frame stands as zeros
-            elif isinstance(event, End):
-                conversation.ended |= 1 << direction
-                cuts = splitter.close() if splitter else []
+            events = self._unsealing.take(conversation, direction, event)
+            if events is None:
+                yield from self._follow(conversation, direction, event)
             else:
-                continue
-            if cuts:
-                yield from self._records(conversation, direction, cuts)
+                for way, inner in events:
+                    yield from self._follow(conversation, way, inner)
+
+    def _follow(self, conversation: Conversation, direction: int, event: Event) -> list[Record]:
+        """Take what a direction says, as it was sent or as it was inside TLS."""
+        cuts = self._split(conversation, direction, event)
+        records = self._records(conversation, direction, cuts) if cuts else []
+        if isinstance(event, End):
+            conversation.ended |= 1 << direction
             if conversation.ended == _BOTH:
-                yield from self._leave(conversation)
+                records += self._leave(conversation)
+        return records
+
+    def _split(self, conversation: Conversation, direction: int, event: Event) -> list[Cut]:
+        """Cut what a direction says into frames."""
+        splitter = conversation.splitters[direction]
+        if isinstance(event, Bytes):
+            if splitter is None:
+                splitter = self._splitter(conversation, direction, late=event.joined_late)
+                splitter.begin(event.offset)
+                conversation.protocol = conversation.protocol or _protocol(event.data)
+            return splitter.feed(event.data, _where(event.seen))
+        if isinstance(event, Gap):
+            if splitter is None:
+                splitter = self._splitter(conversation, direction, late=True)
+                splitter.begin(event.offset)
+            if any(conversation.framed):
+                self.tally.lost_bytes += event.length or 0
+            before = splitter.held
+            cuts = splitter.gap(event.length)
+            self._unweighed += max(0, splitter.held - before)  # a hole inside a frame stands as zeros
+            return cuts
+        return splitter.close() if isinstance(event, End) and splitter else []
 
     def _weigh(self) -> list[Record]:
         """Sum up the memory of all conversations; where that is too much, the largest give up theirs.
@@ -138,6 +178,8 @@ class Dissector:
         records: list[Record] = []
         for number in sorted(held, key=held.__getitem__, reverse=True):
             conversation = self._conversations[number]
+            for direction, event in self._unsealing.give_up(conversation):
+                records += self._follow(conversation, direction, event)
             for direction, splitter in enumerate(conversation.splitters):
                 if splitter is not None and splitter.held:
                     records += self._records(conversation, direction, splitter.give_up())
@@ -152,6 +194,8 @@ class Dissector:
     def _leave(self, conversation: Conversation) -> list[Record]:
         """End a conversation, and classify the bytes that came before any frame."""
         records: list[Record] = []
+        for direction, event in self._unsealing.close(conversation):
+            records += self._records(conversation, direction, self._split(conversation, direction, event))
         for direction, splitter in enumerate(conversation.splitters):
             if splitter is not None:
                 records += self._records(conversation, direction, splitter.close())
@@ -159,6 +203,8 @@ class Dissector:
             self.tally.joined_bytes += sum(conversation.before)
         else:
             self.tally.foreign_bytes += sum(conversation.before)
+            if conversation.tls is not None:
+                conversation.protocol = f"{conversation.protocol} inside {TLS}" if conversation.protocol else TLS
             if conversation.protocol:
                 port = min(conversation.connection.flow.src.port, conversation.connection.flow.dst.port)
                 named = conversation.protocol, port

@@ -15,5 +15,7 @@ class Tally:
     joined_bytes: int = 0  #: the rest of a frame that began before the capture
     skipped_bytes: int = 0  #: in no frame, after the first frame of their direction
     lost_bytes: int = 0  #: never captured, after the first frame of their connection
+    tls_bytes: int = 0  #: of TLS around what was opened
+    encrypted_bytes: int = 0  #: of TLS that was not opened
     foreign_bytes: int = 0  #: of other protocols
     foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: (protocol, port) → connections

@@ -3,6 +3,7 @@
 ``pytest --hypothesis-profile=default`` draws new ones.
 """
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
@@ -51,6 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if is_compiled and (compiled is None or compiled < source.stat().st_mtime):
             raise pytest.UsageError(f"{source} is newer than what was compiled of it: install again")
 
+
+#: A terminal of a test has nobody who would leave the pager.
+os.environ["DCPDUMP_PAGER"] = ""
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")

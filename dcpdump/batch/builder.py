@@ -18,12 +18,12 @@ T = TypeVar("T")
 def part_of(frames: Frames, first: int, ends_of: Callable[[int], Ends]) -> Part:
     """Make a part of frames, of which sessions have yet to learn.
 
-    ``first`` is the number of the first; ``ends_of`` gives the direction that a place of ``frames`` stands for.
+    ``first`` is the number of the first; ``ends_of`` returns the direction that a place of ``frames`` stands for.
     """
     count = len(frames)
-    data = frames.pieces[0] if len(frames.pieces) == 1 else b"".join(frames.pieces)
+    data = frames.data()
     view = np.frombuffer(data, np.uint8)
-    start = np.array(frames.starts, np.int64)
+    start = np.array(frames.starts(), np.int64)
     header = Headers.of(records_at(view, HEADER, start))
     firsts = np.array(frames.firsts, np.int64)
     sizes = np.diff(firsts, append=count)

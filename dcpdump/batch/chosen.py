@@ -11,7 +11,7 @@ from dcpdump.wire.value import interpret
 
 
 def wanted_rows(part: Part, wanted: Masks) -> list[int]:
-    """It gives the rows that a filter wants. What their headers and fields exclude is decoded no further."""
+    """Return the rows that a filter wants. What their headers and fields exclude is decoded no further."""
     keep = wanted.by_header(part)
     taken = keep & False
     for group in part.groups:
@@ -28,7 +28,7 @@ def wanted_rows(part: Part, wanted: Masks) -> list[int]:
 
 
 def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
-    """It gives those of planned rows whose keys and collections are wanted."""
+    """Return those of planned rows whose keys and collections are wanted."""
     keys = keys_of(part, rows)
     good = wanted.by_collection(keys.collection, keys.split)
     if wanted.key is not None:
@@ -43,7 +43,7 @@ def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
 
 
 def record_of(part: Part, row: int) -> Record:
-    """It gives one frame of a part as a record, for everything that is not done in columns."""
+    """Return one frame of a part as a record, for everything that is not done in columns."""
     if row in part.records:
         return part.record(row)
     frame = decode(part.raw(row))

@@ -1,13 +1,16 @@
 """Cutting: the bytes that a batch of packets brought, cut into frames, as long as splitters are ready for it."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.conversation import Conversation
-from dcpdump.net.batch import Segments
+from dcpdump.net.batch import NO_TIME, Segments
 from dcpdump.tally import Tally
 from dcpdump.wire.frame import Where
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.split import FrameSplitter
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
@@ -37,15 +40,18 @@ class Cutting:
         self.frames, self.talkers = Frames(), {}
         return done
 
-    def take(self, segments: Segments, at: int) -> int:
-        """Cut segments from ``at`` on, and return the first that is not for this: the number of all where none is."""
+    def take(self, segments: Segments, at: int, *, opened: bool = False) -> int:
+        """Cut segments from ``at`` on, and return the first that is not for this: the number of all where none is.
+
+        ``opened``: they are the text of TLS connections, which as they were sent are not for this.
+        """
         conversations, tally = self._conversations, self._tally
         places, pieces = segments.places, segments.pieces
         count = len(places)
         while at < count:
             place = places[at]
             conversation = conversations.get(place >> 1)
-            if conversation is None:
+            if conversation is None or (conversation.tls is not None and not opened):
                 return at
             direction = place & 1
             splitter = conversation.splitters[direction]
@@ -74,12 +80,8 @@ class Cutting:
     def _cut(self, segments: Segments, at: int, stop: int, conversation: Conversation, splitter: FrameSplitter) -> int:
         """Cut segments ``at`` … ``stop``-1, all of one direction, or those before the first that is not ordinary."""
         frames, tally, pieces, place = self.frames, self._tally, segments.pieces, segments.places[at]
-        offset, have, before, size = splitter.offset, splitter.held, len(frames.starts), frames.size
-        while True:
-            data = pieces[at] if stop == at + 1 else b"".join(pieces[at:stop])
-            used = splitter.take(data, frames, place)
-            if used >= 0:
-                break
+        offset, have, before, size = splitter.offset, splitter.held, len(frames), frames.size
+        while (used := splitter.take(pieces[at:stop], frames, place)) < 0:
             self._reach = _LEAST
             reach, stop = have, at
             while reach + len(pieces[stop]) <= frames.fault:
@@ -91,15 +93,20 @@ class Cutting:
         if used:
             self.talkers[place >> 1] = conversation
             conversation.framed[place & 1] = True
-            tally.frames += len(frames.starts) - before
+            tally.frames += len(frames) - before
             tally.frame_bytes += used
-        reach = have
+        rows, numbers, times = segments.rows, segments.numbers, segments.times
+        file, files = segments.file, segments.files
+        end: i64 = used
+        reached: i64 = have
         for each in range(at, stop):
-            number, ts_ns, file = segments.numbers[each], segments.times[each], segments.files[each]
-            if reach < used:
-                frames.bound(size + min(reach + len(pieces[each]), used), number, ts_ns, file)
-            reach += len(pieces[each])
-            if reach > used:
-                where: Where = _row(Where, (number, ts_ns, file))
-                splitter.mark(offset + reach, where)
+            row: i64 = rows[each]
+            ts_ns = None if times[row] == NO_TIME else times[row]
+            before_it = reached
+            reached += len(pieces[each])
+            if before_it < end:
+                frames.bound(size + min(reached, end), numbers[row], ts_ns, files[file[row]])
+            if reached > end:
+                where: Where = _row(Where, (numbers[row], ts_ns, files[file[row]]))
+                splitter.mark(offset + reached, where)
         return stop

@@ -1,5 +1,5 @@
-"""Later: frames that are decoded when somebody looks at them. Messages that are no concern of DCP, such as a
-client's GETs on the same port, are many, and mostly nobody does.
+"""Defer the decoding of frames until their record is read. Messages that do not concern DCP, such as a
+client's GETs on the same port, are many, and mostly none is read.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class Later(NamedTuple):
     show_secrets: bool
 
     def record(self, raw: RawFrame) -> Record:
-        """It decodes the frame after all. Its key has no collection id, whatever the connection agreed on."""
+        """Decode the frame after all. Its key has no collection id, whatever the connection agreed on."""
         frame = decode(raw, show_secrets=self.show_secrets)
         meaning = interpret(frame, collections=None)
         place = self.connection, self.direction, self.src, self.dst

@@ -10,7 +10,7 @@ from dcpdump.wire.frames import Frames
 
 
 class Dissection(BlockDissector[Part]):
-    """Feed it blocks; it gives parts. ``gaps`` collects what connections lost, to be taken away by its owner."""
+    """Feed it blocks; it returns parts. ``gaps`` collects what connections lost, to be taken away by its owner."""
 
     def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> Part:
         part, planned = learnt(frames, first, talkers, self._record, show_secrets=self._show_secrets)

@@ -15,10 +15,13 @@ from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
 from dcpdump.net.batch import Segments, take
 from dcpdump.net.connections import Delivery
-from dcpdump.net.event import Bytes, Gap
+from dcpdump.net.event import Bytes, Event, Gap
+from dcpdump.net.flow import Connection
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
+from dcpdump.tls.secrets import Secrets
+from dcpdump.wire.cut import Cut
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.session import Session
@@ -28,13 +31,13 @@ P = TypeVar("P")
 
 
 class BlockDissector(Dissector, ABC, Generic[P]):
-    """Feed it blocks; it gives pieces of output. ``gaps`` collects losses, to be taken away by its owner.
+    """Feed it blocks; it returns pieces of output. ``gaps`` collects losses, to be taken away by its owner.
 
     What a piece is, is for those who inherit: they make it of the frames that completed.
     """
 
-    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
-        super().__init__(limits, show_secrets=show_secrets)
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
+        super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._limits = limits
         self._cutting = Cutting(self._conversations, self.tally)
         self._first = 1  # the number of the first frame that is in no part yet
@@ -43,9 +46,10 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def feed_block(self, block: Block) -> list[P]:
         """Take the next packets, and return the frames that they complete."""
+        self.open_waiting()
         batch, at = block.batch, 0
         while at < len(batch):
-            segments = Segments()
+            segments = Segments(batch)
             stop, deliveries = take(self._connections, batch, at, segments)
             if stop > at:
                 self._took(block, at, stop, segments)
@@ -61,6 +65,11 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         """Take the next packet. Its frames are in the next parts."""
         self._deliver(self._connections.feed(packet))
         return []
+
+    def idle(self) -> list[P]:
+        """Return what new secrets make known while nothing comes."""
+        self.open_waiting()
+        return self.taken()
 
     def close_blocks(self) -> list[P]:
         """End the input."""
@@ -92,11 +101,34 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         """Have the splitters cut the bytes of segments."""
         at, count = 0, len(segments)
         while (at := self._cutting.take(segments, at)) < count:
-            self._drain([segments.event(at)])
-            at += 1
+            conversation = self._conversations.get(segments.places[at] >> 1)
+            if conversation is not None and conversation.tls is not None:
+                at = self._unseal(conversation, segments, at)
+            else:
+                self._drain([segments.event(at)])
+                at += 1
         self._unweighed += sum(map(len, segments.pieces))
         if self._unweighed > self._limit // 16:
             self._weigh()
+
+    def _unseal(self, conversation: Conversation, segments: Segments, at: int) -> int:
+        """Open the TLS records in segments from ``at`` on that are of one direction; return the first behind them."""
+        tls, places = conversation.tls, segments.places
+        assert tls is not None
+        place, stop = places[at], at + 1
+        while stop < len(places) and places[stop] == place:
+            stop += 1
+        while at < stop:
+            texts = segments.of_same_packets()
+            at, events = tls.run(segments, at, stop, texts)
+            row, count = 0, len(texts)
+            while (row := self._cutting.take(texts, row, opened=True)) < count:
+                self._follow(conversation, place & 1, texts.event(row).event)
+                row += 1
+            for direction, event in events:
+                self._follow(conversation, direction, event)
+        self._unsealing.count(conversation)
+        return at
 
     def _drain(self, deliveries: list[Delivery]) -> None:
         for _ in self._take(deliveries):
@@ -104,13 +136,23 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     # -- what the Dissector calls -----------------------------------------------------------------------
 
+    def _split(self, conversation: Conversation, direction: int, event: Event) -> list[Cut]:
+        if isinstance(event, Gap):
+            self._lose(conversation.connection, direction, event)
+        return super()._split(conversation, direction, event)
+
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:
             if isinstance(event, Gap):
-                flow = connection.toward(direction)
-                ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
-                self.gaps.append(Lost(ends, event))
+                conversation = self._conversations.get(connection.number)
+                if conversation is not None and conversation.tls is not None and not conversation.tls.opened:
+                    self._lose(connection, direction, event)  # of what stays closed it is lost as it was sent
         return super()._take(deliveries)
+
+    def _lose(self, connection: Connection, direction: int, gap: Gap) -> None:
+        flow = connection.toward(direction)
+        ends = Ends(connection.number, direction, str(flow.src), str(flow.dst), connection.syn)
+        self.gaps.append(Lost(ends, gap))
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         splitter = FrameSplitter(StreamsOf(self, conversation), late=late)

@@ -26,7 +26,7 @@ class Ends:
     syn: bool = False  #: the opening was captured: direction 0 is the client's
 
     def redacted(self, redactor: Redactor | None) -> "Ends":
-        """It gives the ends as they may be shown."""
+        """Return the ends as they may be shown."""
         if redactor is None:
             return self
         shown = redactor.record(Record(0, BLANK, Meaning(), None, None, self.connection, 0, self.src, self.dst))

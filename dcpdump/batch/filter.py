@@ -38,7 +38,7 @@ class Masks:
     problems: bool = False
 
     def by_header(self, part: Part) -> Array:
-        """It says which frames' headers and places are wanted."""
+        """Return which frames' headers and places are wanted."""
         keep = np.ones(len(part), bool)
         for mask in self.header:
             keep &= mask(part)
@@ -52,7 +52,7 @@ class Masks:
         return keep
 
     def undecided(self, part: Part) -> list[int]:
-        """It gives the rows with records that the filter for records has to be asked about."""
+        """Return the rows with records that the filter for records has to decide."""
         if not len(part.records) or not self.any_frame:
             return list(part.records)
         rows = np.fromiter(part.records, np.int64, len(part.records))
@@ -65,7 +65,7 @@ class Masks:
         return found
 
     def by_fields(self, group: Group) -> Array:
-        """It says which frames' fields are wanted."""
+        """Return which frames' fields are wanted."""
         if self.seqno is None:
             return np.ones(len(group.rows), bool)
         if group.plan.has("start_seqno") and group.plan.has("end_seqno"):
@@ -77,20 +77,20 @@ class Masks:
         return found
 
     def by_collection(self, collection: Array, split: Array) -> Array:
-        """It says which frames' collections are wanted; ``split``: whether there is one."""
+        """Return which frames' collections are wanted; ``split``: whether there is one."""
         if self.collection is None:
             return np.ones(len(split), bool)
         return split & _inside(self.collection, collection)
 
     def by_key(self, keys: Sequence[bytes]) -> Array:
-        """It says which keys are wanted."""
+        """Return which keys are wanted."""
         if self.key is None:
             return np.ones(len(keys), bool)
         return np.array([self.key(Record(0, BLANK, Meaning(key=key), None)) for key in keys], bool)
 
 
 def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None) -> Masks:
-    """It reads the texts of options, by their names, which ``whole`` was made of too."""
+    """Parse the texts of options, by their names, which ``whole`` was made of too."""
     header = tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts)
     return Masks(
         whole,
@@ -137,7 +137,7 @@ def _stream_id(text: str) -> HeaderMask:
 
 
 def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
-    """A clause that looks only at whose frame it is: asked once for each direction of a connection."""
+    """A clause that reads only whose frame it is: asked once for each direction of a connection."""
 
     def build(text: str) -> HeaderMask:
         clause = parse(text)

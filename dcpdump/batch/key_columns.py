@@ -22,7 +22,7 @@ class Keys(NamedTuple):
 
 
 def keys_of(part: Part, rows: Array) -> Keys:
-    """It finds the keys of planned frames. Where one is not sound, its frame is to be decoded to be understood."""
+    """Find the keys of planned frames. Where one is not sound, its frame has to be decoded by itself."""
     keyed = np.zeros(len(part), bool)
     for group in part.groups:
         keyed[group.rows] = group.plan.message.collection_key
@@ -43,7 +43,7 @@ class Prefixes(NamedTuple):
 
 
 def prefixes(data: Array, start: Array, length: Array) -> Prefixes:
-    """It reads the LEB128 id at the start of keys, which lie at ``start`` in ``data``."""
+    """Read the LEB128 id at the start of keys, which lie at ``start`` in ``data``."""
     count = len(start)
     collection, size = np.zeros(count, np.int64), np.zeros(count, np.int64)
     sound = np.zeros(count, bool)

@@ -58,18 +58,18 @@ class Plan:
         return tuple(part for part in parts if isinstance(part, Field))
 
     def has(self, name: str) -> bool:
-        """It says whether the layout has a field."""
+        """Return whether the layout has a field."""
         return any(field.name == name for field in self.fields)
 
 
 @cache
 def dtype_of(fields: tuple[Field, ...]) -> np.dtype[Any]:
-    """It compiles fields that lie end to end to a big-endian type."""
+    """Compile fields that lie end to end to a big-endian type."""
     return np.dtype([(field.name, f">u{field.width}") for field in fields])
 
 
 def overlapping(data: Array, dtype: np.dtype[Any]) -> Array:
-    """It views bytes as records of a type, one starting at every byte: index it with places to gather records."""
+    """View bytes as records of a type, one starting at every byte: index it with places to gather records."""
     count = max(0, len(data) - dtype.itemsize + 1)
     records: Array = np.ndarray((count,), dtype, data, strides=(1,))
     return records
@@ -85,7 +85,7 @@ def records_at(data: Array, dtype: np.dtype[Any], places: Array) -> Array:
 
 
 def distinct(values: Array) -> tuple[Array, Array, Array]:
-    """It gives the different values, sorted; where each stands first; and of every value, which of them it is.
+    """Return the different values, sorted; where each stands first; and of every value, which of them it is.
 
     As numpy.unique does, but faster where they are few or small, which they mostly are.
     """
@@ -109,7 +109,7 @@ def distinct(values: Array) -> tuple[Array, Array, Array]:
 
 
 def _fixed(layout: Layout) -> bool:
-    """Whether fields have fixed places, and nothing about the layout needs a second look."""
+    """Return whether fields have fixed places, and nothing in the layout depends on a frame."""
     parts = layout.value if isinstance(layout.value, tuple) else ()
     places = [part for part in (*layout.extras, *parts) if isinstance(part, Field)]
     # The length of a preview's collection name, and the ids of an event, are judged together with the key or
@@ -126,7 +126,7 @@ def _plan(message: Message, layout: Layout) -> Plan:
 
 @cache
 def plans() -> dict[tuple[int, int], tuple[Plan, ...]]:
-    """It gives the plans by opcode and length of extras; those of one place are told apart by their ``when``."""
+    """Return the plans by opcode and length of extras; those of one place differ in their ``when``."""
     found: dict[tuple[int, int], tuple[Plan, ...]] = {}
     for message in MESSAGES.values():
         if message.replies or message.json or message.secret or not message.known:
@@ -140,7 +140,7 @@ def plans() -> dict[tuple[int, int], tuple[Plan, ...]]:
 
 @cache
 def all_plans() -> tuple[Plan, ...]:
-    """It gives all plans; a frame's plan is its place in here."""
+    """Return all plans; a frame's plan is its place in here."""
     return tuple(plan for group in plans().values() for plan in group)
 
 
@@ -205,13 +205,13 @@ class Headers:
 
     @classmethod
     def joined(cls, parts: "Sequence[Headers]") -> "Headers":
-        """It puts columns behind one another."""
+        """Concatenate columns."""
         names = [field.name for field in fields(cls)]
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     @classmethod
     def of(cls, raw: Array) -> "Headers":
-        """It takes gathered headers apart."""
+        """Split gathered headers into columns."""
         return cls(
             raw["magic"],
             raw["opcode"],
@@ -238,14 +238,14 @@ _REQUESTS = _table(0x80, FLEXIBLE)
 
 
 def framed(raw: Array) -> Array:
-    """It says which gathered headers a splitter in step takes for frames: magic known, lengths consistent."""
+    """Return which gathered headers a splitter in step takes for frames: magic known, lengths consistent."""
     magic, body = raw["magic"], raw["body"].astype(np.int64)
     good: Array = _MAGICS[magic] & (body <= MAX_FRAME - HEADER_LENGTH) & (sum(_lengths(raw)) <= body)
     return good
 
 
 def _lengths(raw: Array) -> tuple[Array, Array, Array]:
-    """It gives the lengths of framing extras, key and extras."""
+    """Return the lengths of framing extras, key and extras."""
     key, flexible = raw["key"].astype(np.int64), _FLEXIBLE[raw["magic"]]
     framing = np.where(flexible, key >> 8, 0)
     return framing, np.where(flexible, key & 0xFF, key), raw["extras"].astype(np.int64)
@@ -261,7 +261,7 @@ class Group:
     value: Array | None
 
     def column(self, name: str) -> Array:
-        """It gives one field of all the frames, in the machine's own byte order."""
+        """Return one field of all the frames, in the machine's own byte order."""
         source = self.extras if name in (self.extras.dtype.names or ()) else self.value
         if source is None:
             raise KeyError(name)
@@ -273,7 +273,7 @@ def _native(column: Array) -> Array:
 
 
 def place(data: Array, starts: Array, whole: Array, header: Headers) -> list[Group]:
-    """It finds the frames that plans take, among those that are ``whole``; the others are in no group."""
+    """Find the frames that plans take, among those that are ``whole``; the others are in no group."""
     ok = whole & _REQUESTS[header.magic] & _planned()[header.opcode, header.extras]
     ok &= (header.datatype <= _datatypes()[header.opcode]) & (header.value >= 0)
     flexible = np.flatnonzero(ok & (header.magic == FLEXIBLE))
@@ -342,7 +342,7 @@ def _presence(plan: Plan, key_length: Array, value_length: Array, extras: Array)
 
 
 def _without_oddities(group: Group) -> Group:
-    """It leaves out frames with values that have no name, and markers that want an answer."""
+    """Leave out frames with values that have no name, and markers that want an answer."""
     good = np.ones(len(group.rows), bool)
     for field in group.plan.fields:
         if isinstance(field.names, (Bits, EnumValue)):

@@ -10,7 +10,7 @@ _PAIRS = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(),
 
 
 def filled(template: str, spots: Sequence[tuple[int, int, Array]], count: int) -> list[bytes]:
-    """It gives ``count`` copies of an ASCII text, each with its own numbers.
+    """Return ``count`` copies of an ASCII text, each with its own numbers.
 
     ``spots`` are (place in the text, bytes of the number, the numbers); a number takes two digits a byte.
     """
@@ -23,7 +23,7 @@ def filled(template: str, spots: Sequence[tuple[int, int, Array]], count: int) -
 
 
 def of_day(date: str, since_midnight: Array, precise: bool) -> list[bytes]:
-    """It gives times of one day, in nanoseconds, as ISO 8601 has them. ``precise``: with the last three digits."""
+    """Return times of one day, in nanoseconds, as ISO 8601 has them. ``precise``: with the last three digits."""
     template = f"{date}T00:00:00.{'0' * (9 if precise else 6)}Z"
     copies = np.tile(np.frombuffer(template.encode("ascii"), np.uint8), (len(since_midnight), 1))
     seconds, fraction = np.divmod(since_midnight, 1_000_000_000)

@@ -1,6 +1,6 @@
 """Packets of a batch as a sequence, each made when it is looked at."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from dcpdump.net.batch import NO_TIME, Batch
@@ -10,11 +10,11 @@ from dcpdump.net.packet import Packet
 class Packets(Sequence[Packet]):
     """The packets of a batch. ``wire``: how long each of them was on the wire."""
 
-    def __init__(self, batch: Batch, wire: list[int]) -> None:
+    def __init__(self, batch: Batch, wire: Callable[[int], int]) -> None:
         self._batch, self._wire = batch, wire
 
     def __len__(self) -> int:
-        return len(self._wire)
+        return len(self._batch)
 
     @overload
     def __getitem__(self, index: int) -> Packet: ...
@@ -30,5 +30,5 @@ class Packets(Sequence[Packet]):
         ts = batch.times[index]
         name = batch.files[batch.file[index]]
         return Packet(
-            batch.numbers[index], None if ts == NO_TIME else ts, batch.links[index], data, self._wire[index], name
+            batch.numbers[index], None if ts == NO_TIME else ts, batch.links[index], data, self._wire(index), name
         )

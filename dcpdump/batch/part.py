@@ -1,4 +1,4 @@
-"""Part: frames in the order in which they completed, as columns, with what the connection told of each.
+"""Part: frames in the order in which they completed, as columns, with what the connection's state says of each.
 
 Frames that a plan takes are in a group; of the others there is the Record that the decoder for one frame made.
 """
@@ -38,11 +38,11 @@ class Numbers(Generic[T]):
         return list(self._numbers)
 
     def number(self, thing: T) -> int:
-        """It gives a thing's number."""
+        """Return a thing's number."""
         return self._numbers.setdefault(thing, len(self._numbers))
 
     def of(self, things: Sequence[T]) -> Array:
-        """It gives the numbers of things."""
+        """Return the numbers of things."""
         return np.array([self.number(thing) for thing in things], np.int64)
 
 
@@ -94,14 +94,14 @@ class Part:
         return ids
 
     def record(self, row: int) -> Record:
-        """It gives the record of a frame that no plan took."""
+        """Return the record of a frame that no plan took."""
         found = self.records[row]
         if isinstance(found, Later):
             found = self.records[row] = found.record(self.raw(row))
         return found
 
     def raw(self, row: int) -> RawFrame:
-        """It cuts one frame out, for the decoder of one frame."""
+        """Cut one frame out, for the decoder of one frame."""
         if row in self.odd:
             return self.odd[row]
         start, length = int(self.start[row]), int(self.length[row])
@@ -118,7 +118,7 @@ class Part:
 
 
 def joined(parts: list[Part]) -> Part:
-    """It puts parts that follow one another together."""
+    """Join parts that follow one another."""
     if len(parts) == 1:
         return parts[0]
     files, places = Numbers[str](), Numbers[Ends]()

@@ -79,7 +79,7 @@ def facts_of(batch: Batch) -> Facts:
 
 
 def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:
-    """It reads the headers of all packets; ``starts`` and ``ends`` are places in ``data``."""
+    """Read the headers of all packets; ``starts`` and ``ends`` are places in ``data``."""
     count = len(starts)
     found = Facts(np.full(count, -1, np.int64), [], *(np.zeros(count, kind) for kind in _KINDS))
     flows: dict[bytes, int] = {}
@@ -88,7 +88,7 @@ def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:
             continue
         mine = np.flatnonzero(links == link)
         for dtype, rows, at in _datagrams(data, starts, ends, mine, *_LINKS[int(link)]):
-            _segments(found, flows, data, ends, records_at(data, dtype, at), rows, at)
+            _segments(found, flows, ends, records_at(data, dtype, at), rows, at)
     found.keys.extend(flows)
     return found
 
@@ -99,7 +99,7 @@ _KINDS = (np.int64, np.int64, np.uint8, np.int64, np.int64)
 def _datagrams(
     data: Array, starts: Array, ends: Array, rows: Array, ethertype_at: int | None, ip_at: int
 ) -> Iterator[tuple[np.dtype[Any], Array, Array]]:
-    """It gives those packets whose IPv4 and TCP, or IPv6 and TCP, headers are there: which, and where IP begins."""
+    """Yield those packets whose IPv4 and TCP, or IPv6 and TCP, headers are there: which, and where IP begins."""
     at = starts[rows] + ip_at
     for dtype, ethertype, nibble in ((_IPV4_TCP, 0x0800, 4), (_IPV6_TCP, 0x86DD, 6)):
         room = np.flatnonzero(at + dtype.itemsize <= ends[rows])
@@ -114,10 +114,8 @@ def _datagrams(
             yield dtype, rows[mine], at[mine]
 
 
-def _segments(
-    found: Facts, flows: dict[bytes, int], data: Array, ends: Array, head: Array, rows: Array, at: Array
-) -> None:
-    """It notes the segments of datagrams of one version, where nothing about them is unusual."""
+def _segments(found: Facts, flows: dict[bytes, int], ends: Array, head: Array, rows: Array, at: Array) -> None:
+    """Add the segments of datagrams of one version to ``found``, where nothing about them is unusual."""
     length = head["length"].astype(np.int64)
     payload = at + (head["header"] >> 4).astype(np.int64) * 4
     if head.dtype is _IPV4_TCP:
@@ -142,7 +140,7 @@ def _segments(
 
 
 def _numbered(keys: Array, flows: dict[bytes, int]) -> Array:
-    """It gives each key its flow's number. Keys are told apart by a sum, and that by looking once more."""
+    """Return each key's flow number. Keys are distinguished by a sum, which is then verified."""
     words = keys.view(np.uint32).reshape(len(keys), -1)
     sums = words.astype(np.uint64) @ _WEIGHTS[: words.shape[1]]
     _, first, which = distinct(sums)

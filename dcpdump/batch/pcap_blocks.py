@@ -14,10 +14,10 @@ from dcpdump.net.batch import Batch
 
 
 class PlainPcap:
-    """A pcap file, as far as it is plain."""
+    """A pcap file, as far as it is plain. ``first``: the size of the first block, if it is another."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, first: int = 0) -> None:
+        self._path, self._first = path, first
         self.packets = 0  #: given so far
         self.ended = False  #: the file was plain to its end
 
@@ -30,21 +30,21 @@ class PlainPcap:
             header = PcapHeader.read(head)
             if not is_plain(header):
                 return
-            rest, before = b"", None
+            at, want, before = HEADER_SIZE, self._first or size, None
             while True:
-                data = file.read(size)
-                fresh = bool(data)
-                data = rest + data
+                file.seek(at)
+                data = file.read(want)
                 block, used, before = self._block(data, header, before)
                 if block is not None:
                     self.packets += len(block)
                     yield block
-                if before is None or (not fresh and used < len(data)):
+                at += used
+                if before is None or not data:
+                    self.ended = before is not None
                     return
-                if not fresh:
-                    self.ended = True
+                if len(data) < want and used < len(data):
                     return
-                rest = data[used:]
+                want = size if used else want + size
 
     def _block(self, data: bytes, header: PcapHeader, before: int | None) -> tuple[Block | None, int, int | None]:
         """Make a block of the whole records in ``data``: return it, the bytes used, and the last record's seconds.

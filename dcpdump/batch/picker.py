@@ -11,13 +11,16 @@ from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
+from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.frames import Frames
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
 
 #: Of the frames of a block, so many may be decoded one by one, or one in so many; else all are taken as columns.
-FEW, ONE_IN = 256, 64
+FEW, ONE_IN = 64, 64
+#: Bytes of packets handled at once: few enough that a processor still has at hand what the next step looks at.
+BLOCK_BYTES = 512 * 1024
 
 
 class Picked(NamedTuple):
@@ -27,10 +30,17 @@ class Picked(NamedTuple):
 
 
 class Picker(BlockDissector[Union[Picked, "Part"]]):
-    """Feed it blocks; it gives records or parts, in which all frames are that are ``wanted``."""
+    """Feed it blocks; it returns records or parts, in which all frames are that are ``wanted``."""
 
-    def __init__(self, wanted: Wanted, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
-        super().__init__(limits, show_secrets=show_secrets)
+    def __init__(
+        self,
+        wanted: Wanted,
+        limits: Limits = DEFAULT,
+        *,
+        show_secrets: bool = False,
+        secrets: Secrets | None = None,
+    ) -> None:
+        super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._wanted = wanted
 
     def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> "Picked | Part":

@@ -6,7 +6,7 @@ somebody wants them.
 """
 
 from bisect import bisect_left
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be16, be32
 from dcpdump.conversation import Conversation
@@ -19,6 +19,9 @@ from dcpdump.wire.frame import RawFrame, Where, unpack_header
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.session import MAX_STREAMS, Session
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 #: What is done with a frame. That of one that nobody wants depends on its opcode and the length of its extras.
 DECODED: Final = 0
@@ -72,16 +75,20 @@ class Picking:
     """
 
     __slots__ = (
+        "_base",
+        "_body",
         "_data",
         "_first",
         "_frames",
         "_inferring",
+        "_opaque",
         "_run",
-        "_seqnos",
         "_session",
-        "_streams",
+        "_start",
+        "_stop",
         "_talkers",
         "_treatments",
+        "_vbucket",
         "_wanted",
         "dcp",
     )
@@ -92,68 +99,91 @@ class Picking:
         self._frames = frames
         self._talkers = talkers
         self._wanted = wanted
-        self._data = frames.pieces[0] if len(frames.pieces) == 1 else b"".join(frames.pieces)
         self._run = -1
+        self._data = b""  # of the run
+        self._base = 0  # where that begins in the bytes of all frames
+        self._start: i64 = 0  # of the frame that ``next`` gave, in the run
+        self._stop: i64 = 0
         self._treatments: list[int] = []  # of each frame, once ``count`` has looked at them
         # Of the connection that the run is of, to be had without asking for it:
         self._session = Session()
-        self._streams: dict[int, int] = {}
-        self._seqnos: dict[int, int] = {}
         self._inferring = False  # whether keys have collections is not known yet
+        # Many messages of one stream come together: the session has to know its vbucket once, and the last seqno.
+        self._opaque: i64 = -1  # of the last message of a stream; -1: none that the session knows
+        self._vbucket: i64 = -1
+        self._body: i64 = -1  # where the last document has its seqno; -1: the session knows it
 
     def count(self, most: int) -> int:
-        """Look at all headers, and return how many frames are wanted that columns would not decode.
+        """Read all headers, and return how many frames are wanted that columns would not decode.
 
         More than ``most`` are not counted: then nothing is to be picked.
         """
-        found, treatments = 0, self._treatments
-        for start in self._frames.starts:
-            treatment = self._treatment(start)
-            treatments.append(treatment)
-            if treatment == WANTED:
-                found += 1
-                if found > most:
-                    break
+        frames, found, treatments = self._frames, 0, self._treatments
+        opcodes, vbuckets = self._wanted.opcodes, self._wanted.vbuckets
+        at: i64 = 0
+        count: i64 = len(frames)
+        for run, data in enumerate(frames.pieces):
+            turn: i64 = frames.firsts[run + 1] if run + 1 < len(frames.firsts) else count
+            start: i64 = 0
+            if turn == at + 1 and (at in frames.odd or _is_damaged(data)):
+                treatments.append(DECODED)
+                at = turn
+            while at < turn:
+                treatment = _treatment(data, start, opcodes, vbuckets)
+                treatments.append(treatment)
+                if treatment == WANTED:
+                    found += 1
+                    if found > most:
+                        return found
+                start += HEADER_LENGTH + be32(data, start + 8)
+                at += 1
         return found
 
     def next(self, at: int) -> int:
         """Return the first frame from ``at`` on that has to be decoded, and note what those before it say."""
-        frames = self._frames
-        starts, firsts, odd, treatments = frames.starts, frames.firsts, frames.odd, self._treatments
-        count, runs, run = len(starts), len(firsts), self._run
-        if run >= 0:
-            self._turn_to(run)
+        if self._run >= 0:
+            self._turn_to(self._run)
+        found = self._pass(at)
+        self._settle()
+        return found
+
+    def _pass(self, at: "i64") -> "i64":
+        frames, treatments = self._frames, self._treatments
+        firsts, runs, run, data = frames.firsts, len(frames.firsts), self._run, self._data
+        count: i64 = len(frames)
+        turn: i64 = firsts[run + 1] if run + 1 < runs else count
+        start = stop = self._stop
+        weak = run >= 0 and frames.weak[run]
         while at < count:
-            if run + 1 < runs and firsts[run + 1] <= at:
+            if torn := at >= turn:
                 run += 1
                 self._run = run
-                if frames.gaps[run]:
-                    return at
                 self._turn_to(run)
-            if frames.weak[run] or at in odd:
-                return at
-            start = starts[at]
-            treatment = treatments[at]
-            if treatment in (DECODED, WANTED):
-                return at
-            if treatment == NEIGHBOUR:
-                self._overhear(at)
-            elif treatment in (REQUEST, RESPONSE):
-                self._overhear(at)
+                turn = firsts[run + 1] if run + 1 < runs else count
+                start, data, weak, torn = 0, self._data, frames.weak[run], frames.gaps[run] > 0
+            stop = start + HEADER_LENGTH + be32(data, start + 8)
+            treatment: i64 = treatments[at]
+            if torn or weak or treatment in (DECODED, WANTED):
+                break
+            if treatment in (NEIGHBOUR, REQUEST, RESPONSE):
+                self._overhear(at, start, stop)
                 if treatment == REQUEST:
                     self._ask(start)
-                self.dcp += 1
-            else:
-                if not self._note(start, treatment):
-                    return at
+            elif not self._note(start, treatment):
+                break
+            if treatment != NEIGHBOUR:
                 self.dcp += 1
             at += 1
+            start = stop
+        self._start, self._stop = start, stop
         return at
 
     def _turn_to(self, run: int) -> None:
         """Have at hand what is asked for every frame of a run."""
-        self._session = session = self._talkers[self._frames.places[run] >> 1].session
-        self._streams, self._seqnos = session.streams, session.seqnos
+        self._settle()
+        frames = self._frames
+        self._data, self._base = frames.pieces[run], frames.begins[run]
+        self._session = session = self._talkers[frames.places[run] >> 1].session
         self._inferring = session.features is None and not session.certain
 
     def raw(self, at: int) -> RawFrame:
@@ -161,13 +191,14 @@ class Picking:
         frames, run = self._frames, self._run
         if at in frames.odd:
             return frames.odd[at]
-        start, stop, first = frames.starts[at], self._stop(at), frames.firsts[run]
+        start: int = self._start
+        data = self._data[start : self._stop]
         return RawFrame(
-            self._data[start:stop],
-            unpack_header(self._data, start),
-            frames.offsets[run] + start - frames.starts[first],
-            self._where(stop),
-            frames.gaps[run] if at == first else 0,
+            data,
+            unpack_header(data),
+            frames.offsets[run] + start,
+            self._where(self._stop),
+            0 if start else frames.gaps[run],
             (),
             "low" if frames.weak[run] else "",
         )
@@ -176,41 +207,13 @@ class Picking:
         """Return the direction of the frame that ``next`` gave: twice its connection's number, plus 0 or 1."""
         return self._frames.places[self._run]
 
-    def _stop(self, at: int) -> int:
-        starts = self._frames.starts
-        return starts[at + 1] if at + 1 < len(starts) else self._frames.size
-
     def _where(self, stop: int) -> Where:
+        """Return the packet that brought the byte before ``stop`` of the run."""
         frames = self._frames
-        by = bisect_left(frames.bounds, stop)
+        by = bisect_left(frames.bounds, self._base + stop)
         return Where(frames.packets[by], frames.times[by], frames.files[by])
 
-    def _treatment(self, start: int) -> int:
-        """Return what is to be done with a whole frame, as far as its header says."""
-        data, wanted = self._data, self._wanted
-        magic, opcode = data[start], data[start + 1]
-        treatment = _TREATMENTS[opcode << 8 | data[start + 4]]
-        if treatment == DECODED:
-            return DECODED
-        if treatment == NEIGHBOUR:
-            if magic not in (_CLASSIC, _RESPONSE, _FLEXIBLE_RESPONSE) or data[start + 5] > _MOST_DATATYPE:
-                return DECODED
-            if magic != _CLASSIC:
-                return DECODED if wanted.opcodes[opcode] else NEIGHBOUR
-        elif treatment == RESPONSE:
-            return RESPONSE if magic == _RESPONSE and not wanted.opcodes[opcode] else DECODED
-        elif magic == _FLEXIBLE:
-            if data[start + 2] != _STREAM_ID_LENGTH or data[start + HEADER_LENGTH] != STREAM_ID_TAG:
-                return DECODED
-        elif magic != _CLASSIC:
-            return DECODED
-        if wanted.opcodes[opcode] and wanted.vbuckets[be16(data, start + 6)]:
-            return WANTED if treatment in (DOCUMENT, MARKER, MARKER_2) else DECODED
-        if treatment == REQUEST and (magic != _CLASSIC or data[start + 2] or data[start + 3]):
-            return DECODED
-        return treatment
-
-    def _note(self, start: int, treatment: int) -> bool:
+    def _note(self, start: "i64", treatment: "i64") -> bool:
         """Have the session remember a message of a stream; return False where it has to be decoded for that."""
         data = self._data
         body = start + HEADER_LENGTH
@@ -219,7 +222,6 @@ class Picking:
         if tagged:
             body += _STREAM_ID_LENGTH
             key_length &= 0xFF
-        extras = data[start + 4]
         if (treatment == DOCUMENT) != (key_length > 0):
             return False
         if treatment == MARKER_2:
@@ -235,34 +237,74 @@ class Picking:
             if tagged:
                 session.certain = True
             elif treatment == DOCUMENT and session.keys_fit:
-                session.infer_from(data[body + extras : body + extras + key_length])
-        opaque = be32(data, start + 12)
-        vbucket = be16(data, start + 6)
-        if len(self._streams) >= MAX_STREAMS:
-            self._session.note(opaque, vbucket, None)
-        else:
-            self._streams[opaque] = vbucket
+                key = body + data[start + 4]
+                session.infer_from(data[key : key + key_length])
+        opaque, vbucket = be32(data, start + 12), be16(data, start + 6)
+        if opaque != self._opaque or vbucket != self._vbucket:
+            self._settle()
+            self._opaque, self._vbucket = opaque, vbucket
+            streams = self._session.streams
+            if len(streams) >= MAX_STREAMS:
+                self._session.note(opaque, vbucket, None)
+            else:
+                streams[opaque] = vbucket
         if treatment == DOCUMENT:
-            high = be32(data, body)
-            low = be32(data, body + 4)
-            self._seqnos[opaque] = high << 32 | low if high else low
+            self._body = body
         return True
 
-    def _ask(self, start: int) -> None:
+    def _settle(self) -> None:
+        """Have the session know the last seqno of the stream at hand, before anything else may change that."""
+        if self._body >= 0:
+            self._session.seqnos[self._opaque] = int.from_bytes(self._data[self._body : self._body + 8], "big")
+        self._opaque = self._body = -1
+
+    def _ask(self, start: "i64") -> None:
         """Have the session remember a request for a stream, as far as that is not done for every request."""
+        self._settle()
         data, session = self._data, self._session
-        opaque = be32(data, start + 12)
+        opaque: int = be32(data, start + 12)
         session.note(opaque, be16(data, start + 6), None)
         session.seqnos.pop(opaque, None)
         if session.features is None and data[start + 8 : start + 12] != _NO_VALUE:
             session.certain = True
             self._inferring = False
 
-    def _overhear(self, at: int) -> None:
-        data, start = self._data, self._frames.starts[at]
-        opcode, word = data[start + 1], be16(data, start + 6)
-        opaque = be32(data, start + 12)
+    def _overhear(self, at: int, start: "i64", stop: int) -> None:
+        data = self._data
+        opcode, word, opaque = data[start + 1], be16(data, start + 6), be32(data, start + 12)
         asked: Asked | None = None
         if data[start] == _CLASSIC:
-            asked = Asked(self._first + at, self._where(self._stop(at)).ts_ns, word)
+            asked = Asked(self._first + at, self._where(stop).ts_ns, word)
         self._session.overhear(self.place() & 1, opcode, opaque, asked)
+
+
+def _is_damaged(data: bytes) -> bool:
+    """Return whether the sections of the one frame that stands there are longer than its body."""
+    key_length: i64 = be16(data, 2) if data[0] in (_CLASSIC, _RESPONSE) else data[2] + data[3]
+    return data[4] + key_length > be32(data, 8)
+
+
+def _treatment(data: bytes, start: "i64", opcodes: bytes, vbuckets: bytes) -> "i64":
+    """Return what is to be done with a whole frame, as far as its header says; the others say what is wanted."""
+    magic: i64 = data[start]
+    opcode: i64 = data[start + 1]
+    treatment: i64 = _TREATMENTS[opcode << 8 | data[start + 4]]
+    if treatment == DECODED:
+        return DECODED
+    if treatment == NEIGHBOUR:
+        if magic not in (_CLASSIC, _RESPONSE, _FLEXIBLE_RESPONSE) or data[start + 5] > _MOST_DATATYPE:
+            return DECODED
+        if magic != _CLASSIC:
+            return DECODED if opcodes[opcode] else NEIGHBOUR
+    elif treatment == RESPONSE:
+        return RESPONSE if magic == _RESPONSE and not opcodes[opcode] else DECODED
+    elif magic == _FLEXIBLE:
+        if data[start + 2] != _STREAM_ID_LENGTH or data[start + HEADER_LENGTH] != STREAM_ID_TAG:
+            return DECODED
+    elif magic != _CLASSIC:
+        return DECODED
+    if opcodes[opcode] and vbuckets[be16(data, start + 6)]:
+        return WANTED if treatment in (DOCUMENT, MARKER, MARKER_2) else DECODED
+    if treatment == REQUEST and (magic != _CLASSIC or data[start + 2] or data[start + 3]):
+        return DECODED
+    return treatment

@@ -1,7 +1,7 @@
-"""Packed: parts, and what else is known of frames, as bytes for another process.
+"""Pack parts, and what else is known of frames, as bytes for another process.
 
-What every process has in any case, the protocol table and its plans, is told by its place there. To be read only
-by the same version of dcpdump, and only where nobody else could have written it: the bytes are a pickle.
+What every process has in any case, the protocol table and its plans, is given by its place there. To be read only
+by the same version of dcpdump, and only where no one else could have written it: the bytes are a pickle.
 """
 
 import pickle
@@ -26,7 +26,7 @@ def unpacked(data: bytes | memoryview) -> Any:
 
 
 def _things() -> Iterator[object]:
-    """It gives all that the protocol table is made of, always in the same order."""
+    """Yield all that the protocol table is made of, always in the same order."""
     for message in (*MESSAGES.values(), *PUSHES.values()):
         yield message
         for layout in (*message.request, *message.response):

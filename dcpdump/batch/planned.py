@@ -1,4 +1,4 @@
-"""Planned: what the frames of plans mean to their connections' sessions, told many at a time."""
+"""Report the frames of plans to their connections' sessions, many at a time."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Planned:
         self._keyed &= header.key > 0
 
     def remember(self, session: Session, rows: Array) -> None:
-        """It tells a session of some of its frames, and notes what it knew when they came."""
+        """Report some of its frames to a session, and note what it knew when they came."""
         rows = rows[self.mask[rows]]
         if not len(rows):
             return
@@ -47,7 +47,7 @@ class Planned:
         else:
             part.collections[rows] = YES if session.collections else NO
         part.underlying[rows] = session.underlying_datatype
-        rows = rows[self._streamed[rows] & ~part.weak[rows]]  # what was found on weak evidence is no witness
+        rows = rows[self._streamed[rows] & ~part.weak[rows]]  # what was found on weak evidence proves nothing
         if len(rows):
             header = part.header
             _remember(session, header.opaque[rows], header.word[rows], self._seqno[rows], self._has_seqno[rows])

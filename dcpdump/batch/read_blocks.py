@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 
-from dcpdump.batch.block import Block, blocks, gathered
+from dcpdump.batch.block import BLOCK_BYTES, Block, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.capture.timeline import begin
 
 
-def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:
-    """Yield the packets of all captures, as one timeline."""
+def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Yield the packets of all captures, as one timeline, in blocks of about ``size`` bytes."""
     queue = sorted(captures, key=begin) if len(captures) > 1 else list(captures)
     passed = 0
     while queue and queue[0].rereadable:
         capture, *others = queue
         until = begin(others[0]) if others else None
-        plain = PlainPcap(capture.name)
-        for block in plain.blocks():
+        # The first block is large: what malloc has seen free in that size, it keeps for all that follow.
+        plain = PlainPcap(capture.name, BLOCK_BYTES)
+        for block in plain.blocks(size):
             if until is not None and (max(block.batch.times), capture.name) >= until:
                 passed = plain.packets - len(block)  # the next file has begun: they are to be merged
                 break
@@ -33,6 +34,6 @@ def blocks_of(captures: Sequence[Capture]) -> Iterator[Block]:
 
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
-    """It gives the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
+    """Yield the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
     for batch in StreamQueue(timeline(captures)).batches():
         yield gathered(batch) if batch else None

@@ -25,7 +25,7 @@ _HEADER = np.dtype(
 
 
 def block_of(taken: Sequence[Taken], name: str) -> Block:
-    """It makes a block of what was taken, which is not nothing; ``name``: of the interface."""
+    """Make a block of what was taken, at least one batch; ``name``: of the interface."""
     data = taken[0].data if len(taken) == 1 else b"".join([each.data for each in taken])
     places: list[int] = []
     base = 0
@@ -45,11 +45,11 @@ def block_of(taken: Sequence[Taken], name: str) -> Block:
     starts += skipped
     wire -= skipped
     batch = Batch(data, starts.tolist(), ends.tolist(), links.tolist(), numbers, ts_ns.tolist(), [0] * len(at), [name])
-    return Block(batch, Packets(batch, wire.tolist()))
+    return Block(batch, Packets(batch, wire.tolist().__getitem__))
 
 
 def _links(hardware: Array, ethertype: Array) -> tuple[Array, Array]:
-    """It gives the LINKTYPE_ of packets, and which begin at their network header."""
+    """Return the LINKTYPE_ of packets, and which begin at their network header."""
     both = hardware.astype(np.int64) << 16 | ethertype
     kinds, _, which = distinct(both)
     found = [link_of(kind >> 16, (kind & 0xFFFF).to_bytes(2, "big")) for kind in kinds.tolist()]

@@ -1,4 +1,4 @@
-"""Heard: what the frames of a part tell the sessions of their connections, and the records of those that need one."""
+"""Report the frames of a part to the sessions of their connections, and make the records of those that need one."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,7 +16,7 @@ from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.session import Session
 
-#: Decodes a frame of a direction of a conversation, by its number, and has the session hear of it.
+#: Decodes a frame of a direction of a conversation, by its number, and reports it to the session.
 Recording = Callable[[Conversation, int, RawFrame, int], Record]
 
 
@@ -53,7 +53,7 @@ def hear(part: Part, talkers: Mapping[int, Conversation], record: Recording, *, 
 
 
 def _overhear(session: Session, conversation: Conversation, part: Part, row: int, show_secrets: bool) -> Later:
-    """It remembers a frame that is no concern of DCP by its header; decoding it can wait."""
+    """Keep the header of a frame that does not concern DCP; decoding it can wait."""
     header, number = part.header, part.first + row
     opcode, word = int(header.opcode[row]), int(header.word[row])
     ends, ts = part.places[part.place[row]], int(part.ts_ns[row])
@@ -73,7 +73,7 @@ _RESPONSE = np.isin(np.arange(256), (0x81, 0x18))
 
 
 def _overheard(part: Part) -> Array:
-    """It says which frames are whole, sound, and no concern of DCP."""
+    """Return which frames are whole, sound, and do not concern DCP."""
     header = part.header
     found: Array = _NEIGHBOUR[header.opcode] & _PLAIN_MAGIC[header.magic] & (header.datatype <= 7)
     found &= (header.value >= 0) & (part.weak == 0)

@@ -34,7 +34,7 @@ class Amount:
     bytes: int = 0
 
     def add(self, frames: int, size: int) -> None:
-        """It adds to both."""
+        """Add to both."""
         self.frames += frames
         self.bytes += size
 
@@ -47,7 +47,7 @@ class Distribution:
         self.most = 0
 
     def add(self, values: Array) -> None:
-        """It counts whole numbers that are not negative."""
+        """Count whole numbers that are not negative."""
         if not len(values):
             return
         self.most = max(self.most, int(values.max()))
@@ -60,7 +60,7 @@ class Distribution:
         return self._counts.total()
 
     def percentile(self, percent: float) -> int:
-        """It gives the value that so many percent do not exceed; 0 where there are none."""
+        """Return the value that so many percent do not exceed; 0 where there are none."""
         left = self.count * percent / 100
         for value in sorted(self._counts):
             left -= self._counts[value]
@@ -77,7 +77,7 @@ class Timeline:
         self._amounts: dict[int, Amount] = {}
 
     def add(self, ts_ns: Array, length: Array) -> None:
-        """It counts frames by their times."""
+        """Count frames by their times."""
         if not len(ts_ns):
             return
         kept, which = np.unique(ts_ns // self.step_ns, return_inverse=True)
@@ -94,7 +94,7 @@ class Timeline:
             self._amounts.setdefault(step // 2, Amount()).add(amount.frames, amount.bytes)
 
     def steps(self, most: int) -> Iterator[tuple[int, Amount]]:
-        """It gives (beginning in ns, amount) of equal steps from the first to the last, ``most`` of them at most."""
+        """Yield (beginning in ns, amount) of equal steps from the first to the last, ``most`` of them at most."""
         while self._amounts and max(self._amounts) - min(self._amounts) >= most:
             self._double()
         if self._amounts:
@@ -119,7 +119,7 @@ class Statistics:
     gaps: int = 0  #: frames that came right after lost or skipped bytes
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
-        """It counts those rows of a part."""
+        """Count those rows of a part."""
         if not len(rows):
             return
         chosen = np.asarray(rows)
@@ -176,7 +176,7 @@ REQUEST = np.array([not magic_of(value).response and not magic_of(value).server 
 
 
 def _rounded(values: Array) -> Array:
-    """It rounds large values up to three digits."""
+    """Round large values up to three digits."""
     digits = np.floor(np.log10(np.maximum(values, 1))).astype(np.int64)
     unit = 10 ** np.maximum(digits - 2, 0)
     return np.where(values <= _EXACT, values, -(-values // unit) * unit)

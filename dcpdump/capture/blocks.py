@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from struct import Struct, pack
 
 _SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
+_SECRETS, _TLS = 10, 0x544C534B
 _COMMENT, _NAME, _DESCRIPTION, _RECEIVED, _APPLICATION, _DROPPED, _RESOLUTION = 1, 2, 3, 4, 4, 5, 9
 _PACKET_HEAD = Struct("<7I")
 #: What a packet without options has beside its bytes and their padding.
@@ -50,6 +51,11 @@ def statistics(received: int, dropped: int) -> bytes:
     """Return the counts of interface 0: packets received, and how many of them were dropped."""
     counts = [(_RECEIVED, pack("<Q", received)), (_DROPPED, pack("<Q", dropped))]
     return _block(_STATISTICS, pack("<III", 0, 0, 0) + _options(counts))
+
+
+def secrets(lines: bytes) -> bytes:
+    """Return secrets of TLS as lines of a key log; they stand before the first packet that needs them."""
+    return _block(_SECRETS, pack("<II", _TLS, len(lines)) + lines + bytes(-len(lines) % 4))
 
 
 def _block(kind: int, body: bytes) -> bytes:

@@ -14,9 +14,11 @@ from dcpdump.capture.not_a_capture import describe
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng
+from dcpdump.capture.secrets_blocks import gather
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
+from dcpdump.tls.secrets import Secrets
 
 _HEAD = 512  #: bytes from which a file that is not a capture is recognised
 _SECTION_MAGICS = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
@@ -29,16 +31,29 @@ class Capture:
     from the start, and can be read once. In a ``with`` it is closed at the end.
     """
 
-    def __init__(self, path: str, salvage: bool, follow: bool, source: Callable[[], ByteSource] | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        salvage: bool,
+        follow: bool,
+        source: Callable[[], ByteSource] | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
         self.name = path
         self.health = Health(path)
         self._salvage = salvage
         self._follow = follow
         self._source = source
+        self._secrets = secrets
         self._reopens = not follow and (source is not None or _is_regular(path))
         self._window: SourceWindow | None = None
         self._followed: FollowedFile | None = None
         self._open()
+        if secrets is not None and self._window is not None and self._window.peek(4) == PCAPNG_MAGIC:
+            if self._reopens:
+                secrets.add_source(self._gather)
+            else:
+                secrets.growing = True  # a block of secrets may stand behind the packets that need it
         if self._reopens:
             self.close()
 
@@ -109,7 +124,7 @@ class Capture:
         if window is None:
             return
         while True:
-            reader = _reader(window, health, self._salvage)
+            reader = _reader(window, health, self._salvage, self._secrets)
             yield from reader.packets()
             if not reader.appended:
                 break
@@ -118,6 +133,15 @@ class Capture:
                 break
         if window.failure:
             health.hurt(window.offset, health.packets, window.failure, "everything after it")
+
+    def _gather(self) -> None:
+        """Take the secrets of the whole file, wherever they stand in it."""
+        if self._secrets is not None:
+            with Capture(self.name, self._salvage, False, self._source) as other:
+                if other._window is None:
+                    other._open()
+                if other._window is not None:
+                    gather(other._window, self.name, self._secrets)
 
     def _open(self, path: str = "") -> None:
         """Open the file up to its first header, or raise CaptureError, which says what it is instead."""
@@ -141,15 +165,20 @@ class Capture:
 
 
 def open_capture(
-    path: str, *, salvage: bool = False, follow: bool = False, source: Callable[[], ByteSource] | None = None
+    path: str,
+    *,
+    salvage: bool = False,
+    follow: bool = False,
+    source: Callable[[], ByteSource] | None = None,
+    secrets: Secrets | None = None,
 ) -> Capture:
     """Open a capture, ``-`` being standard input, or raise CaptureError, which says what it is instead.
 
     With ``salvage``, reading continues behind damage, at the next plausible record. With ``follow``, the end of a file
     is waited at, and its writer's next file continues it. ``source`` opens the bytes, each time anew, where ``path`` is
-    only a name and not a path of this machine.
+    only a name and not a path of this machine. ``secrets`` takes those that the capture carries.
     """
-    return Capture(path, salvage, follow, source)
+    return Capture(path, salvage, follow, source, secrets)
 
 
 def looks_like_capture(path: str) -> bool:
@@ -168,11 +197,11 @@ def _is_regular(path: str) -> bool:
         raise unreadable(path, error) from error
 
 
-def _reader(window: SourceWindow, health: Health, salvage: bool) -> Pcap | Pcapng:
+def _reader(window: SourceWindow, health: Health, salvage: bool, secrets: Secrets | None) -> Pcap | Pcapng:
     """Return the reader for the header at the window, which has been checked before."""
     if window.peek(4) in MAGICS:
         return Pcap(window, health, salvage)
-    return Pcapng(window, health, salvage)
+    return Pcapng(window, health, salvage, secrets)
 
 
 def _header_fault(window: SourceWindow) -> str:

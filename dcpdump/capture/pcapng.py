@@ -11,16 +11,18 @@ from struct import Struct, pack, unpack_from
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
+from dcpdump.capture.secrets_blocks import SECRETS, take_secrets
 from dcpdump.capture.section import PcapngSection, options, read_interface
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
+from dcpdump.tls.secrets import Secrets
 
 HEADER_SIZE = 28  #: of the smallest section header
 BLOCK_LIMIT = 128 * 1024 * 1024  #: a longer block is damage
 LAST_NS = (1 << 63) - 1  #: of the year 2262: the latest time that the tables can hold
 BLOCK_KEPT = PACKET_LIMIT + 512 * 1024  #: a longer one is skipped, never in memory as a whole
 
-SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _NEEDED = frozenset((INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET))
 _SILENT = frozenset((4, 9, 0xBAD, 0x40000BAD, 0x80000001))  # names, journal, custom, process information
 FIXED = {SECTION: 16, INTERFACE: 8, OLD_PACKET: 20, SIMPLE_PACKET: 4, PACKET: 20, STATISTICS: 12}
@@ -34,7 +36,8 @@ ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 class Pcapng:
     """The sections of a pcapng, to the end, to damage, or to a pcap appended to it."""
 
-    def __init__(self, window: SourceWindow, health: Health, salvage: bool) -> None:
+    def __init__(self, window: SourceWindow, health: Health, salvage: bool, secrets: Secrets | None = None) -> None:
+        self._secrets = secrets
         self._window = window
         self._health = health
         self._salvage = salvage
@@ -168,6 +171,8 @@ class Pcapng:
             major, minor = unpack_from(section.order + "HH", body, 4)
             if major != 1:
                 health.warn(f"version {major}.{minor} of pcapng is unknown; read like 1.0")
+        elif kind == SECRETS and self._secrets is not None:
+            take_secrets(body, section.order, f"{health.file}@{where}", self._secrets)
         elif kind == SECRETS:
             health.note("the capture carries secrets that decrypt (a decryption secrets block)")
         elif kind not in _SILENT:

@@ -14,7 +14,7 @@ from dcpdump.streams.watching import Watching
 
 
 class Judging:
-    """It keeps the ledger and the findings of what a dissection gives. Feed it all parts, then close it.
+    """Keep the ledger and the findings of what a dissection returns. Feed it all parts, then close it.
 
     Without ``rules`` there are no findings, and documents are only counted.
     """
@@ -26,7 +26,7 @@ class Judging:
         self._referee = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 
     def feed(self, parts: Sequence[Part]) -> None:
-        """It takes what a block brought, before the dissection's gaps are cleared."""
+        """Take the parts of a block, before the dissection's gaps are cleared."""
         for step in self._feed.steps(parts):
             self._learn(step)
 

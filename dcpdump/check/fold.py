@@ -10,7 +10,7 @@ SHOWN = 20
 
 
 class Fold:
-    """It takes findings; it keeps of each rule and stream the first ``shown`` (None: all), and counts everything."""
+    """Fold findings: keep of each rule and stream the first ``shown`` (None: all), and count everything."""
 
     def __init__(self, shown: int | None = SHOWN) -> None:
         self._limit = shown
@@ -19,7 +19,7 @@ class Fold:
         self.counts: Counter[Severity] = Counter()
 
     def add(self, finding: Finding) -> None:
-        """It takes a finding."""
+        """Take a finding."""
         place = finding.place
         self.counts[finding.severity] += finding.times
         met = self._met[place] = self._met[place] + finding.times
@@ -31,7 +31,7 @@ class Fold:
         self.kept = [finding.hidden(redactor) for finding in self.kept]
 
     def findings(self) -> list[tuple[Finding, int]]:
-        """It gives what was kept in the order of frames, and with the last of each kind how many more there were."""
+        """Return what was kept in the order of frames, and with the last of each kind how many more there were."""
         left = Counter(finding.place for finding in self.kept)
         out: list[tuple[Finding, int]] = []
         for finding in sorted(self.kept, key=lambda finding: (finding.frame, finding.rule.code)):

@@ -107,7 +107,7 @@ Spares = Callable[[DocumentRun, Close, ConnectionState, Stream], bool | Broken]
 #: What suspends a rule, by the letters of ``Rule.off``.
 SUSPENSIONS = {
     "m": "the start of the connection or of the stream was not captured",
-    "g": "bytes were lost since the state was learnt",
+    "g": "bytes were lost since the state was captured",
     "o": "inside an out-of-order snapshot",
     "h": "a change-stream snapshot",
     "t": "a takeover stream",
@@ -152,7 +152,7 @@ def rule(
     status: str = "",
     spares: Spares | None = None,
 ) -> Callable[[Judge], Rule]:
-    """It makes a rule of the function below it."""
+    """Make a rule of the function below it."""
     if not {"m", "g"} & set(off):
         scope = Scope.FRAME
     return lambda judge: Rule(code, id, title, severity, source, off, on, scope, status, judge, spares)

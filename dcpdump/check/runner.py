@@ -64,13 +64,13 @@ class RuleRunner:
         return found
 
     def lose(self, connection: ConnectionState, direction: int) -> None:
-        """Take it that bytes were lost: what was found while they were missing unnoticed is no verdict any more."""
+        """Take it that bytes were lost: what was found while they were missing unnoticed is not a verdict any more."""
         for findings in self._waiting.pop((connection.number, direction), {}).values():
             for finding in findings:
                 self._found.append(replace(finding, severity=Severity.UNKNOWN, reason=connection.lost_text))
 
     def release(self, connection: int, direction: int) -> None:
-        """Take it that a direction goes on without a loss: what waited for that is a verdict."""
+        """Take it that a direction continues without a loss: what waited for that is a verdict."""
         if self._waiting:
             for findings in self._waiting.pop((connection, direction), {}).values():
                 self._found += findings
@@ -129,7 +129,7 @@ class RuleRunner:
     ) -> None:
         """Make findings of what a rule says, unless that is forbidden here.
 
-        ``waits_for``: the direction that has to go on without a loss before they are verdicts.
+        ``waits_for``: the direction that has to continue without a loss before they are verdicts.
         """
         if isinstance(answer, str):
             answer = Remark(answer)

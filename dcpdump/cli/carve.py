@@ -1,14 +1,16 @@
 """Provide ``dcpdump carve``: write the packets of chosen frames as one pcapng."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from dcpdump import __version__
 from dcpdump.batch.filter import masks
-from dcpdump.capture import expand, timeline
+from dcpdump.capture import blocks, expand, timeline
 from dcpdump.capture.comments import CommentReader
+from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
 from dcpdump.cli import exit as code
@@ -21,6 +23,7 @@ from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
 from dcpdump.rewrite.carving import Carving
+from dcpdump.tls.secrets import Secrets
 
 
 @click.command(cls=GroupedCommand)
@@ -30,23 +33,27 @@ from dcpdump.rewrite.carving import Carving
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
 @input_options(follow=False)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
-def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, **options: Any) -> int:
+@click.option("--with-secrets", is_flag=True, help="Write the secrets of --keylog to OUT, so that it opens itself.")
+def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_secrets: bool, **options: Any) -> int:
     """Write the packets that carry chosen frames, and those that are needed to understand them.
 
     Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls) and the requests of
     the frames' streams. Reading OUT with the same filter shows the same frames; their numbers, and those of packets and
     connections, are other ones, and what lies between them counts as lost. The set-up has the login: redact OUT before
-    you share it.
+    you share it. Of TLS connections OUT has the secrets that the input carried.
     """
     chosen, given = selection(options), input_of(options)
     paths = expand(captures)
-    inputs = given.open(paths)
+    carried, secrets = Secrets(), given.keys.secrets
+    inputs = replace(given, keys=KeyLogs(secrets=carried)).open(paths)
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
+    carried.gather()
+    secrets.take_all(carried)
     with Sink(out, force=force, inputs=paths) as sink, progress(() if quiet else paths):
         wanted = masks(chosen.texts, chosen.filter, window=chosen.window)
-        carving = Carving(inputs, wanted, chosen.count, chosen.begin, given.limits)
+        carving = Carving(inputs, wanted, chosen.count, chosen.begin, given.limits, secrets)
         carving.survey()
         if not carving.dissector.tally.frames:
             what, hint = nothing_found(carving.dissector)
@@ -55,7 +62,8 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, **optio
             found = f"{carving.dissector.tally.frames:,} frames"
             raise CaptureError(f"no frame of the input matches; nothing was written ({found} were read)")
         carving.settle()
-        packets = sink.write_pieces(_pieces(carving, paths, salvage=given.salvage))
+        lines = _secrets(carving, secrets if with_secrets else carried)
+        packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
     for line in damage_lines(inputs):
         note(line)
     status = status_of(carving.dissector, inputs)
@@ -65,11 +73,28 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, **optio
     if not quiet:
         frames = f"{carving.frames:,} of {carving.dissector.tally.frames:,} frames"
         note(f"{out}: {frames} · {packets:,} of {carving.dissector.balance.packets:,} packets")
+        if lines:
+            note(f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself")
+        elif any(each.opened_bytes for each in carving.dissector.sealings.values()):
+            note("dcpdump: note: reading it needs the same key log")
     return status
 
 
-def _pieces(carving: Carving, paths: Sequence[str], *, salvage: bool) -> Iterator[bytes]:
-    """Yield the chosen packets as they are written, with the interfaces and comments of their captures."""
+def _secrets(carving: Carving, secrets: Secrets) -> bytes:
+    """Return the key log of the connections that are taken."""
+    lines: list[bytes] = []
+    for number, sealing in carving.dissector.sealings.items():
+        if number in carving.taken:
+            for random, owner in sealing.randoms:
+                lines += secrets.lines(random, owner)
+    return b"".join(lines)
+
+
+def _pieces(carving: Carving, paths: Sequence[str], lines: bytes, *, salvage: bool) -> Iterator[bytes]:
+    """Yield the chosen packets as they are written, with the interfaces and comments of their captures.
+
+    ``lines`` are of a key log, and are written too.
+    """
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
     raw_records = {path: RawRecords(path, salvage=salvage) for path in paths}
     comments = {path: CommentReader() for path in paths}
@@ -79,5 +104,5 @@ def _pieces(carving: Carving, paths: Sequence[str], *, salvage: bool) -> Iterato
         if not choice.takes(packet):
             continue
         piece = writer.packet(packet, comment.interface, comment.comments)
-        yield piece if begun else writer.header() + piece
+        yield piece if begun else writer.header() + (blocks.secrets(lines) if lines else b"") + piece
         begun = True

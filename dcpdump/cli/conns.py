@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
+from dcpdump.cli import tls_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
@@ -29,6 +30,11 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = LedgerConsumer(chosen, shown, given)
         reading = consumer.read(paths, sink)
-        connections = consumer.connections
-        consumer.report(sink, lambda: [rows.Connections(connections)], lambda: rows.objects(connections))
+        connections, sealings = consumer.connections, consumer.dissection.sealings
+        sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
+        consumer.report(
+            sink,
+            lambda: [rows.ConnectionTable(connections, sealed)],
+            lambda: rows.objects(connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}),
+        )
         return reading.conclude("none" if quiet else "text")

@@ -94,7 +94,8 @@ def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
 def carried_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the options that are given again to the commands that show more."""
     found = {f"--{name.replace('_', '-')}": options[name] for name in _CARRIED if options.get(name)}
-    return found | ({"--redact": ""} if options.get("redact") else {})
+    logs = {f"--keylog={path}": "" for path in options.get("keylog") or ()}
+    return found | logs | ({"--redact": ""} if options.get("redact") else {})
 
 
 def names_of(paths: list[str]) -> str:

@@ -1,18 +1,21 @@
 """Provide ``dcpdump export``: write captures as columnar tables."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dcpdump.capture import Capture, expand
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.tables import TableNames, need_pyarrow
-from dcpdump.net.limits import Limits
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
+    from dcpdump.cli.reading import Reading
 
 
 @click.command(cls=GroupedCommand)
@@ -61,7 +64,7 @@ def export(
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
     inputs = given.open(expand(captures))
-    return _export(inputs, chosen, shown, given.limits, tables, jobs, "none" if quiet else summary)
+    return _export(inputs, chosen, shown, given, tables, jobs).conclude("none" if quiet else summary)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
@@ -77,12 +80,11 @@ def _export(
     captures: Sequence[Capture],
     chosen: Selection,
     shown: Display,
-    limits: Limits,
+    given: InputOptions,
     names: Sequence[str],
     jobs: int | None,
-    summary: str,
-) -> int:
-    """Read everything (or as much as was asked for), write the tables, and return the exit code.
+) -> "Reading[Part]":
+    """Read everything (or as much as was asked for), write the tables, and return the reading.
 
     Where there is no frame no tables are written, and those of an earlier export that they would replace are removed.
     """
@@ -93,7 +95,7 @@ def _export(
     from dcpdump.streams.watching import Watching
 
     jobs = worth_having(jobs, captures)
-    dissection = Watching(limits, show_secrets=shown.show_secrets)
+    dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
     with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
         exporting = Exporting(dissection, chosen, shown, tables, jobs)
         reading = Reading(CaptureSource(captures, patient=True), dissection, exporting)
@@ -103,7 +105,7 @@ def _export(
             tables.publish()
         else:
             tables.withdraw()
-    return reading.conclude(summary)
+    return reading
 
 
 def _print_schemas() -> None:

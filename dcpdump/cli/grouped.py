@@ -10,11 +10,11 @@ GROUPS: dict[str, str] = {
         --connection --host --port --since --until --problems --count --stuck --rolled-back --ended --cause --select
         --ignore""",
     "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
-        --memory --jobs""",
+        --keylog --memory --jobs""",
     "How to judge": "--idle --fail-on --no-check",
     "How to show": "--format --all --color --value-bytes --once --interval --rows --title --frames --summary --quiet",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
-    "Where to write": "--output --write -C -G -W --tables --force",
+    "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
 }
 _TITLES = {option: title for title, options in GROUPS.items() for option in options.split()}
 

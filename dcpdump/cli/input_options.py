@@ -1,14 +1,17 @@
 """Define how commands read captures: the same options for all of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import click
 
 from dcpdump.capture import Capture, open_capture
+from dcpdump.capture.key_log import KeyLogs
+from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
 from dcpdump.cli.options import Size
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.tls.secrets import Secrets
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,6 +27,12 @@ class InputOptions:
     salvage: bool = False
     follow: bool = False
     memory: int = DEFAULT.memory
+    keys: KeyLogs = field(default_factory=KeyLogs)  #: that open TLS
+
+    @property
+    def secrets(self) -> Secrets | None:
+        """What opens TLS; None where nothing could: then captures only say that they carry secrets."""
+        return self.keys.secrets if can_open() else None
 
     @property
     def limits(self) -> Limits:
@@ -32,18 +41,20 @@ class InputOptions:
 
     def open(self, paths: Sequence[str]) -> list[Capture]:
         """Open captures. Raises errors.CaptureError."""
-        return [open_capture(path, salvage=self.salvage, follow=self.follow) for path in paths]
+        return [open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets) for path in paths]
 
 
-def input_options(*, salvage: bool = True, follow: bool = True) -> Callable[[Command], Command]:
+def input_options(*, salvage: bool = True, follow: bool = True, keylog: bool = True) -> Callable[[Command], Command]:
     """Add the options that say how captures are read.
 
-    ``salvage``: also where they are damaged; ``follow``: also while they grow.
+    ``salvage``: also where they are damaged; ``follow``: also while they grow; ``keylog``: also inside TLS.
     """
 
     def add(command: Command) -> Command:
         size = Size()
         command = click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY)(command)
+        if keylog:
+            command = keylog_option(command)
         if follow:
             command = click.option("-F", "--follow", is_flag=True, help=_FOLLOW)(command)
         return click.option("--salvage", is_flag=True, help=_SALVAGE)(command) if salvage else command
@@ -53,4 +64,5 @@ def input_options(*, salvage: bool = True, follow: bool = True) -> Callable[[Com
 
 def input_of(options: dict[str, Any]) -> InputOptions:
     """Take the options that say how captures are read out of ``options``."""
-    return InputOptions(options.pop("salvage", False), options.pop("follow", False), options.pop("memory"))
+    keys = key_logs(options) if "keylog" in options else KeyLogs()
+    return InputOptions(options.pop("salvage", False), options.pop("follow", False), options.pop("memory"), keys)

@@ -133,7 +133,7 @@ class LedgerConsumer(Consumer[Part]):
     def __init__(
         self, chosen: Chosen, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
     ) -> None:
-        self.dissection = Watching(given.limits, show_secrets=shown.show_secrets)
+        self.dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         self.ledger = Ledger(closely=self.closely)
         self._wanted, self._shown, self._input, self._look = chosen, shown, given, look
         self.captures: list[Capture] = []  #: that are read

@@ -9,6 +9,7 @@ from typing import Any
 from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.live_queue import LiveQueue
 from dcpdump.cli import exit as code
+from dcpdump.cli import tls_notes
 from dcpdump.cli.reading import Blocks, Consumer
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.stderr import note
@@ -46,6 +47,8 @@ class InterfaceSource:
             note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
             return
         note(counted(counts))
+        for line in tls_notes.lines(dissection):
+            note(line)
         if dissection.tally.frames:
             note(balance_line(dissection, consumer.frames, consumer.verb))
         elif counts["decoded"]:

@@ -3,6 +3,7 @@
 COMMANDS is the one place that names commands without importing them: ``--help`` prints from it.
 """
 
+import gc
 import os
 import shlex
 import sys
@@ -187,6 +188,8 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     sys.excepthook = trace
     raise_at_signals()
     _keep_numpy_to_one_thread()
+    # What is imported stays: looking for cycles in it, again and again and once more at the end, would find none.
+    gc.set_threshold(100_000, 50, 100)
     try:
         status = outcome(words)
     except BrokenPipeError:  # of standard error, while an error was reported
@@ -196,6 +199,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     end_at_signals()
     for stream in streams:
         status = _finished(stream, status)
+    gc.freeze()
     sys.exit(status)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 #: Input of less than this is done here before Spark has started.
 SMALL_BYTES = 1_000_000_000
+_LOCAL = "TLS is opened on this machine only, not on Spark: --engine local, without --watch and --master"
 #: Options for frames as text that say nothing about tables.
 _FIXED = {"color": "never", "format": "parquet", "force": True}
 
@@ -71,6 +72,7 @@ class Job:
     watch: bool
     idle: float
     duration: float | None
+    given: InputOptions
 
 
 @click.command(cls=GroupedCommand)
@@ -127,12 +129,13 @@ def pipeline(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
+    given = input_of(options)
     job = Job(
         captures,
         shown.path,
         capture_id or _named(captures),
         tables,
-        _choice(chosen, shown, input_of(options)),
+        _choice(chosen, shown, given),
         master,
         dict(conf),
         split,
@@ -140,7 +143,10 @@ def pipeline(
         watch,
         idle,
         duration,
+        given,
     )
+    if given.keys.files and (watch or engine == "spark"):
+        raise click.UsageError(_LOCAL)
     return follow(job) if watch else run(job, engine)
 
 
@@ -160,15 +166,20 @@ def run(job: Job, engine: str) -> int:
     size = sum(each.size for each in found)
     if engine == "auto":
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        engine = "spark" if size >= SMALL_BYTES or job.master is not None or submitted else "local"
+        asked, keys = job.master is not None or submitted, job.given.keys.files
+        if keys and asked:
+            raise click.UsageError(_LOCAL)
+        engine = "spark" if asked or (size >= SMALL_BYTES and not keys) else "local"
         if engine == "local" and not job.quiet:
-            note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which takes longer to start")
+            why = "opens no TLS" if keys else "takes longer to start"
+            note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which {why}")
     with CaptureOutput(job.output, job.capture_id) as output:
         if engine == "local":
             from dcpdump.spark import local
 
             with progress(() if job.quiet else [each.path for each in found]):
-                outcome = local.run([each.path for each in found], job.choice, output.folder, job.tables)
+                paths, secrets = [each.path for each in found], job.given.secrets
+                outcome = local.run(paths, job.choice, output.folder, job.tables, secrets)
         else:
             outcome = _on_spark(job, found, output.folder)
         if not job.quiet:
@@ -186,13 +197,15 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
     from dcpdump.spark.launch import session
 
     with session(job.master, job.conf) as spark:
+        from dcpdump.spark.job import TaskOptions
         from dcpdump.spark.job import run as run_on_spark
 
         report = _progress if sys.stderr.isatty() and not job.quiet else None
         if not job.quiet:
             size = _size(sum(each.size for each in found))
             note(f"{size} in {_many(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
-        return run_on_spark(spark, found, job.choice, folder, job.tables, split_bytes=job.split_bytes, progress=report)
+        tasks = TaskOptions(job.choice, folder, frozenset(job.tables))
+        return run_on_spark(spark, found, tasks, split_bytes=job.split_bytes, progress=report)
 
 
 def _progress(what: str, done: int, tasks: int) -> None:
@@ -208,7 +221,7 @@ def follow(job: Job) -> int:
 
     hurt = False
     with session(job.master, job.conf) as spark:
-        from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch
+        from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch, WatchOptions
 
         def report(done: BatchOutcome) -> None:
             nonlocal hurt
@@ -221,17 +234,8 @@ def follow(job: Job) -> int:
         job = replace(job, tables=tables)
         if not job.quiet:
             note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
-        watch = FolderWatch(
-            spark,
-            job.inputs,
-            job.output,
-            job.capture_id,
-            job.choice,
-            tables,
-            idle=job.idle,
-            split_bytes=job.split_bytes,
-            report=report,
-        )
+        options = WatchOptions(job.inputs, job.output, job.capture_id, job.choice, tables, job.idle, job.split_bytes)
+        watch = FolderWatch(spark, options, report)
         watch.run(job.duration)
         if not job.quiet:
             for path in watch.arrivals.open():

@@ -6,14 +6,13 @@ import click
 
 from dcpdump.capture import expand
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
 from dcpdump.filter.clauses import with_problems
 from dcpdump.filter.header_clauses import wanted_of
-from dcpdump.net.limits import Limits
 
 
 @click.command(cls=GroupedCommand)
@@ -47,24 +46,25 @@ def read(
         source = CaptureSource(inputs)
         # What comes through a pipe, or goes to a terminal, is shown at once.
         working = 1 if source.endless or sink.is_terminal else worth_having(jobs, inputs)
-        return _reading(source, chosen, shown, sink, given.limits, several=len(inputs) > 1, jobs=working).run(
+        return _reading(source, chosen, shown, sink, given, several=len(inputs) > 1, jobs=working).run(
             "none" if quiet else summary
         )
 
 
 def _reading(
-    source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, limits: Limits, **options: Any
+    source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, given: InputOptions, **options: Any
 ) -> Reading[Any]:
     """Return the reading that suits what is chosen; each kind imports only what it needs."""
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
-        from dcpdump.batch.picker import Picker
+        from dcpdump.batch.picker import BLOCK_BYTES, Picker
         from dcpdump.cli.picked_frames import PickedFrameOutput
 
-        picker = Picker(wanted, limits, show_secrets=shown.show_secrets)
+        source.block_bytes = BLOCK_BYTES
+        picker = Picker(wanted, given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         return Reading(source, picker, PickedFrameOutput(chosen, shown, sink, **options), sink)
     from dcpdump.batch.dissection import Dissection
     from dcpdump.cli.frame_output import FrameOutput
 
-    dissection = Dissection(limits, show_secrets=shown.show_secrets)
+    dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
     return Reading(source, dissection, FrameOutput(chosen, shown, sink, **options), sink)

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
-from dcpdump.batch.block import Block
+from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
@@ -66,6 +66,7 @@ class CaptureSource:
 
     def __init__(self, captures: Sequence[Capture], *, patient: bool = False) -> None:
         self._captures = captures
+        self.block_bytes = BLOCK_BYTES  #: of packets that are handled at once
         self.stop = Stop()  #: while it is open, the first signal ends the packets
         #: Whether packets may arrive for days.
         self.endless = not (patient or all(capture.rereadable for capture in captures))
@@ -78,7 +79,7 @@ class CaptureSource:
     def blocks(self) -> Blocks:
         """Yield the packets of files, or of pipes as they arrive; None while nothing arrives."""
         captures = self._captures
-        for block in blocks_as_they_come(captures) if self.endless else blocks_of(captures):
+        for block in blocks_as_they_come(captures) if self.endless else blocks_of(captures, self.block_bytes):
             if self.stop.status is not None:
                 return
             yield block
@@ -153,6 +154,8 @@ class Reading(Generic[P]):
                 consumer.meet(block)
                 if self._take(self._dissection.feed_block(block)):
                     return True
+            elif self._take(self._dissection.idle()):
+                return True
             consumer.settle(idle=block is None)
         return False
 

@@ -37,7 +37,8 @@ from dcpdump.streams.wording import counted
 @click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
 @click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@input_options(salvage=False, follow=False)
+@input_options(salvage=False, follow=False, keylog=False)
+@click.option("--keylog", metavar="FILE", multiple=True, hidden=True)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 def redact(
     captures: tuple[str, ...],
@@ -47,6 +48,7 @@ def redact(
     salt_file: str | None,
     force: bool,
     quiet: bool,
+    keylog: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Write captures that may be shared: keys, values, xattrs, credentials and buckets replaced at equal length.
@@ -58,8 +60,10 @@ def redact(
     The result is read back before it appears: no key and no value of 8 bytes or more may be anywhere in it, and
     it must decode to the same frames.
     """
+    if keylog:
+        raise click.UsageError("redact cannot conceal inside TLS; read --redact and export --redact can")
     paths, given = expand(captures), input_of(options)
-    inputs = given.open(paths)
+    inputs = [open_capture(path) for path in paths]  # without secrets: what is in TLS stays closed
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("redaction reads its input twice", capture.name, "save it to a file first")
@@ -151,9 +155,12 @@ def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
 
 def _report(redaction: Redaction, out: str) -> None:
     tally, net = redaction.dissector.tally, redaction.dissector.balance
-    blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes
+    sealed = tally.tls_bytes + tally.encrypted_bytes
+    blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes + sealed
     frames = counted(tally.frames, "frame")
     note(f"{out}: {frames} in {counted(net.packets, 'packet')} · {blanked:,} B of payload in no frame are blank")
+    if sealed:
+        note(f"{sealed:,} B of them are TLS, inside which read --redact and export --redact can conceal")
     for what, count in redaction.left_out.items():
         note(f"left out of pcapng: {count:,} {what}")
     note("proved: no original key or value of 8 bytes or more is in it, and it decodes to the same frames")

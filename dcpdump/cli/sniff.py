@@ -7,12 +7,14 @@ import click
 
 from dcpdump.batch.dissection import Dissection
 from dcpdump.capture import drop_privileges as rights
+from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import ANY, Live, interfaces
 from dcpdump.capture.live_queue import BUFFER_BYTES, LiveQueue
 from dcpdump.capture.save import Rotation, Save
 from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.key_logs import key_logs, keylog_option, load_ciphers
 from dcpdump.cli.live_reading import InterfaceSource, reporting
 from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
 from dcpdump.cli.reading import Reading
@@ -72,6 +74,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
 @click.command(cls=GroupedCommand)
 @selection_options(captures=True)
 @interface_options
+@keylog_option
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
 @click.option(
     "-C",
@@ -115,15 +118,16 @@ def sniff(
     """
     if list_interfaces:
         return show_interfaces()
-    chosen, shown = selection(options), display(options)
+    chosen, shown, keys = selection(options), display(options), key_logs(options)
     wanted = tap(options, chosen.texts.get("port"))
     rotation = _rotation(write, megabytes, seconds, files)
     live = wanted.open()
-    user = give_up_rights(shown, write)
+    user = give_up_rights(shown, write, keys=keys)
     with Sink(shown.path, force=shown.force) as sink:
         save = Save(write, rotation, force=shown.force) if write else None
         with LiveQueue(live, limit=wanted.limit, save=save, seconds=wanted.duration) as queue:
-            source, dissection = InterfaceSource(queue, live.name), Dissection(show_secrets=shown.show_secrets)
+            source = InterfaceSource(queue, live.name)
+            dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)
             reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
             with reporting(queue, dissection), source.stop:
                 if not quiet:
@@ -139,11 +143,13 @@ def show_interfaces() -> int:
     return code.DONE
 
 
-def give_up_rights(shown: Display, write: str | None = None) -> str:
+def give_up_rights(shown: Display, write: str | None = None, *, keys: KeyLogs | None = None) -> str:
     """Drop all privileges, and return the user that the process continues as."""
     # Afterwards our own files may be unreadable: import now what is otherwise imported at first use.
     Palette(shown.coloured(terminal=True))
     snappy.decompress(b"\1\0.")
+    if keys is not None and keys.files:
+        load_ciphers()
     return rights.drop(writes=bool(write or shown.path))
 
 

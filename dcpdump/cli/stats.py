@@ -32,9 +32,8 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         found = Statistics()
         counting = Selected(chosen, found.feed, COUNTED)
-        reading = Reading(
-            CaptureSource(inputs), Dissection(given.limits, show_secrets=shown.show_secrets), counting, sink
-        )
+        dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
+        reading = Reading(CaptureSource(inputs), dissection, counting, sink)
         reading.analyse()
         if found.total.frames:
             report(sink, shown, lambda: statistics.lines(found), lambda: statistics.objects(found))

@@ -6,16 +6,13 @@ from typing import Any
 
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
+from dcpdump.cli import tls_notes
 from dcpdump.cli.stderr import note
 from dcpdump.dissect import TLS, Dissector
 from dcpdump.streams.wording import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"
-_TLS_HINT = (
-    "capture an unencrypted port (11210, or 11209 between nodes) or on loopback inside the node; "
-    "with a key log, tshark can decrypt"
-)
 
 
 def summarise(
@@ -33,6 +30,8 @@ def summarise(
     """
     for line in damage_lines(captures):
         note(line)
+    for line in () if form == "none" else tls_notes.lines(dissector):
+        note(line)
     if form == "json":
         note(json.dumps(balance(dissector, captures, shown) | ({"interrupted": True} if interrupted else {})))
     elif dissector.tally.frames == 0 and not interrupted:
@@ -49,6 +48,7 @@ def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
     if tally.frames == 0:
         return code.UNUSABLE
     hurt = any(capture.health.damage_count for capture in captures)
+    hurt = hurt or any(each.lost_records for each in dissector.sealings.values())
     return code.DAMAGED if hurt or tally.lost_bytes or tally.skipped_bytes or net.conflicts else code.DONE
 
 
@@ -71,6 +71,7 @@ def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> di
         "other_protocols": [
             {"protocol": name, "port": port, "connections": count} for (name, port), count in tally.foreign.items()
         ],
+        "tls": tls_notes.objects(dissector),
         "damage": [str(damage) for capture in captures for damage in capture.damage],
         "dropped_while_capturing": sum(capture.drops for capture in captures),
     }
@@ -83,6 +84,8 @@ def _payload(dissector: Dissector) -> dict[str, int]:
         "frames": tally.frame_bytes,
         "begun_before": tally.joined_bytes,
         "skipped": tally.skipped_bytes,
+        "tls": tally.tls_bytes,
+        "encrypted": tally.encrypted_bytes,
         "foreign": tally.foreign_bytes,
         "retransmitted": net.retransmitted_bytes,
         "duplicate": net.duplicate_bytes,
@@ -96,6 +99,8 @@ def _payload(dissector: Dissector) -> dict[str, int]:
 _PHRASES = {
     "frames": "in frames",
     "begun_before": "of frames begun before the capture",
+    "tls": "of TLS around frames",
+    "encrypted": "of TLS not opened",
     "foreign": "of other protocols",
     "duplicate": "captured twice",
     "keepalive": "of keep-alives",
@@ -156,16 +161,18 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     names = [
         f"{name} on port {port}" + (f" ({count:,} connections)" if count > 1 else "")
         for (name, port), count in foreign.most_common(4)
-        if count
+        if count and not name.endswith(TLS)
     ]
     if names:
         found.append("there is " + ", ".join(names))
+    sealed = tls_notes.found(dissector)
+    found += sealed
     others = ", ".join(f"{count:,} {reason}" for reason, count in net.not_understood.items())
     if others:
         found.append(f"packets without TCP: {others}")
     what = f"no DCP in the input: {'; '.join(found)}"
-    if any(name == TLS for name, _ in foreign):
-        return what, _TLS_HINT
+    if sealed:
+        return what, tls_notes.hint(dissector)
     if not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"
     return what, "DCP runs on ports 11210 and 11209; capture there, from before the connection opens"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -80,13 +80,14 @@ def top(
         seconds = wanted.duration or (_ONCE_S if once else None)
         screens = shown.format == "text" and not (once or ends or shown.path) and Sink(None).is_terminal
         screen = Screen(shown.coloured(terminal=True)) if screens else None
-        user = "" if live is None else give_up_rights(shown)
+        user = "" if live is None else give_up_rights(shown, keys=given.keys)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
         queue = None if live is None else open_now.enter_context(LiveQueue(live, limit=wanted.limit, seconds=seconds))
         every = None if once or ends else interval
         draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
+        drawing = Drawing(draw, every)
         name = ", ".join(paths) if live is None else live.name
-        watch = LiveTables(chosen, shown, given, queue, name, draw, every)
+        watch = LiveTables(chosen, shown, given, queue, name, drawing)
         source: Source = CaptureSource(inputs)
         if live is not None and queue is not None:
             source = InterfaceSource(queue, live.name)
@@ -108,6 +109,13 @@ def top(
 
 
 Draw = Callable[[TopView], None]
+
+
+class Drawing(NamedTuple):
+    """How to draw a state, and how often."""
+
+    draw: Draw
+    interval: float | None  #: seconds; None: not while it reads
 
 
 def _on_screen(screen: Screen, most: int | None) -> Draw:
@@ -134,7 +142,7 @@ def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> D
 
 
 class LiveTables(LedgerConsumer):
-    """A ledger that is drawn every ``interval`` seconds; None: not while it reads."""
+    """A ledger that is drawn again and again."""
 
     def __init__(
         self,
@@ -143,12 +151,10 @@ class LiveTables(LedgerConsumer):
         given: InputOptions,
         queue: LiveQueue | None,
         source: str,
-        draw: Draw,
-        interval: float | None,
+        drawing: Drawing,
     ) -> None:
         super().__init__(chosen, shown, given)
-        self._queue, self._source, self._draw = queue, source, draw
-        self._interval = interval
+        self._queue, self._source, self._drawing = queue, source, drawing
         self._rates = RateMeter()
         self._due = 0.0
         self._arrived_ns = 0  #: when the last packets arrived, by the monotonic clock
@@ -160,16 +166,17 @@ class LiveTables(LedgerConsumer):
 
     def settle(self, *, idle: bool) -> None:
         """Draw the ledger, where that is due."""
-        if self._interval is None or time.monotonic() < self._due:
+        interval = self._drawing.interval
+        if interval is None or time.monotonic() < self._due:
             return
-        self._due = time.monotonic() + self._interval
+        self._due = time.monotonic() + interval
         if self._queue is not None:
             self._feed.pause(time.time_ns())
             self._forget()
         elif self._last_ns is not None:
             # A capture that is written now, or one of long ago: what passed since its last packet passes there.
             self._feed.pause(self._last_ns + (time.monotonic_ns() - self._arrived_ns if idle else 0))
-        self._draw(self.look(self._shown.redactor))
+        self._drawing.draw(self.look(self._shown.redactor))
 
     def _forget(self) -> None:
         """Evict connections that ended a while ago: an interface may be watched for days."""

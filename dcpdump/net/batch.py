@@ -6,7 +6,7 @@ stops: that packet is for ``Connections.feed``, which knows everything else. Bot
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be16, be32
 from dcpdump.net.connections import Connections, Delivery, Half
@@ -14,8 +14,12 @@ from dcpdump.net.event import Bytes, Seen
 from dcpdump.net.flow import Connection
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
 #: The time of a packet that has none.
 NO_TIME: Final = -(1 << 63)
+_NEVER: Final = (1 << 63) - 1
 
 _CONTROL: Final = FIN | SYN | RST
 _FRAGMENT: Final = 0x3FFF
@@ -58,37 +62,45 @@ class Batch:
 class Segments:
     """Pieces of directions, in the order in which they became known, and which packets made them so.
 
-    Lists have one entry a piece, but for ``singles``.
+    ``batch``: the one whose packets bring them, where they are not added one by one.
     """
 
-    __slots__ = ("connections", "files", "late", "numbers", "offsets", "pieces", "places", "rows", "singles", "times")
+    __slots__ = (
+        "_origins",
+        "file",
+        "files",
+        "numbers",
+        "offsets",
+        "pieces",
+        "places",
+        "rows",
+        "singles",
+        "times",
+    )
 
-    def __init__(self) -> None:
-        self.places: list[int] = []  #: the direction: twice the number of its connection, plus 0 or 1
-        self.connections: list[Connection] = []
-        self.late: list[bool] = []  #: whether the direction was joined late
-        self.offsets: list[int] = []  #: of the first byte in its direction
+    def __init__(self, batch: Batch | None = None) -> None:
+        self.places: list[int] = []  #: of each piece the direction: twice the number of its connection, plus 0 or 1
+        self.offsets: list[int] = []  #: of its first byte in its direction
         self.pieces: list[bytes] = []
-        self.numbers: list[int] = []  #: of the packet in its file
-        self.times: list[int | None] = []
-        self.files: list[str] = []
-        self.rows: list[int] = []  #: of the packet in its batch
-        self.singles: list[int] = []  #: rows of other packets that ``take`` took, one by one
+        self.rows: list[int] = []  #: of the packet that brought it, in its batch and in these columns:
+        self.numbers: list[int] = batch.numbers if batch is not None else []
+        self.times: list[int] = batch.times if batch is not None else []
+        self.file: list[int] = batch.file if batch is not None else []
+        self.files: list[str] = batch.files if batch is not None else []
+        self.singles: list[int] = []  #: rows of packets that were fed to the connections one by one
+        self._origins: dict[int, tuple[Connection, bool]] = {}  # by direction: and whether it was joined late
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def put(self, half: Half, piece: bytes, batch: Batch, row: int) -> None:
-        """Add bytes that a packet of a batch brings, and that continue their direction."""
-        ts = batch.times[row]
-        self.places.append(2 * half.connection.number + half.direction)
-        self.connections.append(half.connection)
-        self.late.append(half.stream.joined_late)
+    def put(self, half: Half, piece: bytes, row: int) -> None:
+        """Add bytes that a packet of the batch brings, and that continue their direction."""
+        place = half.place
+        if not self.places or self.places[-1] != place:
+            self._origins[place] = half.connection, half.stream.joined_late
+        self.places.append(place)
         self.offsets.append(half.stream.offset)
         self.pieces.append(piece)
-        self.numbers.append(batch.numbers[row])
-        self.times.append(None if ts == NO_TIME else ts)
-        self.files.append(batch.files[batch.file[row]])
         self.rows.append(row)
 
     def add(self, delivery: Delivery) -> None:
@@ -97,21 +109,47 @@ class Segments:
         if not isinstance(event, Bytes):
             raise TypeError("only bytes can be added")
         offset, piece, seen, late = event
-        self.places.append(2 * connection.number + direction)
-        self.connections.append(connection)
-        self.late.append(late)
+        place = 2 * connection.number + direction
+        self._origins[place] = connection, late
+        self.places.append(place)
         self.offsets.append(offset)
         self.pieces.append(piece)
+        self.rows.append(len(self.rows))
         self.numbers.append(seen[0])
-        self.times.append(seen[1])
+        self.times.append(NO_TIME if seen[1] is None else seen[1])
+        self.file.append(len(self.files))
         self.files.append(seen[2])
-        self.rows.append(-1)
+
+    def of_same_packets(self) -> "Segments":
+        """Return empty segments, to which ``put_text`` adds what was inside these."""
+        other = Segments()
+        other.numbers, other.times, other.file, other.files = self.numbers, self.times, self.file, self.files
+        return other
+
+    def put_text(self, outer: "Segments", at: int, late: bool, texts: list[tuple[int, int, bytes]]) -> None:
+        """Add text that was inside segments of one direction, of which one is ``outer[at]``.
+
+        Of each piece: which of ``outer`` completed it, its offset in the text, and the text.
+        """
+        place = outer.places[at]
+        self._origins[place] = outer._origins[place][0], late
+        for each, offset, piece in texts:
+            self.places.append(place)
+            self.offsets.append(offset)
+            self.pieces.append(piece)
+            self.rows.append(outer.rows[each])
 
     def event(self, at: int) -> Delivery:
         """Return one of them as ``Connections.feed`` would have."""
-        seen = Seen(self.numbers[at], self.times[at], self.files[at])
-        event = Bytes(self.offsets[at], self.pieces[at], seen, self.late[at])
-        return Delivery(self.connections[at], self.places[at] % 2, event)
+        place = self.places[at]
+        connection, late = self._origins[place]
+        return Delivery(connection, place % 2, Bytes(self.offsets[at], self.pieces[at], self.seen(at), late))
+
+    def seen(self, at: int) -> Seen:
+        """Return the packet that brought one of them."""
+        row = self.rows[at]
+        ts = self.times[row]
+        return Seen(self.numbers[row], None if ts == NO_TIME else ts, self.files[self.file[row]])
 
 
 def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tuple[int, list[Delivery]]:
@@ -121,59 +159,84 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
     what else the last one that is taken made known, which comes behind what is in ``out``.
     """
     data, starts, ends, links, times = batch.data, batch.starts, batch.ends, batch.links, batch.times
-    halves = connections.halves
-    due, budget, latest = connections.due, connections.budget, connections.latest
-    count, first = len(starts), at
-    delivered = weight = 0
+    latest, half = connections.latest, _NO_HALF
+    due: i64 = _NEVER if connections.due is None else connections.due
+    budget: i64 = connections.budget
+    row: i64 = at
+    first: i64 = at
+    count: i64 = len(starts)
+    delivered: i64 = 0
+    weight: i64 = 0
     known: list[Delivery] = []
-    while at < count and not known:
-        ts, end = times[at], ends[at]
-        if due is not None and due <= ts:
+    while row < count and not known:
+        ts: i64 = times[row]
+        end: i64 = ends[row]
+        key_at, tcp, stop = _headers(data, starts[row], end, links[row])
+        if due <= ts or tcp < 0:
             break
-        key_at, tcp, stop = _headers(data, starts[at], end, links[at])
-        if tcp < 0:
+        flags: i64 = data[tcp + 13]
+        start = tcp + (data[tcp + 12] >> 4) * 4
+        if flags & _CONTROL or start < tcp + 20 or start > stop or stop > end:
             break
-        flags, header = data[tcp + 13], data[tcp + 12] >> 4
-        start = tcp + header * 4
-        if flags & _CONTROL or header < 5 or start > stop or stop > end:
-            break
-        half = halves.get(data[key_at : tcp + 4])
-        if half is None:
-            break
+        if half is None or not _stands(half.key, data, key_at, tcp + 4):
+            # Nearly always it is the other side that answers.
+            if half is not None and _stands(half.other.key, data, key_at, tcp + 4):
+                half = half.other
+            else:
+                half = connections.halves.get(data[key_at : tcp + 4])
+                if half is None:
+                    break
         stream, other, size = half.stream, half.other.stream, stop - start
         seq, ack = be32(data, tcp + 4), be32(data, tcp + 8)
-        plain = stream.begun and weight + size + _OVERHEAD <= budget and (not size or seq == stream.ready)
+        plain = (seq == stream.ready if size else stream.begun) and weight + size + _OVERHEAD <= budget
         if plain and flags & ACK and ack != other.last_ack:
             plain = other.indifferent
+            if plain:
+                other.last_ack = ack
         if not plain:
             # The machines decide, and nearly always have this segment wait.
-            if at > first:
-                connections.count(at - first, delivered, weight, batch.seen(at - 1))
+            if row > first:
+                connections.count(row - first, delivered, weight, batch.seen(row - 1))
             segment: Segment = _row(Segment, (half.key, seq, ack, flags, 0, data[start:stop], 0, None))
-            known = connections.receive(segment, batch.seen(at))
-            out.singles.append(at)
-            due, budget, latest = connections.due, connections.budget, connections.latest
-            at += 1
-            first, delivered, weight = at, 0, 0
+            known = connections.receive(segment, batch.seen(row))
+            out.singles.append(row)
+            due = _NEVER if connections.due is None else connections.due
+            budget, latest, half = connections.budget, connections.latest, _NO_HALF
+            row += 1
+            first, delivered, weight = row, 0, 0
             continue
-        if flags & ACK:
-            other.last_ack = ack
         if half.connection is not latest:
             latest = half.connection
             connections.use(latest)
         weight += size + _OVERHEAD
         if size:
             piece = data[start:stop]
-            out.put(half, piece, batch, at)
+            out.put(half, piece, row)
             stream.deliver(piece, None if ts == NO_TIME else ts)
             delivered += size
-        at += 1
-    if at > first:
-        connections.count(at - first, delivered, weight, batch.seen(at - 1))
-    return at, known
+        row += 1
+    if row > first:
+        connections.count(row - first, delivered, weight, batch.seen(row - 1))
+    return row, known
 
 
-def _headers(data: bytes, ip: int, end: int, link: int) -> tuple[int, int, int]:
+#: None, as what may be a Half.
+_NO_HALF: Half | None = None
+
+
+def _stands(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:
+    """Return whether a flow's key stands from ``at`` to ``stop``. The last bytes differ soonest."""
+    place: i64 = len(key)
+    if place != stop - at:
+        return False
+    while place > 0:
+        place -= 1
+        if data[at + place] != key[place]:
+            return False
+    return True
+
+
+def _headers(data: bytes, ip: "i64", end: "i64", link: "i64") -> tuple["i64", "i64", "i64"]:
     """Return where a plain packet has its addresses and its TCP header, and where its datagram ends; of others -1.
 
     Ports stand behind the addresses, so that both together are the key of the flow.

@@ -4,7 +4,7 @@ It turns sequence numbers into offsets: finds where the stream begins, learns fr
 acknowledgements, and keeps segments from far outside of it apart. Order itself is made by Reassembly.
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Event, Gap, Seen
@@ -13,8 +13,11 @@ from dcpdump.net.reassembly import Fin, Reassembly
 from dcpdump.net.retransmissions import conflict
 from dcpdump.net.retransmit_window import Difference
 from dcpdump.net.seqnum import MASK, advance, distance
-from dcpdump.net.stream_state import StreamState
+from dcpdump.net.stream_state import Stray, StreamState
 from dcpdump.net.tcp import FIN, RST, SYN, Segment
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 _CONTROL: Final = FIN | SYN | RST
 _NEVER: Final = -1  # equals no sequence number
@@ -23,18 +26,10 @@ _NEVER: Final = -1  # equals no sequence number
 _row: Final = tuple.__new__
 
 
-class Stray(NamedTuple):
-    """A segment from far outside the stream, kept until a second witness proves it."""
-
-    seq: int
-    payload: bytes
-    missing: int
-
-
 class ByteStream(Reassembly):
     """One direction. ``feed`` its segments and ``acknowledge`` what the other direction acknowledges.
 
-    When ``deadline`` (ns of capture time, or None) has come, ``tick`` gives what is not worth waiting for.
+    When ``deadline`` (ns of capture time, or None) has come, ``tick`` gives up what is not worth waiting for.
 
     A direction whose SYN was seen delivers at once. Without a SYN the first segment seen need not be the first
     of the stream, so the first bytes wait until something shows that nothing earlier is on its way: an
@@ -46,9 +41,9 @@ class ByteStream(Reassembly):
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Counters())
         self.answers = False  #: whether the other side's SYN was seen, so that its first ACK tells where this one began
-        self.last_ack = _NEVER  #: the last acknowledgement number seen from the other side
+        self.last_ack: i64 = _NEVER  #: the last acknowledgement number seen from the other side
         self._base: int | None = None  # the sequence number of offset 0
-        self.ready = _NEVER  #: the sequence number that may be delivered without further thought; -1: none
+        self.ready: i64 = _NEVER  #: the sequence number that may be delivered without further thought; -1: none
         self._isn: int | None = None
         self._first_ack: int | None = None
         self._stray: Stray | None = None
@@ -68,7 +63,7 @@ class ByteStream(Reassembly):
         }
 
     def restore(self, state: StreamState) -> None:
-        """Go on from a state. To be asked of a stream that nothing was fed to."""
+        """Restore a state. To be asked of a stream that nothing was fed to."""
         self._restore(state)
         stray = state["stray"]
         self._base, self.ready, self._isn = state["base"], state["ready"], state["isn"]
@@ -89,9 +84,7 @@ class ByteStream(Reassembly):
     @property
     def indifferent(self) -> bool:
         """Whether an acknowledgement of the other side changes nothing but ``last_ack``: nothing waits for it."""
-        if self.ready >= 0:
-            return True
-        return self._base is None and not self.answers and self._first_ack is not None
+        return self.ready >= 0 or (self._base is None and not self.answers and self._first_ack is not None)
 
     @property
     def settled(self) -> bool:
@@ -103,16 +96,12 @@ class ByteStream(Reassembly):
         """Whether a FIN that was not captured follows what was delivered: one more byte than that is acknowledged."""
         if self._fin is not None or self._base is None or self.last_ack == _NEVER:
             return False
-        return self._offset_of(self.last_ack) == self.offset + 1
-
-    def offset_of(self, seq: int) -> int:
-        """It gives the offset of a sequence number near those that were seen last."""
-        return self._offset_of(seq)
+        return self.offset_of(self.last_ack) == self.offset + 1
 
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, segment: Segment, seen: Seen) -> list[Event]:
-        """It takes the next captured segment of this direction."""
+        """Take the next captured segment of this direction."""
         _, seq, _, flags, _, payload, missing, disagreement = segment
         if seq == self.ready and payload and not (flags & _CONTROL or missing or disagreement):
             size, offset, balance = len(payload), self.offset, self._balance
@@ -125,14 +114,14 @@ class ByteStream(Reassembly):
         return self._feed_unusual(segment, seen)
 
     def deliver(self, payload: bytes, ts_ns: int | None) -> None:
-        """Go on behind a payload that begins at ``ready``; whoever calls this hands it on, and counts it."""
+        """Advance behind a payload that begins at ``ready``; whoever calls this hands it on, and counts it."""
         offset, size = self.offset, len(payload)
         self.offset = offset + size
         self.ready = (self.ready + size) & MASK
         self._history.add(offset, payload, ts_ns)
 
     def begin(self, seq: int, seen: Seen) -> list[Event]:
-        """It learns that the stream starts at ``seq``: the byte after the SYN."""
+        """Learn that the stream starts at ``seq``: the byte after the SYN."""
         if self._base is None:
             self._start(seq)
             self.ready = seq
@@ -153,7 +142,7 @@ class ByteStream(Reassembly):
         return origin == 0
 
     def acknowledge(self, ack: int, seen: Seen) -> list[Event]:
-        """It learns that the other side has acknowledged everything before ``ack``."""
+        """Learn that the other side has acknowledged everything before ``ack``."""
         if ack == self.last_ack:
             return []
         self.last_ack = ack
@@ -178,17 +167,17 @@ class ByteStream(Reassembly):
         return self._settle(seen)
 
     def tick(self, seen: Seen) -> list[Event]:
-        """It notes that capture time has passed."""
+        """Note that capture time has passed."""
         return self._settle(seen)
 
     def evict(self, seen: Seen) -> list[Event]:
-        """It gives its memory back: what it waits for becomes gaps."""
+        """Release all memory: what is waited for becomes gaps."""
         self._history.clear()
         out = self._let_go(seen, EVICTED)
         return out + self._settle(seen)
 
     def close(self, seen: Seen, reason: str = END) -> list[Event]:
-        """It ends the stream, for ``reason`` unless it has ended by itself."""
+        """End the stream, for ``reason`` unless it has ended by itself."""
         out = self._let_go(seen, EVICTED if reason == EVICTED else END)
         if self._stray is not None:
             self._count_stray()
@@ -196,8 +185,7 @@ class ByteStream(Reassembly):
             out += self._silence(seen)
         else:
             self._note_ack()
-            out += self._tail(seen)
-            out += self._fin_reached()
+            out += self._tail(seen) + self._fin_reached()
         if not self._ended and (self._base is not None or out):
             self._ended = True
             out.append(self._end(reason, seen))
@@ -208,8 +196,7 @@ class ByteStream(Reassembly):
     def _end(self, reason: str, seen: Seen) -> End:
         if self._reset_at is None:
             return End(self.offset, reason, seen)
-        reset_ns = None if seen.ts_ns is None else self._reset_at
-        return End(self.offset, "rst", seen, reset_ns, self._reset_by_peer)
+        return End(self.offset, "rst", seen, None if seen.ts_ns is None else self._reset_at, self._reset_by_peer)
 
     # ── the unusual ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -232,7 +219,7 @@ class ByteStream(Reassembly):
         now = self._clock(seen)
         if self._base is None:
             self._join(seq, now)
-        start = self._offset_of(seq)
+        start = self.offset_of(seq)
         limits = self._limits
         if not self.offset - limits.jump <= start <= max(self.offset, self._top) + limits.jump:
             return out + self._set_aside(seq, payload, missing, seen)
@@ -245,7 +232,7 @@ class ByteStream(Reassembly):
         return out + self._settle(seen)
 
     def _settle(self, seen: Seen) -> list[Event]:
-        """It delivers what can be, gives up what must be, and says when to look again."""
+        """Deliver what can be delivered, give up what must be, and set the next deadline."""
         now = self._clock(seen)
         self._note_ack()
         if self._gathering:
@@ -253,24 +240,19 @@ class ByteStream(Reassembly):
                 self.deadline = self._since + self._limits.late_ns
                 return []
             self._release(self._first_held())
-        out = self._sweep(seen)
-        out += self._give_up(seen, now, self._aside)
-        out += self._fin_reached()
+        out = self._sweep(seen) + self._give_up(seen, now, self._aside) + self._fin_reached()
         usual = not (self._base is None or self._backlog or self._fin or self._stray) and self._reset_at is None
         self.ready = self._expected() if usual else _NEVER
         return out
 
     def _let_go(self, seen: Seen, reason: str) -> list[Event]:
-        """It delivers everything that waits, with gaps between; a stream that gathered begins with the first byte."""
+        """Deliver everything that waits, with gaps between; a stream that gathered begins with the first byte."""
         if self._gathering:
             self._release(self._first_held())
         return self._flush(seen, reason)
 
     def _silence(self, seen: Seen) -> list[Event]:
-        """It reports what the other side acknowledged of a direction of which nothing was captured.
-
-        One acknowledged byte may be a FIN, and is not reported.
-        """
+        """Report what was acknowledged of a direction never captured, but for a single byte, which may be a FIN."""
         length = 0 if self._first_ack is None else distance(self._first_ack, self.last_ack)
         return [self._gap(length, LOST_BY_CAPTURE, seen)] if length > 1 else []
 
@@ -281,13 +263,13 @@ class ByteStream(Reassembly):
         self._open()
 
     def _join(self, seq: int, now: int) -> None:
-        """It begins in the middle: ``seq`` is the first number seen, not surely the first that there is."""
+        """Begin in the middle: ``seq`` is the first number seen, not surely the first that there is."""
         self._start(seq)
         self._since = now
         self._gathering = self.joined_late = True
 
     def _release(self, origin: int) -> None:
-        """It fixes offset 0 at ``origin``, counted from the first byte seen, and ends the gathering."""
+        """Fix offset 0 at ``origin``, counted from the first byte seen, and end the gathering."""
         self._gathering = False
         self.deadline = None
         if origin:
@@ -300,15 +282,15 @@ class ByteStream(Reassembly):
     def _expected(self) -> int:
         return ((self._base or 0) + self.offset) & MASK
 
-    def _offset_of(self, seq: int) -> int:
-        """Where a number lies: counted from the next expected one, since numbers wrap and offsets do not."""
+    def offset_of(self, seq: int) -> int:
+        """Return the offset of a number near the next expected one, since numbers wrap and offsets do not."""
         return self.offset + distance(self._expected(), seq)
 
     def _note_ack(self) -> bool:
-        """It brings ``_acked`` up to the last acknowledgement; one from far outside the stream is not believed."""
+        """Bring ``_acked`` up to the last acknowledgement; one from far outside the stream is not believed."""
         if self.last_ack < 0:
             return True
-        reach = self._offset_of(self.last_ack)
+        reach = self.offset_of(self.last_ack)
         if reach > max(self.offset, self._top, self._acked or 0) + self._limits.jump:
             return False
         if self._acked is None or reach > self._acked:
@@ -325,19 +307,19 @@ class ByteStream(Reassembly):
         return abs(distance(seq, other)) <= self._limits.near
 
     def _set_aside(self, seq: int, payload: bytes, missing: int, seen: Seen) -> list[Event]:
-        """It keeps one segment from far outside the stream until a second witness proves it."""
+        """Keep one segment from far outside the stream until a second one near it confirms it."""
         stray = self._stray
         if stray is not None and seq != stray.seq and self._near(stray.seq, seq):
             first = seq if distance(stray.seq, seq) < 0 else stray.seq
             out = self._jump(seen, NOT_ACKED, first)
-            return out + self._place(self._offset_of(seq), payload, missing, seen) + self._settle(seen)
+            return out + self._place(self.offset_of(seq), payload, missing, seen) + self._settle(seen)
         if stray is not None:
             self._count_stray()
         self._stray = Stray(seq, payload, missing)
         self._balance.pending_bytes += len(payload)
         if self.last_ack != _NEVER and self._near(seq, self.last_ack):
             return self._jump(seen, LOST_BY_CAPTURE)
-        self.ready = _NEVER  # from now on every acknowledgement may be the second witness
+        self.ready = _NEVER  # from now on every acknowledgement may confirm it
         return []
 
     def _take_stray(self) -> Stray:
@@ -350,7 +332,7 @@ class ByteStream(Reassembly):
         self._balance.stray_bytes += len(self._take_stray().payload)
 
     def _jump(self, seen: Seen, reason: str, first: int | None = None) -> list[Event]:
-        """It goes on at the stray segment. Backwards is forwards too, but then nobody can say how far."""
+        """Continue at the stray segment. Backwards is forwards too, but then by an unknown length."""
         out = self._let_go(seen, NOT_ACKED)
         seq, payload, missing = self._take_stray()
         first = seq if first is None else first
@@ -362,5 +344,5 @@ class ByteStream(Reassembly):
             out.append(Gap(self.offset, None, reason, seen))
             self._base, self._isn, self._top = advance(first, -self.offset), None, self.offset
         self._acked = self._fin = None
-        out += self._place(self._offset_of(seq), payload, missing, seen)
+        out += self._place(self.offset_of(seq), payload, missing, seen)
         return out + self._settle(seen)

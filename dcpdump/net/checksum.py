@@ -10,24 +10,24 @@ IPV4_PLACE = 10
 
 
 def total(data: bytes | bytearray) -> int:
-    """It adds 16-bit words in ones' complement."""
+    """Add 16-bit words in ones' complement."""
     return int.from_bytes(data if len(data) % 2 == 0 else data + b"\0", "big") % 0xFFFF
 
 
 def pseudo_header(addresses: bytes, protocol: int, size: int) -> bytes:
-    """It gives what TCP and UDP sum before themselves; nothing for ICMP over IPv4."""
+    """Return what TCP and UDP sum before themselves; nothing for ICMP over IPv4."""
     return addresses + pack(">II", size, protocol) if protocol in _PSEUDO else b""
 
 
 def is_right(before: bytes, data: bytes | bytearray, place: int) -> bool:
-    """It says whether the checksum at ``place`` of ``data`` fits, ``before`` being summed too; UDP's zero is none."""
+    """Return whether the checksum at ``place`` of ``data`` fits, ``before`` being summed too; UDP's zero is none."""
     if place == PLACES[_UDP] and data[place : place + 2] == b"\0\0":
         return False
     return (total(before) + total(data)) % 0xFFFF == 0
 
 
 def mend(before: bytes, data: bytearray, place: int) -> None:
-    """It makes the checksum right."""
+    """Make the checksum right."""
     data[place : place + 2] = b"\0\0"
     found = (total(before) + total(data)) % 0xFFFF
     value = 0xFFFF - (found or 0xFFFF)

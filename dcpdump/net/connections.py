@@ -1,6 +1,6 @@
-"""Connections: captured packets in, the ordered bytes of TCP connections out. Knows no protocol above TCP.
+"""Reassemble captured packets into the ordered bytes of TCP connections. Knows no protocol above TCP.
 
-It numbers connections as they appear, tells one life of a pair of endpoints from the next, and keeps the whole
+Connections are numbered as they appear; one of a pair of endpoints is distinguished from the next; the whole stays
 within its limits.
 """
 
@@ -28,7 +28,7 @@ _row: Final = tuple.__new__
 
 
 class Delivery(NamedTuple):
-    """Something that one direction (0 or 1) of a connection told."""
+    """An event of one direction (0 or 1) of a connection."""
 
     connection: Connection
     direction: int
@@ -36,15 +36,16 @@ class Delivery(NamedTuple):
 
 
 class Half:
-    """One direction of a living connection, and its other half."""
+    """One direction of an open connection, and its other half."""
 
-    __slots__ = ("connection", "direction", "key", "other", "scheduled", "stream")
+    __slots__ = ("connection", "direction", "key", "other", "place", "scheduled", "stream")
     __deletable__ = ("other",)  # what a compiler has to know
 
     def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
         self.key = key
         self.connection = connection
         self.direction = direction
+        self.place = 2 * connection.number + direction
         self.stream = stream
         self.other = self
         self.scheduled = False  # whether a look at its deadline is due
@@ -62,7 +63,7 @@ class Connections:
         self._limits = limits
         self._layers = Layers(limits, self.counts)
         self.halves: dict[bytes, Half] = {}
-        self._lives: OrderedDict[int, Half] = OrderedDict()  # by connection number, least recently used first
+        self._recent: OrderedDict[int, Half] = OrderedDict()  # by connection number, least recently used first
         self.latest: Connection | None = None
         self._deadlines: list[tuple[int, int, Half]] = []  # a heap
         self._serial = 0
@@ -76,7 +77,7 @@ class Connections:
         return sum(half.stream.held for half in self.halves.values())
 
     def find(self, key: bytes) -> tuple[Connection, int, ByteStream] | None:
-        """It finds the living connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
+        """Find the open connection of a flow's key, its direction (0 or 1), and that direction's bytes."""
         half = self.halves.get(key)
         return None if half is None else (half.connection, half.direction, half.stream)
 
@@ -97,10 +98,10 @@ class Connections:
     @property
     def living(self) -> list[Half]:
         """One direction of each connection that is open, the least recently used first."""
-        return list(self._lives.values())
+        return list(self._recent.values())
 
     def restore(self, connection: Connection, key: bytes, states: tuple[StreamState, StreamState]) -> None:
-        """Go on with a connection, as used last: the key of its direction 0, and the states of both streams."""
+        """Restore a connection, as the last one used: the key of its direction 0, and the states of both streams."""
         keys = key, reverse_key(key)
         streams = ByteStream(self._limits, self.counts), ByteStream(self._limits, self.counts)
         for stream, state in zip(streams, states, strict=True):
@@ -108,7 +109,7 @@ class Connections:
         first, second = (Half(keys[way], connection, way, streams[way]) for way in (0, 1))
         first.other, second.other = second, first
         self.halves[keys[1]], self.halves[keys[0]] = second, first
-        self._lives[connection.number] = first
+        self._recent[connection.number] = first
         self._schedule(first)
         self._schedule(second)
 
@@ -125,7 +126,7 @@ class Connections:
     def use(self, connection: Connection) -> None:
         """Note that a connection was used last."""
         self.latest = connection
-        self._lives.move_to_end(connection.number)
+        self._recent.move_to_end(connection.number)
 
     def count(self, packets: int, delivered: int, weight: int, last: Seen) -> None:
         """Count packets that were taken many at once: their payload was delivered whole; ``last`` is the last."""
@@ -190,16 +191,16 @@ class Connections:
             self._weigh(seen, out)
 
     def close(self) -> list[Delivery]:
-        """It ends the input: holes become gaps, and every direction its End."""
+        """End the input: holes become gaps, and every direction gets its End."""
         out: list[Delivery] = []
         self._layers.close()
-        for half in list(self._lives.values()):
+        for half in list(self._recent.values()):
             self._part(half, END, self._seen, out)
         self._deadlines.clear()
         return out
 
     def _meet(self, half: Half | None, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
-        """It finds the connection of a SYN or of a new flow; a SYN with another number begins anew."""
+        """Find the connection of a SYN or of a new flow; a SYN with another number begins another."""
         flags = segment.flags
         if half is not None and not half.stream.begins_with(segment.seq):
             self._part(half, "reused", seen, out)
@@ -215,9 +216,9 @@ class Connections:
         return half
 
     def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
-        if len(self._lives) >= self._limits.connections:
+        if len(self._recent) >= self._limits.connections:
             self.counts.evictions += 1
-            self._part(next(iter(self._lives.values())), EVICTED, seen, out)
+            self._part(next(iter(self._recent.values())), EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
         syn = bool(segment.flags & SYN)
@@ -229,17 +230,17 @@ class Connections:
         half.other, other.other = other, half
         self.halves[back] = other
         self.halves[key] = half  # last, so that a connection of an endpoint with itself has one direction
-        self._lives[connection.number] = half
+        self._recent[connection.number] = half
         return half
 
     def _part(self, half: Half, reason: str, seen: Seen, out: list[Delivery]) -> None:
-        """It ends a connection and forgets it."""
+        """End a connection and forget it."""
         for each in sorted((half, half.other), key=_direction):
             self._tell(each, each.stream.close(seen, reason), out)
             if self.halves.get(each.key) is each:
                 del self.halves[each.key]
             del each.other  # without the circle the memory is free at once
-        del self._lives[half.connection.number]
+        del self._recent[half.connection.number]
         self.latest = None
 
     def _tell(self, half: Half, events: list[Event], out: list[Delivery]) -> None:
@@ -255,7 +256,7 @@ class Connections:
             heappush(self._deadlines, (half.stream.deadline, self._serial, half))
 
     def _keep_deadlines(self, now: int, seen: Seen, out: list[Delivery]) -> None:
-        """It lets those directions look again whose time has come."""
+        """Tick those directions whose deadline has passed."""
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now:
             _, _, half = heappop(deadlines)
@@ -265,16 +266,16 @@ class Connections:
                 self._tell(half, half.stream.tick(seen) if deadline <= now else [], out)
 
     def _weigh(self, seen: Seen, out: list[Delivery]) -> None:
-        """It looks at the memory of all directions, and lets the least recently used give theirs back.
+        """Add up the memory of all directions, and evict the least recently used beyond the limit.
 
-        Looking costs a step for each direction, so it is done once in so many bytes.
+        Adding costs a step for each direction, so it is done once in so many bytes.
         """
         self._unweighed = 0
         held = self.held
-        memory = max(self._limits.memory // 8, self._limits.memory - _CONNECTION * len(self._lives))
+        memory = max(self._limits.memory // 8, self._limits.memory - _CONNECTION * len(self._recent))
         if held <= memory:
             return
-        for half in list(self._lives.values()):
+        for half in list(self._recent.values()):
             for each in (half, half.other):
                 if each.stream.held:
                     held -= each.stream.held

@@ -8,7 +8,7 @@ REASONS = 64
 
 @dataclass(slots=True)
 class Counters:
-    """The books. At any time ``payload_bytes == accounted_bytes``: no captured byte is lost silently."""
+    """The counters. At any time ``payload_bytes == accounted_bytes``: no captured byte is lost silently."""
 
     packets: int = 0
     tcp_packets: int = 0
@@ -47,12 +47,12 @@ class Counters:
         )
 
     def refuse(self, reason: str) -> None:
-        """It counts a packet that holds no TCP for us."""
+        """Count a packet without TCP that can be read."""
         if reason not in self.not_understood and len(self.not_understood) >= REASONS:
             reason = "other reasons"
         self.not_understood[reason] = self.not_understood.get(reason, 0) + 1
 
     def hole(self, reason: str, length: int | None) -> None:
-        """It counts a gap; one of unknown length has no bytes to count."""
+        """Count a gap; one of unknown length has no bytes to count."""
         self.gaps += 1
         self.hole_bytes[reason] = self.hole_bytes.get(reason, 0) + (length or 0)

@@ -31,7 +31,7 @@ _PPP_PROTOCOLS = {0x0021: IPV4, 0x0057: IPV6, 0x0281: MPLS, 0x0283: MPLS}
 
 
 def follow(ethertype: int, data: bytes, at: int) -> Found:
-    """It goes from what ``ethertype`` announces at ``at`` to the IP header under it."""
+    """Go from what ``ethertype`` announces at ``at`` to the IP header under it."""
     tags = 0
     for _ in range(SHIMS + 1):
         if ethertype in (IPV4, IPV6):
@@ -51,7 +51,7 @@ def follow(ethertype: int, data: bytes, at: int) -> Found:
 
 
 def version(data: bytes, at: int) -> Found:
-    """It tells IPv4 from IPv6 by the header itself."""
+    """Distinguish IPv4 from IPv6 by the header itself."""
     nibble = data[at] >> 4
     if nibble == 4:
         return IPV4, at
@@ -61,12 +61,12 @@ def version(data: bytes, at: int) -> Found:
 
 
 def ethernet(data: bytes, at: int = 0) -> Found:
-    """It reads an Ethernet header."""
+    """Read an Ethernet header."""
     return U16(data, at + 12)[0], at + 14
 
 
 def mpls(data: bytes, at: int) -> Found:
-    """It skips labels. What is under them only its first nibble says: 4 and 6 are IP, 0 a control word."""
+    """Skip labels. What is under them only its first nibble says: 4 and 6 are IP, 0 a control word."""
     for _ in range(LABELS):
         bottom = data[at + 2] & 1
         at += 4
@@ -79,7 +79,7 @@ def mpls(data: bytes, at: int) -> Found:
 
 
 def ppp(data: bytes, at: int) -> Found:
-    """It reads PPP's protocol field: with or without HDLC's address and control, of one byte or two."""
+    """Read PPP's protocol field: with or without HDLC's address and control, of one byte or two."""
     if data[at : at + 2] == b"\xff\x03":
         at += 2
     protocol = data[at]

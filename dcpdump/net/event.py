@@ -1,4 +1,4 @@
-"""What a byte stream tells: bytes, gaps, its end, and overlaps that disagree. Values only."""
+"""Define the events of a byte stream: bytes, gaps, its end, and overlaps that disagree. Values only."""
 
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ class Bytes(NamedTuple):
 class Gap(NamedTuple):
     """Bytes that are missing at ``offset``.
 
-    ``length`` is None where nobody can know how many; the offsets then go on as if it were 0.
+    ``length`` is None where it is unknown how many; the offsets then continue as if it were 0.
     """
 
     offset: int

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Endpoint(NamedTuple):
-    """An address and a TCP port. ``str()`` gives ``10.0.0.1:11210`` or ``[fe80::1]:11210``."""
+    """An address and a TCP port. ``str()`` returns ``10.0.0.1:11210`` or ``[fe80::1]:11210``."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A TCP connection: both directions of one life of a pair of endpoints.
+    """A TCP connection: both directions, from one opening of a pair of endpoints to its end.
 
     ``flow`` is direction 0: the direction of the connection's first seen packet, or, where a SYN says
     better, from the end that opened it. Direction 1 is its reverse. ``number`` counts connections

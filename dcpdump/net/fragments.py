@@ -27,13 +27,13 @@ class _Puzzle:
     since: int
     have: bytearray = field(default_factory=bytearray)  #: 1 where ``known`` is known
     known: bytearray = field(default_factory=bytearray)
-    size: int | None = None  #: told by the last fragment
+    size: int | None = None  #: known from the last fragment
     filled: int = 0
     pieces: int = 0
     disagreement: tuple[bytes, bytes] | None = None
 
     def put(self, offset: int, data: bytes) -> None:
-        """It lays ``data`` at ``offset``, under what is there already."""
+        """Put ``data`` at ``offset``, under what is there already."""
         end = offset + len(data)
         if end > len(self.have):
             grow = bytes(end - len(self.have))
@@ -49,7 +49,7 @@ class _Puzzle:
         self.have[offset:end] = b"\1" * len(data)
 
     def _merge(self, offset: int, data: bytes) -> None:
-        """It fills only the holes, run by run, and notes the first bytes that differ."""
+        """Fill only the holes, run by run, and note the first bytes that differ."""
         at, end = offset, offset + len(data)
         while at < end:
             old = self.have[at]
@@ -82,7 +82,7 @@ class Fragments:
         return len(self._puzzles)
 
     def feed(self, addresses: bytes, protocol: int, place: Fragment, data: bytes, now: int) -> Whole | None:
-        """It takes a fragment, seen at ``now`` (ns), and gives the whole if that was the missing one."""
+        """Take a fragment, seen at ``now`` (ns), and return the whole if that was the missing one."""
         self._balance.fragments += 1
         key = addresses, protocol, place.ident
         puzzle = self._puzzles.get(key)
@@ -107,7 +107,7 @@ class Fragments:
         return None
 
     def close(self) -> list[Whole]:
-        """It gives up what is incomplete, counted; nothing more can come out."""
+        """Give up what is incomplete, counted; nothing more can come out."""
         for key in list(self._puzzles):
             self._drop(key)
         return []

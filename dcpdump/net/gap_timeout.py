@@ -15,7 +15,7 @@ class Hole(NamedTuple):
 
 
 class GapTimeout:
-    """With one hole at a time, the first. ``deadline``: when to look again, None where time alone decides nothing.
+    """With one hole at a time, the first. ``deadline``: when to tick next, None where time alone decides nothing.
 
     What the receiver acknowledged was lost by the capture; it may have been written late, and gets some more
     bytes or some time. What it did not acknowledge will be sent again, as long as anybody is there to do so.
@@ -33,18 +33,18 @@ class GapTimeout:
         return self._lost_since, self.deadline
 
     def restore(self, state: PatienceState) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         self._lost_since, self.deadline = state
 
     def rest(self) -> None:
-        """It has nothing to wait for."""
+        """Stop: nothing is waited for."""
         self._lost_since = self.deadline = None
 
     def ends(self, hole: Hole, now: int, arrived: int, *, acked: bool, resent: bool, over_since: int) -> bool:
         """Whether the hole is to be given up.
 
         ``acked``: the receiver has its bytes; ``resent``: the sender may be relied upon to send them again;
-        ``over_since``: when a FIN or a RST came after which nobody may send any more.
+        ``over_since``: when a FIN or a RST came after which neither end may send any more.
         """
         limits = self._limits
         self.deadline = None

@@ -37,7 +37,7 @@ class HeaderOffsets(NamedTuple):
 
 
 def anatomy(packet: Packet, limits: Limits = DEFAULT) -> HeaderOffsets:
-    """It opens a packet, as far as its headers can be understood."""
+    """Parse a packet, as far as its headers can be understood."""
     data = packet.data
     layers: list[Layer] = []
     found = link.strip(packet.link_type, data)

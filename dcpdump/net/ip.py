@@ -42,7 +42,7 @@ class Datagram(NamedTuple):
 
 
 def parse(ethertype: int, data: bytes, at: int, cut: int = 0) -> Datagram | str:
-    """It reads the IP header at ``data[at:]``, or says why not. On the wire ``cut`` bytes more followed.
+    """Read the IP header at ``data[at:]``, or return why not. On the wire ``cut`` bytes more followed.
 
     The header's length decides, so that Ethernet's padding is no payload. A length of 0 is what an offloading
     driver writes on a segment too large for the field: then all that was captured is meant.
@@ -125,7 +125,7 @@ def _ipv6(data: bytes, at: int, cut: int) -> Datagram | str:
 
 
 def _jumbo_length(data: bytes, at: int) -> int:
-    """The length that a jumbo payload option tells, or 0."""
+    """Return the length in a jumbo payload option, or 0."""
     option, end = at + 2, at + (data[at + 1] + 1) * 8
     while option < end:
         kind = data[option]

@@ -5,6 +5,7 @@ from typing import Final
 
 from dcpdump.net import ip, link, tcp, tunnel
 from dcpdump.net.counters import Counters
+from dcpdump.net.exported_pdu import LINK_TYPE, ExportedPdus
 from dcpdump.net.fragments import Fragments
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
@@ -27,6 +28,7 @@ class Layers:
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         self._limits = limits
         self._fragments = Fragments(limits, balance)
+        self._exported = ExportedPdus()
 
     @property
     def waiting(self) -> int:
@@ -34,7 +36,7 @@ class Layers:
         return self._fragments.waiting
 
     def feed(self, packet: Packet) -> Segment | str | None:
-        """It gives the packet's segment, the reason why there is none, or None for a fragment that waits."""
+        """Return the packet's segment, the reason why there is none, or None for a fragment that waits."""
         data = packet.data
         link_type = packet.link_type
         try:
@@ -64,14 +66,16 @@ class Layers:
         return self._open(packet)
 
     def close(self) -> list[Segment]:
-        """It gives up waiting fragments; they are counted."""
+        """Give up waiting fragments; they are counted."""
         self._fragments.close()
         return []
 
     def _open(self, packet: Packet) -> Segment | str | None:
         data = packet.data
-        found = link.strip(packet.link_type, data)
         cut = max(packet.wire_length - len(data), 0)
+        if packet.link_type == LINK_TYPE:
+            return self._exported.feed(data, cut)
+        found = link.strip(packet.link_type, data)
         disagreement: tuple[bytes, bytes] | None = None
         for _ in range(self._limits.encapsulations):
             if isinstance(found, str):

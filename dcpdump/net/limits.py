@@ -1,4 +1,4 @@
-"""Limits: every bound of this package, with its reason. What happens at each is told where it is used."""
+"""Limits: every bound of this package, with its reason. What happens at each is documented where it is used."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Limits:
 
     #: Connections remembered; beyond it the least recently used is closed.
     connections: int = 65_536
-    #: Out-of-order and remembered bytes of all connections; beyond it the least recently used let go.
+    #: Out-of-order and remembered bytes of all connections; beyond it the least recently used is evicted.
     memory: int = 256 * MIB
 
     #: Out-of-order bytes of one direction: a generous TCP window.
@@ -35,9 +35,9 @@ class Limits:
     patience_bytes: int = 256 * KIB
     patience_ns: int = 2 * SECOND
 
-    #: A jump further than this needs a second witness: one forged segment must not end a stream.
+    #: A jump further than this needs a second segment near it: one forged segment must not end a stream.
     jump: int = 64 * MIB
-    #: How close to the first the second witness must be: a window.
+    #: How close to the first the second segment must be: a window.
     near: int = 1 * MIB
 
     #: Delivered bytes of one direction kept to compare retransmissions with.

@@ -21,7 +21,7 @@ _INNER = frozenset((1, 9, 12, 101, 105))
 
 
 def strip(link_type: int, data: bytes) -> Found:
-    """It gives the ethertype (IPv4 or IPv6) and where its header starts, or the reason why there is none."""
+    """Return the ethertype (IPv4 or IPv6) and where its header starts, or the reason why there is none."""
     link = LINKS.get(link_type)
     if link is None:
         return f"unknown link {link_type}"
@@ -38,7 +38,7 @@ def _family(number: int, at: int) -> Found:
 
 
 def _loopback(data: bytes) -> Found:
-    """BSD's NULL and LOOP: a family in the order of the machine that captured, which nothing tells."""
+    """BSD's NULL and LOOP: a family in the order of the machine that captured, which is not recorded."""
     (family,) = _LE32(data)
     if family > 0xFFFF:
         (family,) = _BE32(data)

@@ -115,7 +115,7 @@ class Reassembly:
             self._balance.pending_bytes += self._backlog.size
 
     def _open(self) -> None:
-        """It makes room for what is to come."""
+        """Create the window, the queue and the timeout of a stream that begins."""
         self._history = RetransmitWindow(self._limits.history)
         self._backlog = ReorderQueue()
         self._patience = GapTimeout(self._limits)
@@ -129,7 +129,7 @@ class Reassembly:
     # ── a piece comes in ────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self, start: int, payload: bytes, missing: int, seen: Seen) -> list[Event]:
-        """It puts a piece where it belongs: among what is had already, or among what waits."""
+        """Put a piece where it belongs: among the delivered bytes, or among those that wait."""
         out: list[Event] = []
         balance, size = self._balance, len(payload)
         if start < self.offset and not self._gathering:
@@ -162,7 +162,7 @@ class Reassembly:
         return out
 
     def _is_keepalive(self, start: int) -> bool:
-        """Whether one byte at ``start`` repeats the last one sent, or takes the place of the FIN."""
+        """Return whether one byte at ``start`` repeats the last one sent, or stands where the FIN is."""
         if self._fin is not None and start == self._fin.offset:
             return True
         return start + 1 == self._top and start > self.offset and self._backlog.at(start) is None
@@ -170,14 +170,14 @@ class Reassembly:
     # ── bytes and gaps come out ─────────────────────────────────────────────────────────────────────────────
 
     def _sweep(self, seen: Seen) -> list[Event]:
-        """It delivers from what waits all that is contiguous."""
+        """Deliver from what waits all that is contiguous."""
         if not self._backlog:
             return []
         out, self.offset = self._backlog.sweep(self.offset, self._history, self._balance, seen, self.joined_late)
         return out
 
     def _give_up(self, seen: Seen, now: int, aside: int) -> list[Event]:
-        """It decides which holes will not be filled any more; ``aside``: bytes that wait elsewhere."""
+        """Decide which holes will not be filled any more; ``aside``: bytes that wait elsewhere."""
         out: list[Event] = []
         limits, backlog, patience, fin = self._limits, self._backlog, self._patience, self._fin
         self.deadline = None
@@ -206,7 +206,7 @@ class Reassembly:
             out += self._sweep(seen)
 
     def _flush(self, seen: Seen, reason: str) -> list[Event]:
-        """It delivers everything that waits; every hole on the way is a gap now."""
+        """Deliver everything that waits; every hole on the way is a gap now."""
         out = self._sweep(seen)
         while self._backlog:
             goal = self._backlog.first.start
@@ -219,21 +219,21 @@ class Reassembly:
         return self._acked is not None and self._acked >= offset
 
     def _gap(self, goal: int, reason: str, seen: Seen) -> Gap:
-        """It leaves a hole behind and goes on at ``goal``."""
+        """Give up a hole and continue at ``goal``."""
         gap = Gap(self.offset, goal - self.offset, reason, seen)
         self._balance.hole(reason, gap.length)
         self.offset = goal
         return gap
 
     def _fin_reached(self) -> list[Event]:
-        """It ends once all up to the FIN is delivered or given up."""
+        """End once all up to the FIN is delivered or given up."""
         if self._fin is None or self.offset < self._fin.offset or self._ended:
             return []
         self._ended = True
         return [End(self.offset, "fin", self._fin.seen)]
 
     def _tail(self, seen: Seen) -> list[Event]:
-        """It reports what must have come after the last byte seen: before a FIN, or acknowledged.
+        """Report what must have come after the last byte seen: before a FIN, or acknowledged.
 
         One acknowledged byte may be a FIN that was not captured, and is not reported.
         """
@@ -255,7 +255,7 @@ class Reassembly:
         return over or len(backlog) >= limits.late_segments or now - self._since >= limits.late_ns
 
     def _shift(self, origin: int) -> None:
-        """It counts all offsets from ``origin``."""
+        """Count all offsets from ``origin``."""
         self._backlog.shift(origin)
         self._top -= origin
         if self._acked is not None:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import SNAPLEN, Bytes, Event, Gap, Seen
 from dcpdump.net.retransmissions import conflict
-from dcpdump.net.retransmit_window import OVERHEAD, RetransmitWindow
+from dcpdump.net.retransmit_window import OVERHEAD, Difference, RetransmitWindow
 from dcpdump.net.stream_state import WaitingState
 
 
@@ -44,7 +44,7 @@ class ReorderQueue:
         return [(*each[:5], (*each.seen,)) for each in sorted(self._heap, key=itemgetter(0, 1))]
 
     def restore(self, state: list[WaitingState]) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         self._heap = [WaitingSegment(*each[:5], Seen(*each[5])) for each in state]  # sorted, so a heap
         self._at = {start: (data, since) for start, _, data, _, since, _ in state}
         self.size = sum(len(each.data) for each in self._heap)
@@ -56,18 +56,18 @@ class ReorderQueue:
         return self._heap[0]
 
     def at(self, start: int) -> tuple[bytes, int] | None:
-        """It gives the bytes of the segment that waits at an offset, and since when."""
+        """Return the bytes of the segment that waits at an offset, and since when."""
         return self._at.get(start)
 
     def add(self, start: int, order: int, data: bytes, missing: int, now: int, seen: Seen) -> None:
-        """It lets a segment wait, of which ``missing`` bytes were cut off."""
+        """Add a segment, of which ``missing`` bytes were cut off."""
         heappush(self._heap, _row(WaitingSegment, (start, order, data, start + len(data) + missing, now, seen)))
         self._at[start] = data, now
         self.size += len(data)
         self.cost += len(data) + 2 * OVERHEAD
 
     def shift(self, origin: int) -> None:
-        """It counts all offsets from ``origin``."""
+        """Count all offsets from ``origin``."""
         self._heap = [w._replace(start=w.start - origin, cut=w.cut - origin) for w in self._heap]
         heapify(self._heap)
         self._at = {start - origin: held for start, held in self._at.items()}
@@ -75,7 +75,7 @@ class ReorderQueue:
     def sweep(
         self, offset: int, history: RetransmitWindow, balance: Counters, seen: Seen, late: bool
     ) -> tuple[list[Event], int]:
-        """It gives all that is contiguous from ``offset`` on, and the offset behind it.
+        """Return all that is contiguous from ``offset`` on, and the offset behind it.
 
         Where waiting segments overlap, the first to arrive stands: ``active`` are those that reach across the
         next byte, by arrival. Each enters and leaves it once, so this is n log n however they overlap. Bytes are
@@ -84,8 +84,7 @@ class ReorderQueue:
         out: list[Event] = []
         heap = self._heap
         active: list[tuple[int, int, bytes, int, int, Seen, list[int]]] = []  # the last: how many bytes were delivered
-        cut_until = 0
-        newest, latest = -1, seen
+        cut_until, newest, latest = 0, -1, seen
         while True:
             while not active and heap and heap[0][0] == offset and self._stands_alone(heap):
                 # Nearly always: nothing overlaps, nothing was cut off.
@@ -106,16 +105,9 @@ class ReorderQueue:
             while active and active[0][1] + len(active[0][2]) <= offset:
                 _, start, data, cut, _, _, used = heappop(active)
                 cut_until = max(cut_until, cut)
-                self.size -= len(data)
-                self.cost -= len(data) + 2 * OVERHEAD
-                balance.pending_bytes -= len(data)
-                balance.delivered_bytes += used[0]
-                if used[0] < len(data):
-                    balance.retransmitted_packets += 1
-                    balance.retransmitted_bytes += len(data) - used[0]
-                    difference, _ = history.compare(start, data)
-                    if difference is not None:
-                        out.append(conflict(balance, difference, seen))
+                difference = self._retire(start, data, used[0], history, balance)
+                if difference is not None:
+                    out.append(conflict(balance, difference, seen))
             if active:
                 order, start, data, _, since, came, used = active[0]
                 limit = start + len(data)
@@ -140,6 +132,20 @@ class ReorderQueue:
                 offset = goal
             else:
                 return out, offset
+
+    def _retire(
+        self, start: int, data: bytes, used: int, history: RetransmitWindow, balance: Counters
+    ) -> Difference | None:
+        """Count a segment of which ``used`` bytes were delivered, and return how the others differ from these."""
+        self.size -= len(data)
+        self.cost -= len(data) + 2 * OVERHEAD
+        balance.pending_bytes -= len(data)
+        balance.delivered_bytes += used
+        if used == len(data):
+            return None
+        balance.retransmitted_packets += 1
+        balance.retransmitted_bytes += len(data) - used
+        return history.compare(start, data)[0]
 
     @staticmethod
     def _stands_alone(heap: list[WaitingSegment]) -> bool:

@@ -20,7 +20,7 @@ def is_twin(history: RetransmitWindow, start: int, data: bytes, seen: Seen, limi
 def note_delivered(
     balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, *, twin: bool
 ) -> list[Event]:
-    """It counts bytes that were delivered before, and compares them."""
+    """Count bytes that were delivered before, and compare them."""
     if not data:
         return []
     if twin:
@@ -37,7 +37,7 @@ def note_delivered(
 def note_waiting(
     balance: Counters, limits: Limits, start: int, data: bytes, held: tuple[bytes, int], seen: Seen
 ) -> list[Event]:
-    """It counts bytes that wait already, as ``held`` bytes since a time, and compares them."""
+    """Count bytes that wait already, as ``held`` bytes since a time, and compare them."""
     if held[0] == data and captured_twice(held[1], seen.ts_ns, limits):
         _count_duplicate(balance, data)
         return []
@@ -50,7 +50,7 @@ def note_waiting(
 
 
 def conflict(balance: Counters, difference: Difference, seen: Seen) -> Conflict:
-    """It counts an overlap that disagrees, and tells of it."""
+    """Count an overlap that disagrees, and return its event."""
     balance.conflicts += 1
     return Conflict(*difference, seen)
 

@@ -42,14 +42,14 @@ class RetransmitWindow:
         self.size = 0
 
     def add(self, offset: int, data: bytes, ts_ns: int | None) -> None:
-        """It remembers a delivered piece, and forgets the older half when there is too much."""
+        """Remember a delivered piece, and forget the older half when there is too much."""
         self._pieces.append((offset, data, ts_ns))
         self.size += len(data) + OVERHEAD
         if self.size > self._limit:
             self._forget()
 
     def extend(self, count: int, cost: Callable[[int], int], make: Callable[[int], list[Kept]]) -> None:
-        """It adds pieces, each as ``add`` would; those that would be forgotten at once are never made.
+        """Add pieces, each as ``add`` would; those that would be forgotten at once are never made.
 
         ``cost`` says what keeping the first so many costs; ``make`` makes all from a number on.
         """
@@ -71,12 +71,12 @@ class RetransmitWindow:
         self._pieces = self._pieces[old:] + make(first)
 
     def clear(self) -> None:
-        """It forgets all."""
+        """Forget all."""
         self._pieces.clear()
         self.size = 0
 
     def find(self, offset: int, data: bytes) -> DeliveredPiece | None:
-        """It finds the piece that is exactly this one."""
+        """Find the piece that is exactly this one."""
         at = bisect_right(self._pieces, offset, key=itemgetter(0)) - 1
         if at < 0:
             return None
@@ -84,7 +84,7 @@ class RetransmitWindow:
         return piece if piece.offset == offset and piece.data == data else None
 
     def compare(self, start: int, data: bytes) -> tuple[Difference | None, int]:
-        """It gives the first difference from what was delivered, and how many of the bytes were never there.
+        """Return the first difference from what was delivered, and how many of the bytes were never there.
 
         Only what is remembered can be compared; bytes older than that count as having been there.
         """

@@ -3,7 +3,7 @@
 What was delivered, which repeats are compared with, and the counters are not part of it.
 """
 
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 SeenState = tuple[int, int | None, str, int]  #: number and time of a packet, its file, its interface
 #: Where a segment starts, how many bytes had arrived with it, its bytes, the end of what the snap length cut off behind
@@ -13,6 +13,14 @@ WaitingState = tuple[int, int, bytes, int, int, SeenState]
 PatienceState = tuple[tuple[int, int] | None, int | None]
 FinState = tuple[int, int, int, SeenState]  #: its offset, how many bytes had arrived with it, its time and packet
 StrayState = tuple[int, bytes, int]  #: a segment from far outside: sequence number, bytes, how many were cut off
+
+
+class Stray(NamedTuple):
+    """A segment from far outside the stream, kept until a second one near it confirms it."""
+
+    seq: int
+    payload: bytes
+    missing: int
 
 
 class ReassemblyState(TypedDict):
@@ -48,7 +56,7 @@ class StreamState(ReassemblyState):
 
 
 def stream_essence(state: StreamState) -> tuple[Any, ...]:
-    """Return what decides how a stream goes on: two with the same do the same with the same segments."""
+    """Return what decides how a stream continues: two with the same do the same with the same segments."""
     offset, arrived = state["offset"], state["arrived"]
     since, deadline = state["patience"] or (None, None)
     fin, acked = state["fin"], state["acked"]

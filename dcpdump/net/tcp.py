@@ -37,9 +37,9 @@ class Segment(NamedTuple):
 
 
 def parse(addresses: bytes, data: bytes, start: int, end: int, missing: int) -> Segment | str:
-    """It reads the segment at ``data[start:end]``, of which ``missing`` more bytes were not captured.
+    """Read the segment at ``data[start:end]``, of which ``missing`` more bytes were not captured.
 
-    A header that is cut short or contradicts itself gives a reason instead.
+    For a header that is cut short or contradicts itself the reason is returned instead.
     """
     if end - start < 20:
         return "TCP header cut short"

@@ -12,7 +12,7 @@ _PROTOCOL_NAMES = {1: "ICMP", 2: "IGMP", 17: "UDP", 50: "ESP", 58: "ICMPv6", 89:
 
 
 def strip(protocol: int, data: bytes, at: int) -> Found:
-    """It gives the ethertype and place of the IP header that ``protocol`` carries at ``at``, or a reason."""
+    """Return the ethertype and place of the IP header that ``protocol`` carries at ``at``, or a reason."""
     tunnel = TUNNELS.get(protocol)
     try:
         if tunnel is None:

@@ -3,7 +3,7 @@
 They use the same fields as the writers for one record, and must return the same text.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from json.encoder import encode_basestring as quoted
 from typing import Any
@@ -75,24 +75,42 @@ def _line_word(message: str, field: Field, number: int) -> str:
 
 
 def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:
+    shows_value = view.value_bytes != 0 and plan.value is None
+    out: list[bytes] = []
+    for text, collection, inferred, key, wire_key, value, value_at, length, fault in zip(
+        _json_heads(plan, framed, columns),
+        columns.collection,
+        columns.inferred,
+        _texts(columns.key),
+        columns.wire_key,
+        _texts(columns.value),
+        columns.value_at,
+        columns.value_length,
+        columns.fault,
+        strict=True,
+    ):
+        if collection >= 0:
+            text += f', "collection": {collection}, "collection_inferred": true' if inferred else (
+                f', "collection": {collection}'
+            )  # fmt: skip
+        if wire_key:
+            text += f', "key": {quoted(key)}, "key_hex": "{wire_key.hex()}"'
+        if length:
+            text += f', "value_length": {length}'
+            if shows_value:
+                text += f', "value": {quoted(value)}'
+        if fault:
+            text += f', "problems": [{{"code": {_NOT_JSON}, "text": {quoted(fault)}, '
+            text += f'"offset": {value_at}, "length": {length}}}]'
+        out.append(f"{text}}}\n".encode())
+    return out
+
+
+def _json_heads(plan: Plan, framed: bool, columns: TemplateColumns) -> Iterator[str]:
+    """Yield the beginning of each object: where the frame is, its header, and its extras."""
     message = plan.message
     magic = FLEXIBLE if framed else _CLASSIC
-    known = [
-        f'"connection": {ends.connection}, "src": {quoted(ends.src)}, "dst": {quoted(ends.dst)}'
-        for ends in columns.places
-    ]
-    datatypes = [
-        f'{value}, "datatype_names": [{", ".join(map(quoted, DATATYPE.describe(value)))}]' if value else "0"
-        for value in range(8)
-    ]
-    members = [f'"{field.name}": {_json_placeholder(field)}' for field in plan.fields]
-    named = [
-        (field, column)
-        for field, column in zip(plan.fields, columns.fields, strict=True)
-        if isinstance(field.names, (Bits, EnumValue))
-    ]
-    members += ["%s"] * bool(named)
-    siblings = [_named(field, column, _json_sibling) for field, column in named]
+    members, numbers = _json_fields(plan, columns)
     framing = ', "framing": [{"name": "DcpStreamId", "stream_id": %d}], "stream_id": %d' if framed else ""
     fields = f', "fields": {{{", ".join(members)}}}' if members else ""
     head = (
@@ -101,6 +119,14 @@ def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> l
         f'"layout": {quoted(plan.layout.version)}, "vbucket": %d, "opaque": %d, "cas": "0x%016x", "datatype": %s'
         f"{framing}{fields}"
     )
+    known = [
+        f'"connection": {ends.connection}, "src": {quoted(ends.src)}, "dst": {quoted(ends.dst)}'
+        for ends in columns.places
+    ]
+    datatypes = [
+        f'{value}, "datatype_names": [{", ".join(map(quoted, DATATYPE.describe(value)))}]' if value else "0"
+        for value in range(8)
+    ]
     files = {file: quoted(file) for file in set(columns.file)}
     stream_ids = [columns.stream_id.tolist()] * 2 if columns.stream_id is not None else []
     heads = zip(
@@ -117,40 +143,25 @@ def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> l
         columns.cas.tolist(),
         [datatypes[value] for value in columns.datatype.tolist()],
         *stream_ids,
-        *(column.tolist() for column in columns.fields),
-        *([list(map(", ".join, zip(*siblings, strict=True)))] if siblings else []),
+        *numbers,
         strict=True,
     )
-    shows_value = view.value_bytes != 0 and plan.value is None
-    out: list[bytes] = []
-    for start, collection, inferred, key, wire_key, value, value_at, length, fault in zip(
-        heads,
-        columns.collection,
-        columns.inferred,
-        _texts(columns.key),
-        columns.wire_key,
-        _texts(columns.value),
-        columns.value_at,
-        columns.value_length,
-        columns.fault,
-        strict=True,
-    ):
-        text = head % start
-        if collection >= 0:
-            text += f', "collection": {collection}, "collection_inferred": true' if inferred else (
-                f', "collection": {collection}'
-            )  # fmt: skip
-        if wire_key:
-            text += f', "key": {quoted(key)}, "key_hex": "{wire_key.hex()}"'
-        if length:
-            text += f', "value_length": {length}'
-            if shows_value:
-                text += f', "value": {quoted(value)}'
-        if fault:
-            text += f', "problems": [{{"code": {_NOT_JSON}, "text": {quoted(fault)}, '
-            text += f'"offset": {value_at}, "length": {length}}}]'
-        out.append(f"{text}}}\n".encode())
-    return out
+    return map(head.__mod__, heads)
+
+
+def _json_fields(plan: Plan, columns: TemplateColumns) -> tuple[list[str], list[list[Any]]]:
+    """Return a placeholder for each member of ``fields``, and what to put there: numbers first, then their names."""
+    members = [f'"{field.name}": {_json_placeholder(field)}' for field in plan.fields]
+    values: list[list[Any]] = [column.tolist() for column in columns.fields]
+    siblings = [
+        _named(field, column, _json_sibling)
+        for field, column in zip(plan.fields, columns.fields, strict=True)
+        if isinstance(field.names, (Bits, EnumValue))
+    ]
+    if siblings:
+        members.append("%s")
+        values.append(list(map(", ".join, zip(*siblings, strict=True))))
+    return members, values
 
 
 def _json_placeholder(field: Field) -> str:

@@ -67,18 +67,12 @@ class Bulk:
 
     def _columns(self, part: Part, group: Group, framed: bool, chosen: set[int] | None) -> TemplateColumns | None:
         """Return what templates need of a group: its frames with, or without, a stream id."""
-        plan, rows, header = group.plan, group.rows, part.header
-        framing = STREAM_ID_LENGTH if framed else 0
-        good = (header.framing[rows] == framing) & ((header.magic[rows] == FLEXIBLE) == framed)
-        good &= (part.weak[rows] == 0) & (part.ts_ns[rows] != NO_TIME)
-        if plan.layout.tail:
-            good &= group.column(plan.layout.tail) == 0
-        if chosen is not None:
-            good &= [row in chosen for row in rows.tolist()]
-        good[good], opened, faults = _plain(plan, part, rows[good])
+        plan, header = group.plan, part.header
+        good = _sound(part, group, framed, chosen)
+        good[good], opened, faults = _plain(plan, part, group.rows[good])
         if not good.any():
             return None
-        rows = rows[good]
+        rows = group.rows[good]
         key_at = part.start[rows] + header.key_at[rows]
         key_end = key_at + header.key[rows]
         logical, collection = key_at, [-1] * len(rows)
@@ -128,6 +122,19 @@ class Bulk:
             value_length=length.tolist(),
             fault=[faults.get(row, "") for row in rows.tolist()] if faults else [""] * len(rows),
         )
+
+
+def _sound(part: Part, group: Group, framed: bool, chosen: set[int] | None) -> Array:
+    """Return which frames of a group are chosen, whole, and framed as said."""
+    rows, header = group.rows, part.header
+    good: Array = header.framing[rows] == (STREAM_ID_LENGTH if framed else 0)
+    good &= (header.magic[rows] == FLEXIBLE) == framed
+    good &= (part.weak[rows] == 0) & (part.ts_ns[rows] != NO_TIME)
+    if group.plan.layout.tail:
+        good &= group.column(group.plan.layout.tail) == 0
+    if chosen is not None:
+        good &= [row in chosen for row in rows.tolist()]
+    return good
 
 
 def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes], dict[int, str]]:

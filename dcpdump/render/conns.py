@@ -1,7 +1,7 @@
 """Write connections as rows for people, and as objects: names, negotiated settings, traffic, ends."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from textwrap import wrap
 
 from dcpdump.record import Json, iso_time
@@ -38,17 +38,23 @@ _ON = {"true": "on", "false": "off"}
 
 
 @dataclass(frozen=True, slots=True)
-class Connections:
-    """Connections: a row each where nothing is cut, a card each on a terminal, which is never wide enough."""
+class ConnectionTable:
+    """Lay out connections: a row each where nothing is cut, a card each on a terminal, which is never wide enough."""
 
     connections: Sequence[ConnectionState]
+    tls: Mapping[int, str] = field(default_factory=dict)  #: what became of those that are TLS, by number
 
     def lines(self, width: int | None = None) -> list[Line]:
-        """Return rows, or for a terminal of a width cards."""
+        """Return rows, or for a terminal of a width cards. There is a column for TLS only where there is any."""
         rows = _rows(self.connections)
+        heads: tuple[str, ...] = _HEADS
+        if self.tls:
+            heads = (*_HEADS[:2], "tls", *_HEADS[2:])
+            sealed = [self.tls.get(each.number, "") for each in self.connections]
+            rows = [(*row[:2], text, *row[2:]) for row, text in zip(rows, sealed, strict=True)]
         if width is None:
-            return Table(_HEADS, rows, _RIGHT).lines()
-        return [line for row in rows for line in _card(dict(zip(_HEADS, row, strict=True)), width)]
+            return Table(heads, rows, _RIGHT).lines()
+        return [line for row in rows for line in _card(dict(zip(heads, row, strict=True)), width)]
 
 
 def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
@@ -60,6 +66,7 @@ def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
     sent += f" · {cells['lost']} B lost" if cells["lost"] else ""
     about = {
         "ends": f"{cells['client → server']}, the server is {cells['server is']}",
+        "TLS": cells.get("tls", ""),
         "auth": cells["auth"],
         "HELLO": cells["HELLO"].replace(",", ", "),
         "open": cells["open"],
@@ -107,8 +114,8 @@ def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
     return rows
 
 
-def objects(connections: Sequence[ConnectionState]) -> Iterator[Json]:
-    """Yield connections as objects. What was not captured is left out."""
+def objects(connections: Sequence[ConnectionState], tls: Mapping[int, Json] | None = None) -> Iterator[Json]:
+    """Yield connections as objects. What was not captured is left out, and ``tls`` of those that are in clear."""
     for each in connections:
         out: Json = {
             "connection": each.number,
@@ -116,6 +123,7 @@ def objects(connections: Sequence[ConnectionState]) -> Iterator[Json]:
             "dst": each.dst,
             "client": each.client_address,
             "server": each.server_address,
+            "tls": (tls or {}).get(each.number),
             "roles": each.roles.word,
             "role": each.role,
             "name": each.name,

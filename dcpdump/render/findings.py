@@ -187,4 +187,4 @@ def page(rule: Rule) -> Iterator[Line]:
     if rule.source:
         yield Line(LineKind.FIELD, f"Source: {rule.source}")
     for letter in rule.off:
-        yield Line(LineKind.FIELD, f"Off when: {SUSPENSIONS[letter]}")
+        yield Line(LineKind.FIELD, f"Not judged when: {SUSPENSIONS[letter]}")

@@ -32,6 +32,7 @@ from dcpdump.rewrite.needed import (
 from dcpdump.rewrite.packet_choice import PacketChoice
 from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.spec import find
+from dcpdump.tls.secrets import Secrets
 
 #: By opcode, those of the server's own space behind the others.
 _MESSAGES = [find(opcode, server=server) for server in (False, True) for opcode in range(256)]
@@ -51,8 +52,9 @@ class Carving:
         count: int | None,
         begin: Callable[[int | None], None],
         limits: Limits = DEFAULT,
+        secrets: Secrets | None = None,
     ) -> None:
-        self.dissector = PacketSurvey(limits)
+        self.dissector = PacketSurvey(limits, secrets=secrets)
         self.frames = 0  #: chosen
         self.incomplete = 0  #: connections whose chosen frames are not the same, whatever is taken
         self._captures = captures
@@ -84,6 +86,11 @@ class Carving:
             for number in wrong:
                 self._needs[number].extent = extent
         self.incomplete = len(self._wrong())
+
+    @property
+    def taken(self) -> set[int]:
+        """The numbers of the connections of which something is taken."""
+        return set(self._needs)
 
     def choice(self) -> PacketChoice:
         """Return the choice of packets."""
@@ -137,7 +144,7 @@ class Carving:
         choice = self.choice()
         found: dict[int, Counter[int]] = {number: Counter() for number in self._needs}
         packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
-        for part in dry_run(packets, self.dissector.places, self._limits):
+        for part in dry_run(packets, self.dissector.places, self._limits, self.dissector.secrets.renewed()):
             rows = np.array(wanted_rows(part, self._wanted), np.int64)
             for place, number in zip(part.place[rows].tolist(), frame_hashes(part, rows), strict=True):
                 connection = part.places[place].connection

@@ -11,13 +11,16 @@ from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.rewrite.packet_survey import PacketSurvey
 from dcpdump.rewrite.payload_map import NOWHERE, PayloadMap
+from dcpdump.tls.secrets import Secrets
 
 NO_CONNECTION = -1  #: the number for frames that were in no connection before
 
 
-def dry_run(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> Iterator[Part]:
+def dry_run(
+    packets: Iterable[Packet], before: PayloadMap, limits: Limits, secrets: Secrets | None = None
+) -> Iterator[Part]:
     """Yield the frames of packets; connections keep the numbers that they had ``before``, or get NO_CONNECTION."""
-    tracing = _Tracing(before, limits)
+    tracing = _Tracing(before, limits, secrets)
     for block in blocks(packets):
         parts = tracing.survey.feed_block(block)
         tracing.trace(block)
@@ -28,8 +31,8 @@ def dry_run(packets: Iterable[Packet], before: PayloadMap, limits: Limits) -> It
 class _Tracing:
     """A map from the connections of a new survey to those of an earlier one."""
 
-    def __init__(self, before: PayloadMap, limits: Limits) -> None:
-        self.survey = PacketSurvey(limits)
+    def __init__(self, before: PayloadMap, limits: Limits, secrets: Secrets | None) -> None:
+        self.survey = PacketSurvey(limits, secrets=secrets)
         self.origin: dict[int, int] = {}  #: by a connection's number now: its number before
         self._before = before
 

@@ -21,7 +21,7 @@ class PacketChoice:
             need = needs.get(stream // 2)
             if need is not None:
                 place, size = np.array([offset]), np.array([len(split.payload)])
-                self._taken[file][number - 1] = need.wants(stream % 2, place, size)[0]
+                self._taken[file][number - 1] = _wants(survey, need, stream, place, size)[0]
 
     def takes(self, packet: Packet) -> bool:
         """Return whether a packet is taken."""
@@ -46,7 +46,16 @@ def _taken(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: 
     rows = rows[np.argsort(stream[rows], kind="stable")]
     for mine in np.split(rows, np.flatnonzero(np.diff(stream[rows])) + 1) if len(rows) else ():
         number = int(stream[mine[0]])
-        taken[mine] = needs[number // 2].wants(number % 2, offset[mine], size[mine])
+        taken[mine] = _wants(survey, needs[number // 2], number, offset[mine], size[mine])
     opening = np.array(survey.handshakes.packets.get(file, ()), np.int64) - 1
     taken[opening] |= known[opening]
     return taken
+
+
+def _wants(survey: PacketSurvey, need: NeededOfConnection, stream: int, offset: Array, size: Array) -> Array:
+    """Return which payloads of a direction are wanted; of TLS those with a part of a record that is, or has no text."""
+    places = survey.texts(stream)
+    if places is None:
+        return need.wants(stream % 2, offset, size)
+    text, length, others = places.texts(offset, size)
+    return others | ((length > 0) & need.wants(stream % 2, text, length))

@@ -9,6 +9,8 @@ from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.rewrite.handshakes import Handshakes
 from dcpdump.rewrite.payload_map import PayloadMap
+from dcpdump.rewrite.text_places import TextPlaces
+from dcpdump.tls.secrets import Secrets
 
 _FLAGS = 13  #: offset in a TCP header
 
@@ -16,10 +18,16 @@ _FLAGS = 13  #: offset in a TCP header
 class PacketSurvey(Dissection):
     """A dissection of blocks; ask ``places`` and ``handshakes`` afterwards."""
 
-    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
-        super().__init__(limits, show_secrets=show_secrets)
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
+        super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
+        self._unsealing.places = {}
         self.places = PayloadMap(self._connections, limits)
         self.handshakes = Handshakes()
+
+    def texts(self, stream: int) -> "TextPlaces | None":
+        """Return where a direction has its text, where that is inside TLS."""
+        places = (self._unsealing.places or {}).get(stream)
+        return None if places is None else TextPlaces(places)
 
     def feed(self, packet: Packet) -> list[Record]:
         """Dissect one packet, and return the records that it completes."""

@@ -10,6 +10,7 @@ pipeline, and its tables for queries.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.filter import Clause, FrameFilter, clauses
@@ -133,17 +133,8 @@ class FrameReader(DataSourceReader):
         if not isinstance(partition, SourcePartition):  # there is nothing to read
             return
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        choice = partition.choice
-        work = partition.work
-        decoding = decode_split(
-            work,
-            choice.table(),
-            open_binary,
-            choice.limits,
-            salvage=choice.salvage,
-            show_secrets=choice.show_secrets,
-        )
-        for name, batch in decoding:
+        work, choice = partition.work, partition.choice
+        for name, batch in decode_split(work, choice, open_binary):
             if name == "frames":
                 yield signed.batch_of(batch, schema)
 
@@ -159,8 +150,8 @@ class FrameReader(DataSourceReader):
 
 def _without_rows(work: Work, choice: Options) -> Exit:
     """Decode a work as its task will, but without making rows, and return how it left its connections."""
-    nothing = FrameTable(Masks(FrameFilter(()), (lambda part: np.zeros(len(part), bool),)), 0)
-    decoding = decode_split(work, nothing, open_binary, choice.limits, salvage=choice.salvage)
+    nothing = Masks(FrameFilter(()), (lambda part: np.zeros(len(part), bool),))
+    decoding = decode_split(work, replace(choice, masks=nothing, value_bytes=0), open_binary)
     for _ in decoding:
         continue
     return decoding.exit

@@ -5,13 +5,11 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from dcpdump.arrow.files import gap_rows
-from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.block import Block
 from dcpdump.batch.part import Part, joined
-from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.redact import Redactor
 from dcpdump.spark.connection_state import SavedConnection
 from dcpdump.spark.event_log import EventWriter
+from dcpdump.spark.options import Options
 from dcpdump.spark.resume import ResumedDissection
 from dcpdump.spark.split_reading import SplitReading
 from dcpdump.spark.splits import Opener, Read
@@ -21,20 +19,10 @@ Rows = tuple[str, pa.RecordBatch]
 Reads = tuple[tuple[Read, ...], ...]
 
 
-def decode_split(
-    work: Work,
-    table: FrameTable,
-    open_file: Opener,
-    limits: Limits = DEFAULT,
-    *,
-    salvage: bool = False,
-    redactor: Redactor | None = None,
-    show_secrets: bool = False,
-    frames: bool = False,
-) -> "Decoded":
-    """Decode a work: iterate over the result for rows, then ask it for its ``exit``."""
-    decoding = Decoding(work, table, limits, redactor=redactor, show_secrets=show_secrets, frames=frames)
-    return Decoded(decoding, [SplitReading(split, open_file, salvage=salvage) for split in work.splits])
+def decode_split(work: Work, choice: Options, open_file: Opener, *, events: bool = False) -> "Decoded":
+    """Decode a work: iterate over the result for rows, then ask it for its ``exit``. ``events``: with those of all."""
+    decoding = Decoding(work, choice, events=events)
+    return Decoded(decoding, [SplitReading(split, open_file, salvage=choice.salvage) for split in work.splits])
 
 
 class Decoded:
@@ -58,24 +46,15 @@ class Decoded:
 class Decoding:
     """The decoding of one work: ``feed`` it the blocks, ``close`` it; ``exit`` returns how it left its connections."""
 
-    def __init__(
-        self,
-        work: Work,
-        table: FrameTable,
-        limits: Limits = DEFAULT,
-        *,
-        redactor: Redactor | None = None,
-        show_secrets: bool = False,
-        frames: bool = False,
-    ) -> None:
+    def __init__(self, work: Work, choice: Options, *, events: bool = False) -> None:
         self._work = work
-        self._table = table
-        self._redactor = redactor
-        self._dissection = ResumedDissection(limits, first=work.first, show_secrets=show_secrets)
+        self._table = choice.table()
+        self._redactor = choice.redactor
+        self._dissection = ResumedDissection(choice.limits, first=work.first, show_secrets=choice.show_secrets)
         saved_connections = [SavedConnection.unpacked(saved) for saved in work.entries.values() if saved is not None]
         self._entered: dict[Pair, bytes] = {saved.pair: saved.digest() for saved in saved_connections}
         self._dissection.resume(saved_connections)
-        self._event_writer = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if frames else None
+        self._event_writer = EventWriter(work.ordinal, self._dissection.balance.pending_bytes) if events else None
 
     def feed(self, blocks: Iterable[Block]) -> Iterator[Rows]:
         """Decode blocks of packets, and yield rows as pairs of a table's name and a batch."""

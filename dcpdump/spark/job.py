@@ -46,7 +46,7 @@ class TaskOptions(NamedTuple):
     folder: str
     tables: frozenset[str]
     tag: str = ""
-    alone: bool = False  #: the input is one capture
+    alone: bool = False  #: the input is one capture, which a run finds out
 
     @property
     def judges(self) -> bool:
@@ -60,16 +60,7 @@ class TaskOptions(NamedTuple):
     def decode(self, work: Work) -> TaskResult:
         """Decode a piece of the input, and write its rows: this runs in a task."""
         choice, parts = self.choice, Parts(self.folder, f"{self.tag}{work.ordinal:06d}")
-        decoding = decode_split(
-            work,
-            choice.table(),
-            open_binary,
-            choice.limits,
-            salvage=choice.salvage,
-            redactor=choice.redactor,
-            show_secrets=choice.show_secrets,
-            frames=self.judges,
-        )
+        decoding = decode_split(work, choice, open_binary, events=self.judges)
         for name, batch in decoding:
             if name == "events" or name in self.tables:
                 parts.feed(name, batch)
@@ -91,29 +82,32 @@ class TaskOptions(NamedTuple):
         return parts.close()
 
 
+class InputPart(NamedTuple):
+    """Which part of its input a run decodes: by default the whole."""
+
+    begin: InputState | None = None  #: the state that an earlier run left, to continue from
+    since_ns: int | None = None  #: the latest time in the parts before
+    end: bool = True  #: False: the input will continue later, from the outcome's ``after``
+
+
+WHOLE = InputPart()
+
+
 def run(
     spark: "SparkSession",
     found: Sequence[Input],
-    choice: Options,
-    folder: str,
-    tables: Iterable[str],
+    job: TaskOptions,
     *,
     split_bytes: int = SPLIT_BYTES,
     progress: Progress | None = None,
-    begin: InputState | None = None,
-    end: bool = True,
-    tag: str = "",
-    since_ns: int | None = None,
+    part: InputPart = WHOLE,
 ) -> Outcome:
-    """Read captures as one timeline, and write the parts of their tables to a folder.
-
-    ``begin``: the state that an earlier run left, to continue from, and ``since_ns`` the latest time before it. Without
-    ``end`` the input will continue later, from the outcome's ``after``.
-    """
+    """Read captures as one timeline, and write the parts of their tables to a folder."""
+    choice, folder = job.choice, job.folder
     plan = plan_splits(found, open_binary, split_bytes)
     if plan.first_ns is not None:
         choice.begin(plan.first_ns)
-    job = TaskOptions(choice, folder, frozenset(tables), tag, len(found) - len(plan.unusable) == 1)
+    job = job._replace(alone=len(found) - len(plan.unusable) == 1)
     rounds = TaskRounds(spark, folder, progress)
     done: dict[int, TaskResult] = {}
 
@@ -122,13 +116,16 @@ def run(
             done[work.ordinal] = result
         return [done[work.ordinal].exit for work in works]
 
-    works = settle(plan, lambda works: rounds.run("surveyed", job.survey, works), choice.limits, begin=begin, end=end)
-    after = verify(works, decode, begin=begin)
+    def survey(works: Sequence[Work]) -> list[Surveyed]:
+        return rounds.run("surveyed", job.survey, works)
+
+    works = settle(plan, survey, choice.limits, begin=part.begin, end=part.end)
+    after = verify(works, decode, begin=part.begin)
     outcome = _outcome([done[ordinal] for ordinal in sorted(done)])
     outcome.after = after
     outcome.files = _file_rows(found, [done[ordinal].exit for ordinal in sorted(done)], plan)
-    _mark_late(outcome.files, since_ns)
-    parts = Parts(folder, f"{tag}files")
+    _mark_late(outcome.files, part.since_ns)
+    parts = Parts(folder, f"{job.tag}files")
     parts.feed("files", table_of(outcome.files, "files"))
     outcome.written += parts.close()
     if job.judges:

@@ -18,28 +18,33 @@ from dcpdump.spark.options import Options
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.output import Parts, table_of
 from dcpdump.streams.watching import Watching
+from dcpdump.tls.secrets import Secrets
 
 
-def run(paths: Sequence[str], choice: Options, folder: str, tables: Iterable[str]) -> Outcome:
-    """Read captures as one timeline, and write the parts of their tables to a folder."""
+def run(
+    paths: Sequence[str], choice: Options, folder: str, tables: Iterable[str], secrets: Secrets | None = None
+) -> Outcome:
+    """Read captures as one timeline, and write the parts of their tables to a folder; ``secrets`` open TLS."""
     # Reference counts free what is made here; looking for cycles would take a tenth of the time.
     gc.disable()
     try:
         with fetched(paths) as names:
-            return _Engine(choice, Parts(folder, "00000", names), frozenset(tables)).run(
-                *_opened(names, salvage=choice.salvage)
+            return _Engine(choice, Parts(folder, "00000", names), frozenset(tables), secrets).run(
+                *_opened(names, secrets, salvage=choice.salvage)
             )
     finally:
         gc.enable()
 
 
-def _opened(paths: Iterable[str], *, salvage: bool = False) -> tuple[list[Capture], list[dict[str, Any]]]:
+def _opened(
+    paths: Iterable[str], secrets: Secrets | None, *, salvage: bool = False
+) -> tuple[list[Capture], list[dict[str, Any]]]:
     """Return the opened captures, and the rows of ``files`` for those that could not be opened."""
     captures: list[Capture] = []
     unusable: list[dict[str, Any]] = []
     for path in paths:
         try:
-            captures.append(open_capture(path, salvage=salvage))
+            captures.append(open_capture(path, salvage=salvage, secrets=secrets))
         except CaptureError as error:
             size = os.path.getsize(path) if os.path.isfile(path) else None
             row = {"path": path, "size": size, "packets": 0, "status": UNUSABLE, "problem": error.what}
@@ -48,11 +53,11 @@ def _opened(paths: Iterable[str], *, salvage: bool = False) -> tuple[list[Captur
 
 
 class _Engine:
-    def __init__(self, choice: Options, parts: Parts, tables: frozenset[str]) -> None:
+    def __init__(self, choice: Options, parts: Parts, tables: frozenset[str], secrets: Secrets | None) -> None:
         self._choice = choice
         self._tables = tables
         self._parts = parts
-        self._dissection = Watching(choice.limits, show_secrets=choice.show_secrets)
+        self._dissection = Watching(choice.limits, show_secrets=choice.show_secrets, secrets=secrets)
         self._table = choice.table()
         self._files = Files()
         self._judging = Judging(self._dissection, rules="findings" in tables)

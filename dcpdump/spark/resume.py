@@ -26,6 +26,7 @@ class ResumedDissection(Watching):
 
     def __init__(self, limits: Limits = DEFAULT, *, first: int = 0, show_secrets: bool = False) -> None:
         super().__init__(limits, show_secrets=show_secrets)
+        self.leave_tls()  # what opens it is no part of what is handed from task to task
         self.balance.connections = first
         self.last_ns: int | None = None  #: the latest time of a packet
 

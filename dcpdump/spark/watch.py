@@ -16,7 +16,7 @@ from dcpdump.errors import DcpdumpError
 from dcpdump.spark.arrivals import Arrival, Arrivals
 from dcpdump.spark.filesystem import place
 from dcpdump.spark.input import Input
-from dcpdump.spark.job import run
+from dcpdump.spark.job import InputPart, TaskOptions, run
 from dcpdump.spark.options import Options
 from dcpdump.spark.outcome import Outcome
 from dcpdump.spark.output import CaptureOutput
@@ -82,36 +82,33 @@ class BatchOutcome(NamedTuple):
     outcome: Outcome
 
 
+class WatchOptions(NamedTuple):
+    """What to watch, and what to write where."""
+
+    names: Sequence[str]  #: of folders, as the pipeline takes them
+    output: str
+    capture_id: str
+    choice: Options
+    tables: Sequence[str]
+    idle: float  #: a capture that did not grow for so many seconds is closed
+    split_bytes: int
+
+
 class FolderWatch:
     """A watch over folders that decodes what arrives there. ``report`` is called after each batch."""
 
-    def __init__(
-        self,
-        spark: "SparkSession",
-        names: Sequence[str],
-        output: str,
-        capture_id: str,
-        choice: Options,
-        tables: Sequence[str],
-        *,
-        idle: float,
-        split_bytes: int,
-        report: Callable[[BatchOutcome], None],
-    ) -> None:
+    def __init__(self, spark: "SparkSession", options: WatchOptions, report: Callable[[BatchOutcome], None]) -> None:
         self._spark = spark
-        self._output = output
-        self._capture_id = capture_id
-        self._choice = choice
-        self._tables = tables
-        self._split_bytes = split_bytes
+        self._options = options
         self._report = report
         self._captures = 0  # captures decoded since the start
         self._failure: DcpdumpError | None = None
-        self._home = f"{output.rstrip('/')}/.watch-{capture_id}"
-        self.arrivals = Arrivals(names, f"{self._home}/arrivals", idle)
+        self._home = f"{options.output.rstrip('/')}/.watch-{options.capture_id}"
+        notes = f"{self._home}/arrivals"
+        self.arrivals = Arrivals(options.names, notes, options.idle)
         spark.dataSource.register(Closed)
-        options = {"names": "\n".join(names), "notes": f"{self._home}/arrivals", "idle": str(idle)}
-        self._stream = spark.readStream.format(Closed.name()).options(**options).load()
+        given = {"names": "\n".join(options.names), "notes": notes, "idle": str(options.idle)}
+        self._stream = spark.readStream.format(Closed.name()).options(**given).load()
 
     def run(self, seconds: float | None = None, captures: int | None = None) -> None:
         """Run until interrupted; or for ``seconds``, or until ``captures`` were decoded. Raises what a batch raised."""
@@ -144,20 +141,12 @@ class FolderWatch:
         number, last = min(row["batch"] for row in arrived), max(row["batch"] for row in arrived)
         found = [Input(row["path"], row["size"]) for row in arrived]
         begin, since_ns = self._stand(number)
-        with CaptureOutput(self._output, self._capture_id) as output:
-            outcome = run(
-                self._spark,
-                found,
-                self._choice,
-                output.folder,
-                self._tables,
-                split_bytes=self._split_bytes,
-                begin=begin,
-                end=False,
-                tag=f"b{number:09d}-",
-                since_ns=since_ns,
-            )
-            output.add(outcome.written, self._tables, f"part-b{number:09d}-")
+        options = self._options
+        with CaptureOutput(options.output, options.capture_id) as output:
+            job = TaskOptions(options.choice, output.folder, frozenset(options.tables), f"b{number:09d}-")
+            part = InputPart(begin, since_ns, end=False)
+            outcome = run(self._spark, found, job, split_bytes=options.split_bytes, part=part)
+            output.add(outcome.written, options.tables, f"part-{job.tag}")
         lasts = [row["last_time_ns"] for row in outcome.files if row.get("last_time_ns") is not None]
         until_ns = max([*lasts, *([] if since_ns is None else [since_ns])], default=None)
         self._keep(last + 1, outcome.after or BEGINNING, until_ns)

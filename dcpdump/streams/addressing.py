@@ -19,7 +19,7 @@ class StreamAddress(NamedTuple):
 
 
 def simply(connection: ConnectionState, frame: FrameEvent) -> Stream | None:
-    """Return the stream that a message simply goes on with; None where that takes a closer look."""
+    """Return the stream that a message simply continues; None where that is not obvious."""
     stream = connection.current.get(frame.word << 16 | frame.stream_id)
     if (
         stream is None

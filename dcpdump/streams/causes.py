@@ -83,7 +83,7 @@ class Unknown(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a stream, and why that is known. ``trouble``: somebody should look at it."""
+    """What became of a stream, and why that is known. ``trouble``: it needs attention."""
 
     kind: VerdictKind
     cause: Cause | Reason

@@ -1,6 +1,6 @@
 """Events of many frames, from their columns: what the ledger learns of parts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -33,25 +33,8 @@ def frame_events(part: Part, *, documents: bool = True, rows: Array | None = Non
     if not count:
         return []
     header = part.header if everything else part.header.taken(rows)
-    fields: list[Any] = [()] * count
-    shapes: list[Any] = [_NOTHING] * count
-    seqnos: list[Any] = [None] * count
-    for group, places in ((each, each.rows) for each in part.groups) if everything else _among(part.groups, rows):
-        plan, shape = group.plan, shape_of(group.plan.layout)
-        tuples: Any = repeat(())
-        if documents or plan.message.opcode not in DOCUMENTS:
-            tuples = group.extras.tolist() if group.extras.dtype.names else repeat(())
-            if group.value is not None:
-                tuples = [extras + value for extras, value in zip(tuples, group.value.tolist(), strict=False)]
-        own = next((name for name in OWN_SEQNO if plan.has(name)), None)
-        brought: Any = group.column(own).tolist() if own is not None else repeat(None)
-        if len(places) == count and own is not None and not isinstance(tuples, repeat):
-            fields, seqnos, shapes = tuples, brought, [shape] * count
-            break
-        for place, values, seqno in zip(places.tolist(), tuples, brought, strict=False):
-            fields[place] = values
-            seqnos[place] = seqno
-            shapes[place] = shape
+    groups = ((each, each.rows) for each in part.groups) if everything else _among(part.groups, rows)
+    seqnos, shapes, fields = _fields(groups, count, documents=documents)
     times: list[Any] = part.ts_ns[rows].tolist()
     if (part.ts_ns[rows] == NO_TIME).any():
         times = [None if time == NO_TIME else time for time in times]
@@ -88,11 +71,36 @@ def frame_events(part: Part, *, documents: bool = True, rows: Array | None = Non
         strict=False,
     )
     out: list[FrameEvent] = list(map(FrameEvent._make, columns))
-    for place, row in enumerate(rows.tolist() if part.records else ()):
+    for at, row in enumerate(rows.tolist() if part.records else ()):
         record = part.records.get(row)
         if record is not None and not isinstance(record, Later):
-            out[place] = event_of(record)
+            out[at] = event_of(record)
     return out
+
+
+def _fields(
+    groups: Iterable[tuple[Group, Array]], count: int, *, documents: bool
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return of ``count`` frames their own seqnos, the shapes of their fields, and the fields."""
+    seqnos: list[Any] = [None] * count
+    shapes: list[Any] = [_NOTHING] * count
+    fields: list[Any] = [()] * count
+    for group, places in groups:
+        plan, shape = group.plan, shape_of(group.plan.layout)
+        tuples: Any = repeat(())
+        if documents or plan.message.opcode not in DOCUMENTS:
+            tuples = group.extras.tolist() if group.extras.dtype.names else repeat(())
+            if group.value is not None:
+                tuples = [extras + value for extras, value in zip(tuples, group.value.tolist(), strict=False)]
+        own = next((name for name in OWN_SEQNO if plan.has(name)), None)
+        brought: Any = group.column(own).tolist() if own is not None else repeat(None)
+        if len(places) == count and own is not None and not isinstance(tuples, repeat):
+            return brought, [shape] * count, tuples
+        for place, values, seqno in zip(places.tolist(), tuples, brought, strict=False):
+            fields[place] = values
+            seqnos[place] = seqno
+            shapes[place] = shape
+    return seqnos, shapes, fields
 
 
 def _among(groups: list[Group], rows: Array) -> Iterator[tuple[Group, Array]]:
@@ -107,7 +115,7 @@ def _among(groups: list[Group], rows: Array) -> Iterator[tuple[Group, Array]]:
 
 
 def keys(part: Part) -> Iterator[tuple[int, bytes]]:
-    """It gives the rows of planned documents, and their keys without collection prefix."""
+    """Yield the rows of planned documents, and their keys without collection prefix."""
     rows = np.concatenate([group.rows for group in part.groups if group.plan.message.collection_key] or [NO_ROWS])
     found = keys_of(part, rows)
     for row, begin, end in zip(rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
@@ -115,9 +123,9 @@ def keys(part: Part) -> Iterator[tuple[int, bytes]]:
 
 
 def with_losses(part: Part, seen: list[FrameEvent], lost: list[Lost]) -> list[Lost]:
-    """It marks in ``seen`` losses of unknown size, which no frame's ``gap_before`` tells, and what was no loss at all.
+    """Mark in ``seen`` losses of unknown size, which no frame's ``gap_before`` has, and what was not a loss.
 
-    It gives the losses yet to come.
+    Return the losses yet to come.
     """
     found, later = losses_in(part, lost)
     for row, gap in found.items():
@@ -126,14 +134,14 @@ def with_losses(part: Part, seen: list[FrameEvent], lost: list[Lost]) -> list[Lo
 
 
 class Before(NamedTuple):
-    """What is before a frame in its direction, and is none."""
+    """What is before a frame in its direction, and is not a frame."""
 
     length: int
     skipped: bool  #: none of it was lost
 
 
 def losses_in(part: Part, lost: list[Lost]) -> tuple[dict[int, Before], list[Lost]]:
-    """It gives the rows before which bytes were lost that their ``gap_before`` does not tell, or where none was lost.
+    """Return the rows before which bytes were lost that their ``gap_before`` does not have, or where none was lost.
 
     With it, the losses yet to come. A loss stands before the first frame of its direction that begins behind it.
     """

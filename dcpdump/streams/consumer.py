@@ -245,7 +245,7 @@ def _differ(one: str | None, other: str | None) -> bool:
 
 
 def _product(agent: str | None) -> str | None:
-    """Return the agent of a HELLO, without what tells its connections apart."""
+    """Return the agent of a HELLO, without what differs between its connections."""
     try:
         parsed = parse_json((agent or "").encode())
     except ValueError:

@@ -26,19 +26,12 @@ _NO_LOSSES: Mapping[int, Before] = MappingProxyType({})
 def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _NO_LOSSES) -> list[Step]:
     """Return the events of a part, documents of one stream that follow one another as runs.
 
-    ``closely``: only plain mutations and deletions, with a closer look at them. ``losses``: rows, and what was lost
+    ``closely``: only plain mutations and deletions, which are inspected closely. ``losses``: rows, and what was lost
     before them.
     """
     count, header = len(part), part.header
-    document, seqno = np.zeros(count, bool), np.zeros(count, np.uint64)
-    for group in part.groups:
-        if group.plan.message.opcode in DOCUMENTS:
-            seqno[group.rows] = group.column("by_seqno")
-            document[group.rows] = _plain(part, group) if closely else True
-    document &= (part.weak == 0) & (part.gap_before == 0) & (part.ts_ns != NO_TIME)
+    document, seqno = _documents(part, closely=closely)
     document[list(losses)] = False
-    if closely:
-        document &= seqno != 0
     stream_id = stream_ids(part)
     goes_on = document[1:] & document[:-1] & (part.ts_ns[1:] >= part.ts_ns[:-1])
     for column in (part.place, header.word, header.opaque, stream_id):
@@ -88,6 +81,19 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
         else:
             out.append(next(alone))
     return out
+
+
+def _documents(part: Part, *, closely: bool) -> tuple[Array, Array]:
+    """Return which frames are documents that a run may have, and the seqnos of all documents."""
+    document, seqno = np.zeros(len(part), bool), np.zeros(len(part), np.uint64)
+    for group in part.groups:
+        if group.plan.message.opcode in DOCUMENTS:
+            seqno[group.rows] = group.column("by_seqno")
+            document[group.rows] = _plain(part, group) if closely else True
+    document &= (part.weak == 0) & (part.gap_before == 0) & (part.ts_ns != NO_TIME)
+    if closely:
+        document &= seqno != 0
+    return document, seqno
 
 
 def _plain(part: Part, group: Group) -> Array:

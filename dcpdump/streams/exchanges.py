@@ -170,7 +170,7 @@ class Exchanges:
     def lose(self) -> None:
         """Take it that bytes were lost: answers may have been among them.
 
-        Of several requests with one opaque nobody can know which of them the next answer is for.
+        Of several requests with one opaque it is then unknown which of them the next answer is for.
         """
         self.earlier.clear()
         self.unasked.clear()
@@ -207,7 +207,7 @@ class Exchanges:
 
 
 def _forgo(waiting: UnansweredRequest) -> None:
-    """Note that the answer to a request cannot be told from others."""
+    """Note that the answer to a request cannot be distinguished from others."""
     if waiting.request is not None:
         waiting.request.ambiguous = True
 

@@ -19,7 +19,7 @@ Lose = Callable[[int, int, int | None, int | None], None]
 
 
 class Feed:
-    """It feeds a ledger with what a dissection gives, part by part, losses and ends included."""
+    """Feed a ledger with what a dissection returns, part by part, losses and ends included."""
 
     def __init__(self, dissection: Watching, ledger: Ledger, *, closely: bool = False) -> None:
         self._dissection = dissection
@@ -39,7 +39,7 @@ class Feed:
         return self._ordered(parts, self._steps)
 
     def _orderly(self, parts: Sequence[Part]) -> bool:
-        """It hears of parts, and says whether their times never go back."""
+        """Take the losses and ends of parts, and return whether their times never go back."""
         in_order = True
         self._lost += self._dissection.gaps
         self._dissection.gaps.clear()
@@ -67,7 +67,7 @@ class Feed:
         return steps(part, closely=self._closely, losses=losses)
 
     def rest(self) -> list[Step]:
-        """It gives what still waits for others, once there are no more parts."""
+        """Return what still waits for others, once there are no more parts."""
         return self._order.close()
 
     @property

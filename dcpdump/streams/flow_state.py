@@ -99,7 +99,7 @@ def why_unknown(connection: ConnectionState) -> str:
 
 
 def _inferred(window: Window, now_ns: int | None) -> Standing:
-    """Return what the producer's waits tell of a relative account."""
+    """Return what follows from the producer's waits for a relative account."""
     marks = window.marks
     latest = marks[-_LATEST:]
     waits = [mark for mark in latest if _waited(mark)]

@@ -8,7 +8,7 @@ from dcpdump.record import Record
 from dcpdump.spec.field import Field, Layout
 from dcpdump.wire.frame import Frame
 
-#: ``gap_before`` where bytes were lost and nobody can know how many.
+#: ``gap_before`` where an unknown number of bytes was lost.
 UNKNOWN_LOSS = -1
 #: The field that holds the seqno that a message itself brings into its stream.
 OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
@@ -25,7 +25,7 @@ class Shape(NamedTuple):
 
 @cache
 def shape_of(layout: Layout) -> Shape:
-    """It gives the shape of a layout: its extras, then the fixed fields of its value."""
+    """Return the shape of a layout: its extras, then the fixed fields of its value."""
     parts = layout.value if isinstance(layout.value, tuple) else ()
     names = tuple(part.name for part in (*layout.extras, *parts) if isinstance(part, Field))
     place = {name: at for at, name in enumerate(names)}
@@ -57,7 +57,7 @@ class FrameEvent(NamedTuple):
     key_at: int  #: where in ``data`` its key begins
     value_at: int  #: where its key ends and its value begins
     value_length: int  #: with metadata, if there is any
-    gap_before: int  #: bytes lost or skipped just before it; UNKNOWN_LOSS where nobody knows how many
+    gap_before: int  #: bytes lost or skipped just before it; UNKNOWN_LOSS where it is unknown how many
     whole: bool  #: all its bytes are there
     weak: bool  #: found on weak evidence, after bytes were lost
     record: Record | None  #: of what was decoded one by one: responses, control, requests with JSON, damaged frames
@@ -74,7 +74,7 @@ class FrameEvent(NamedTuple):
         return self.data[self.value_at : self.value_at + self.value_length]
 
     def get(self, name: str) -> int | None:
-        """It gives a field by name; None where the frame has none such, or it was lost."""
+        """Return a field by name; None where the frame has none such, or it was lost."""
         at = self.shape.place.get(name)
         return None if at is None else self.fields[at]
 
@@ -94,7 +94,7 @@ def kept(frame: FrameEvent) -> FrameEvent:
 
 
 def place_of(frame: FrameEvent) -> FrameEvent:
-    """Return what tells a frame from others, and nothing of what is in it."""
+    """Return what identifies a frame, and nothing of what is in it."""
     number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque = frame[:10]
     return _row(FrameEvent, (
         number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque, 0, 0, frame.length,
@@ -141,7 +141,7 @@ def event_of(record: Record, gap_before: int | None = None) -> FrameEvent:
 
 
 def failover_log(frame: Frame) -> Iterator[tuple[int, int]]:
-    """It gives the (uuid, seqno) entries of a failover log, newest first."""
+    """Yield the (uuid, seqno) entries of a failover log, newest first."""
     uuid: int | None = None
     for field in frame.fields:
         if field.group == "failover_log" and isinstance(field.value, int):

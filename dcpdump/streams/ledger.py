@@ -294,7 +294,7 @@ class Ledger:
         return self.streams
 
     def learn(self, connection: ConnectionState, frame: FrameEvent) -> Stream | None:
-        """Learn a frame that is no message of a stream, and return the stream that it is about."""
+        """Learn a frame that is not a message of a stream, and return the stream that it is about."""
         if frame.server:  # pushes and their answers: only a server sends the first, only a client the others
             if connection.server is None and not frame.weak:
                 connection.server = 1 - frame.direction if frame.response else frame.direction

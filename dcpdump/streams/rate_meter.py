@@ -1,4 +1,4 @@
-"""Pace: how fast streams and connections go just now, from what a ledger counted between looks at it."""
+"""Measure the current rates of streams and connections, from what a ledger counted between two moments."""
 
 from collections import deque
 from typing import NamedTuple
@@ -22,14 +22,14 @@ _Counts = dict[Stream | ConnectionState, tuple[int, int]]
 
 
 class RateMeter:
-    """It looks at a ledger again and again. The first look takes all since the ledger's first frame."""
+    """Measure the rates of a ledger again and again. The first time they count from its first frame."""
 
     def __init__(self) -> None:
         self._looks: deque[tuple[int, _Counts]] = deque(maxlen=_LOOKS)
         self._now: tuple[int, _Counts] = (0, {})
 
     def look(self, ledger: Ledger, now_ns: int) -> None:
-        """It counts what there is by now."""
+        """Count what there is by now."""
         counts: _Counts = {stream: (sum(stream.counts), stream.size) for stream in ledger.streams}
         counts |= {each: (sum(each.frames), sum(each.bytes)) for each in ledger.connections.values()}
         if not self._looks:
@@ -38,7 +38,7 @@ class RateMeter:
         self._looks.append(self._now)
 
     def of(self, thing: Stream | ConnectionState) -> Rate:
-        """It gives the pace as of the last look."""
+        """Return the rate as of the last count."""
         if not self._looks:
             return Rate(0, 0)
         (then, before), (now, counts) = self._looks[0], self._now

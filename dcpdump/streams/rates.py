@@ -18,7 +18,7 @@ class Rates:
         self._counts: dict[tuple[int, int], Counter[int]] = {}
 
     def feed(self, part: Part) -> None:
-        """It counts the messages of a part."""
+        """Count the messages of a part."""
         header = part.header
         rows = np.flatnonzero(_COUNTED[header.opcode] & ~RESPONSE[header.magic] & (part.ts_ns != NO_TIME))
         if not len(rows):
@@ -38,7 +38,7 @@ class Rates:
             steps = [step >> 1 for step in steps]
 
     def of(self, connection: int, place: int, since_ns: int, until_ns: int, width: int) -> list[int]:
-        """It gives the counts of a stream (vbucket << 16 | id) in ``width`` equal steps of a time."""
+        """Return the counts of a stream (vbucket << 16 | id) in ``width`` equal steps of a time."""
         out = [0] * width
         length = max(1, until_ns - since_ns + 1)
         for step, count in self._counts.get((connection, place), Counter()).items():

@@ -81,7 +81,7 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
 
 
 def doubt(connection: ConnectionState) -> None:
-    """Mark the requests whose answers cannot be told from others: several have one opaque, and some are missing."""
+    """Mark the requests whose answers cannot be distinguished: several have one opaque, and some are missing."""
     opaques = connection.shared | connection.exchanges.unpaired
     if not opaques or not connection.doubtful:
         return

@@ -1,4 +1,4 @@
-"""Roles: which end of a connection is the server, and how that is known. Where nothing tells, nothing is said.
+"""Find which end of a connection is the server, and how that is known. Without evidence neither is.
 
 In order of strength: what only a client or only a server sends; who opened the connection; an address that serves
 another connection; the ports that Couchbase listens on; a port that several connections share; the ports of a
@@ -37,7 +37,7 @@ class Evidence(Enum):
 
 
 class Basis(Enum):
-    """What tells which end is the server."""
+    """The evidence of which end is the server."""
 
     MESSAGES = "what only a client or only a server sends"
     SYN = "who opened the connection"
@@ -55,7 +55,7 @@ class Basis(Enum):
 
 
 class Roles(NamedTuple):
-    """The direction in which the server sends, and what tells. None: nothing does."""
+    """The direction in which the server sends, and the evidence. None: there is none."""
 
     server: int | None = None
     basis: Basis | None = None
@@ -80,7 +80,7 @@ UNKNOWN = Roles()
 
 
 def _by_client() -> list[bool | None]:
-    """Return for each opcode whether a client sends its request; None where that tells nothing of the ends."""
+    """Return for each opcode whether a client sends its request; None where that is not evidence of the ends."""
     senders: list[bool | None] = [None] * 256
     for opcode, message in MESSAGES.items():
         if message.sender is Sender.MANAGER or (message.sender is Sender.CLIENT and not message.dcp):
@@ -100,7 +100,7 @@ def server_by(opcode: int, direction: int, *, response: bool) -> int | None:
 
 
 def seen(connection: "ConnectionState") -> Roles:
-    """Return the roles that were seen, whatever the other connections tell."""
+    """Return the roles that were seen, whatever follows from other connections."""
     if connection.server is not None:
         return Roles(connection.server, Basis.MESSAGES)
     return Roles(1, Basis.SYN) if connection.syn else UNKNOWN

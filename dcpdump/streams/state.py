@@ -102,7 +102,7 @@ class ConnectionState:
         self.exchanges = Exchanges(closely=self.closely)
 
     def lose(self, direction: int, length: int, ts_ns: int | None, number: int = 0, *, skipped: bool = False) -> None:
-        """Take it that bytes were lost before frame ``number``, or at the end. ``skipped``: they are no frames."""
+        """Take it that bytes were lost before frame ``number``, or at the end. ``skipped``: they are not frames."""
         self.losses[direction] += 1
         self.lost_bytes[direction] += max(0, length)
         self.lost_ns[direction] = ts_ns

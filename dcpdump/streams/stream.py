@@ -22,7 +22,7 @@ MANY = 1_000_000
 class Stream:
     """One DCP stream: a vbucket, and a stream id where the connection has them, from its request to its end.
 
-    A request after a rollback or a refusal goes on with the same Stream, one after its end begins the next.
+    A request after a rollback or a refusal continues the same Stream, one after its end begins the next.
     """
 
     connection: "ConnectionState"
@@ -206,7 +206,7 @@ class Stream:
 
     @property
     def asked_again(self) -> bool:
-        """Return whether its latest request is one whose answer cannot be told from others."""
+        """Return whether the answer to its latest request cannot be distinguished from others."""
         return bool(self.requests) and self.requests[-1].ambiguous
 
     @property

@@ -38,7 +38,7 @@ class Order:
         self._count = 0
 
     def feed(self, seen: Sequence[Step], *, waiting: bool, in_order: bool) -> Sequence[Step]:
-        """It takes the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
+        """Take the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
         if not self._held and not waiting and in_order:
             return seen
         self._held += map(self._timed, seen)
@@ -53,13 +53,13 @@ class Order:
         return _told(held[:count])
 
     def close(self) -> list[Step]:
-        """It gives all that waits."""
+        """Return all that waits."""
         held, self._held = self._held, []
         self._latest.clear()
         return _told(held)
 
     def _timed(self, step: Step) -> _Held:
-        """It says when frames count."""
+        """Return frames with the time from which they count."""
         whose = step.connection, step.direction
         if isinstance(step, DocumentRun):
             frames, first, last = step.frames, step.first_ns, step.last_ns
@@ -71,7 +71,7 @@ class Order:
         return _Held(max(before, first), self._count - frames, end, step)
 
     def _until(self) -> int:
-        """It gives the time up to which nothing is waited for any more."""
+        """Return the time up to which nothing is waited for any more."""
         if not self._held:
             return 0
         until = max(each.end_ns for each in self._held) - _PATIENCE_NS

@@ -1,4 +1,4 @@
-"""Verdicts: what became of a stream, as far as the capture tells. What it does not tell is unknown."""
+"""Judge what became of a stream, as far as the capture shows it. What it does not show is unknown."""
 
 from collections import Counter
 from functools import cache, cached_property, partial

@@ -8,6 +8,7 @@ from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
+from dcpdump.tls.secrets import Secrets
 
 
 class Ended(NamedTuple):
@@ -22,8 +23,8 @@ class Ended(NamedTuple):
 class Watching(Dissection):
     """A dissection that also keeps how its connections ended, to be taken away by its owner."""
 
-    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False) -> None:
-        super().__init__(limits, show_secrets=show_secrets)
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
+        super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self.ended: list[Ended] = []
 
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:

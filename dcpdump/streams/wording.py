@@ -14,7 +14,7 @@ _MS, _SECOND = 1_000_000, 1_000_000_000
 
 
 def clock(ts_ns: int | None) -> str:
-    """It writes the time of day, in UTC, to the millisecond."""
+    """Return the time of day, in UTC, to the millisecond."""
     if ts_ns is None:
         return "an unknown time"
     text = iso_time(ts_ns)
@@ -22,7 +22,7 @@ def clock(ts_ns: int | None) -> str:
 
 
 def span(ns: int | None) -> str:
-    """It writes a duration: ``0.4 ms``, ``31 s``, ``52 m``, ``3.2 h``."""
+    """Return a duration as text: ``0.4 ms``, ``31 s``, ``52 m``, ``3.2 h``."""
     if ns is None:
         return "an unknown time"
     if ns < _SECOND:
@@ -39,29 +39,29 @@ def seqno(number: int | None) -> str:
 
 
 def status(value: int | None) -> str:
-    """It names a response's status."""
+    """Return the name of a response's status."""
     if value is None:
         return "no answer"
     return f"{STATUS.names.get(value, 'unknown status')} 0x{value:02x}"
 
 
 def reason(value: int | None) -> str:
-    """It names why a stream ended."""
+    """Return the name of the reason why a stream ended."""
     return "unknown" if value is None else f"{STREAM_END_STATUS.names.get(value, 'unknown')} ({value})"
 
 
 def printable(text: str) -> str:
-    """It makes a text that came from the wire safe to show."""
+    """Make a text that came from the wire safe to show."""
     return safe(text.encode("utf-8", "backslashreplace"))
 
 
 def whole_number(text: str) -> int | None:
-    """It reads a number of 64 bits at most; None where the text is none."""
+    """Read a number of 64 bits at most; None where the text is not one."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else None
 
 
 def times(count: int) -> str:
-    """It writes how often something happened."""
+    """Return as text how often something happened."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 

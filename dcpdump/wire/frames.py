@@ -1,14 +1,17 @@
 """Frames: whole frames of any directions, one behind the other in the order in which they completed.
 
-It knows where each frame begins, which packet completed it, and for each run of frames (those that follow one another
-in one direction) where they stand in it. What their bytes mean is for others.
+It knows which packet completed each frame, and for each run of frames (those that follow one another in one direction)
+its bytes, and where they stand in that direction. What they mean is for others.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be16, be32
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.wire.frame import RawFrame
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 _MOST: Final = MAX_FRAME - HEADER_LENGTH
 #: By first byte: 0 is not a magic, 1 is a classic header's, 2 a flexible one's.
@@ -19,7 +22,9 @@ class Frames:
     """Frames since it was made: their bytes, one behind the other, and what is known of them, frame, packet and run."""
 
     __slots__ = (
+        "begins",
         "bounds",
+        "count",
         "fault",
         "files",
         "firsts",
@@ -31,15 +36,13 @@ class Frames:
         "pieces",
         "places",
         "size",
-        "starts",
         "times",
         "weak",
     )
 
     def __init__(self) -> None:
-        self.pieces: list[bytes] = []  #: the bytes of all frames
+        self.count = 0  #: how many frames there are
         self.size = 0  #: how many bytes they are
-        self.starts: list[int] = []  #: in these bytes, of each frame
         self.odd: dict[int, RawFrame] = {}  #: by number: frames that are not whole
 
         self.bounds: list[int] = []  #: of each packet: it completed the frames that end up to here, and not before
@@ -47,7 +50,9 @@ class Frames:
         self.times: list[int | None] = []  #: its capture time in ns
         self.files: list[str] = []  #: and its file
 
-        self.firsts: list[int] = []  #: of each run: the number of its first frame
+        self.pieces: list[bytes] = []  #: of each run: the bytes that its frames begin; there may be others behind them
+        self.begins: list[int] = []  #: where it begins in the bytes of all frames
+        self.firsts: list[int] = []  #: the number of its first frame
         self.offsets: list[int] = []  #: where that frame begins in its direction
         self.gaps: list[int] = []  #: bytes that were lost or skipped before it
         self.places: list[int] = []  #: the direction, by the number that whoever fills this gives it
@@ -57,16 +62,38 @@ class Frames:
         self.fault = 0  #: after ``cut`` gave -1: where what is not ordinary begins
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return self.count
+
+    def data(self) -> bytes:
+        """Return the bytes of all frames, one behind the other."""
+        if len(self.pieces) == 1:
+            return self.pieces[0][: self.size]
+        ends = [*self.begins[1:], self.size]
+        return b"".join(
+            [memoryview(piece)[: end - begin] for piece, begin, end in zip(self.pieces, self.begins, ends, strict=True)]
+        )
+
+    def starts(self) -> list[int]:
+        """Return where each frame begins in these bytes."""
+        places: list[int] = []
+        for run, data in enumerate(self.pieces):
+            begin: i64 = self.begins[run]
+            left: i64 = (self.firsts[run + 1] if run + 1 < len(self.firsts) else self.count) - self.firsts[run]
+            at: i64 = 0
+            while left > 0:
+                places.append(begin + at)
+                at += HEADER_LENGTH + be32(data, at + 8)
+                left -= 1
+        return places
 
     def add(self, raw: RawFrame, place: int) -> None:
         """Add one frame, which need not be whole."""
         if raw.holes or len(raw.data) < raw.length:
-            self.odd[len(self.starts)] = raw
-        self._run(len(self.starts), raw.offset, raw.gap_before, place, raw.confidence == "low")
-        self.starts.append(self.size)
-        self.pieces.append(raw.data)
-        self.size += len(raw.data)
+            self.odd[self.count] = raw
+        self._run(raw.data, 1, len(raw.data), place)
+        self.offsets.append(raw.offset)
+        self.gaps.append(raw.gap_before)
+        self.weak.append(raw.confidence == "low")
         self.bound(self.size, raw.where.packet, raw.where.ts_ns, raw.where.file)
 
     def bound(self, end: int, packet: int, ts_ns: int | None, file: str) -> None:
@@ -81,15 +108,17 @@ class Frames:
 
         Return how many bytes they are; -1 where anything is no header of a frame: then nothing is added.
         """
-        starts, base, kinds = self.starts, self.size, _KIND
-        at, end, first = 0, len(data), len(starts)
-        self.need = HEADER_LENGTH
+        kinds = _KIND
+        count: i64 = 0
+        at: i64 = 0
+        end: i64 = len(data)
         last = end - HEADER_LENGTH
+        self.need = HEADER_LENGTH
         sound = True
         while at <= last:
-            kind = kinds[data[at]]
+            kind: i64 = kinds[data[at]]
+            sections: i64 = data[at + 4]
             body = be32(data, at + 8)
-            sections = data[at + 4]
             if kind == 1:
                 sections += be16(data, at + 2)
             else:
@@ -101,23 +130,24 @@ class Frames:
             if stop > end:
                 self.need = stop - at
                 break
-            starts.append(base + at)
+            count += 1
             at = stop
         else:
             sound = at == end or kinds[data[at]] != 0
         if not sound:
             self.fault = at
-            del starts[first:]
             return -1
         if at:
-            self._run(first, offset, gap, place, False)
-            self.pieces.append(data if at == end else data[:at])
-            self.size += at
+            self._run(data, count, at, place)
+            self.offsets.append(offset)
+            self.gaps.append(gap)
+            self.weak.append(False)
         return at
 
-    def _run(self, first: int, offset: int, gap: int, place: int, weak: bool) -> None:
-        self.firsts.append(first)
-        self.offsets.append(offset)
-        self.gaps.append(gap)
+    def _run(self, piece: bytes, count: int, size: int, place: int) -> None:
+        self.pieces.append(piece)
+        self.begins.append(self.size)
+        self.firsts.append(self.count)
         self.places.append(place)
-        self.weak.append(weak)
+        self.count += count
+        self.size += size

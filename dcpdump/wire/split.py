@@ -1,7 +1,7 @@
-"""FrameSplitter: cuts the bytes of one direction into frames.
+"""Cut the bytes of one direction into frames.
 
 It knows lengths and magics; it knows no TCP, no clock and no meaning. In step it is lenient: whatever has
-a magic and consistent lengths is a frame. Loss is told to it (``gap``), and afterwards it finds its way
+a magic and consistent lengths is a frame. Loss is reported to it (``gap``), and afterwards it finds its way
 back: a hole inside a body needs no search, since the frame's end is known; a lost header does.
 """
 
@@ -21,7 +21,7 @@ DOUBT: Final = 64 * 1024  #: bytes without a frame after a damaged first header,
 
 
 class FrameSplitter:
-    """Feed it the bytes of one direction, in order, and its gaps; it gives frames and what it skipped.
+    """Feed it the bytes of one direction, in order, and its gaps; it returns frames and what it skipped.
 
     ``streams`` is what the connection is known to carry (it decides which candidates to believe after a
     loss); ``late``: the direction's beginning was not captured, so its first byte may be anywhere in a
@@ -70,7 +70,7 @@ class FrameSplitter:
         }
 
     def restore(self, state: SplitterState) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         held = self._held
         held.data, held.offset, held.segment = bytearray(state["data"]), state["offset"], state["segment"]
         held.marks = [(end, Where(*where)) for end, where in state["marks"]]
@@ -90,11 +90,11 @@ class FrameSplitter:
         return len(self._held.data)
 
     def begin(self, offset: int) -> None:
-        """It hears where in its direction the first byte that it gets stands; without this, at its beginning."""
+        """Set the offset in its direction of the first byte to come; without this it is 0."""
         self._held.offset = offset
 
     def feed(self, data: bytes, where: Where = NOWHERE) -> list[Cut]:
-        """It takes the next bytes; ``where`` is the packet that brought them."""
+        """Take the next bytes; ``where`` is the packet that brought them."""
         if self.foreign:
             return self._pass_by(data, where)
         self._held.add(data, where)
@@ -107,8 +107,8 @@ class FrameSplitter:
         """Whether ``take`` may be called: it is in step, nothing is doubtful, and what it holds is whole."""
         return self._state == CUT and not (self._held.holes or self._confidence or self.foreign)
 
-    def take(self, data: bytes, frames: Frames, place: int) -> int:
-        """Take the next bytes as ``feed`` does, but add the frames to ``frames``, many at once.
+    def take(self, pieces: list[bytes], frames: Frames, place: int) -> int:
+        """Take the next bytes, which follow one another, as ``feed`` does, but add frames to ``frames``, many at once.
 
         Only for a splitter that is ``ready``. Return how many bytes the frames are, with those that were held; -1
         where anything is not ordinary: then nothing was taken. ``place`` is the number by which ``frames`` has this
@@ -116,11 +116,12 @@ class FrameSplitter:
         """
         held, have = self._held, len(self._held.data)
         held.begin()
-        if have + len(data) < self._need:
-            held.data += data
+        if have + sum([len(piece) for piece in pieces]) < self._need:
+            held.data += pieces[0] if len(pieces) == 1 else b"".join(pieces)
             return 0
         if have:
-            data = bytes(held.data) + data
+            pieces = [bytes(held.data), *pieces]
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         used = frames.cut(data, held.offset, self._lost, place)
         if used < 0:
             return used
@@ -144,7 +145,7 @@ class FrameSplitter:
         self._held.offset += size
 
     def gap(self, length: int | None) -> list[Cut]:
-        """It hears that the next ``length`` bytes were lost (None: an unknown number)."""
+        """Report that the next ``length`` bytes were lost (None: an unknown number)."""
         if self.foreign:
             self._held.offset += length or 0
             return []
@@ -158,7 +159,7 @@ class FrameSplitter:
         return out
 
     def give_up(self) -> list[Cut]:
-        """It gives its memory back: what is there of the frame at hand comes out, the rest is passed by."""
+        """Release all memory: what is there of the frame at hand comes out, the rest is passed by."""
         if self._within_frame(0):
             return self._leave_frame(0)
         out = self.close()
@@ -167,7 +168,7 @@ class FrameSplitter:
         return out
 
     def close(self) -> list[Cut]:
-        """It ends the input: what is left is a frame cut short, or skipped."""
+        """End the input: what is left is a frame cut short, or skipped."""
         out = self._run(True)
         if self._held.data:
             out.append(self._leftover())
@@ -176,7 +177,7 @@ class FrameSplitter:
         return out
 
     def _run(self, final: bool) -> list[Cut]:
-        """It goes from state to state until one stays: a loop, since there may be as many as there are bytes."""
+        """Go from state to state until one stays: a loop, since there may be as many as there are bytes."""
         out: list[Cut] = []
         searched = False
         while True:
@@ -308,7 +309,7 @@ class FrameSplitter:
         return self._run(False) if have + length >= self._need else []
 
     def _leave_frame(self, length: int) -> list[Cut]:
-        """It gives what is there of the frame at hand, and passes by its rest, of which ``length`` bytes are lost."""
+        """Return what is there of the frame at hand, and pass by its rest, of which ``length`` bytes are lost."""
         out: list[Cut] = []
         if self._state == CUT:
             self._passing = unpack_header(self._held.data).frame_length - len(self._held.data)

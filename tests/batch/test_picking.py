@@ -14,10 +14,14 @@ from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted, wanted_of
 from dcpdump.filter.ranges import parse_ranges
 from dcpdump.net.packet import Packet
+from dcpdump.spec.names import COLLECTIONS
+from dcpdump.spec.opcodes import DCP_MUTATION
+from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.frame_by_frame import frame_by_frame
+from tests.support.packets import TcpTalk, flow
 
 SAMPLES = sorted(Path("samples").glob("*.pcap*"))
 FILTERS = [
@@ -92,6 +96,20 @@ def test_sessions_learn_the_same_by_rows_and_by_columns(traffic: dict[str, Path]
 
 def _known(conversations: dict[int, Conversation]) -> dict[int, object]:
     return {number: conversation.session.state() for number, conversation in conversations.items()}
+
+
+@pytest.mark.parametrize("magic", [0x80, 0x08])
+def test_a_frame_that_is_shorter_than_its_sections_is_decoded(tmp_path: Path, magic: int, way: str) -> None:
+    damaged = bytes((magic, DCP_MUTATION, 3, 3, 31, 0, 0, 3)) + bytes(16)
+    talk = TcpTalk(flow("10.0.0.9:50001", "10.0.0.1:11210"))
+    talk.send(0, encode("HELLO", {"features": [COLLECTIONS]}, opaque=1))
+    talk.send(1, encode("HELLO", {"features": [COLLECTIONS]}, response=True, opaque=1))
+    path = tmp_path / "damaged.pcap"
+    packets = talk.send(1, encode("NOOP") + damaged).fin().packets
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets]))
+    for chosen in ("--vbucket 3", "--opcode hello"):
+        command = f"dcpdump read {path} {chosen} -f ndjson"
+        assert run(command) == frame_by_frame(command)
 
 
 def test_what_asks_nothing_of_headers_picks_nothing() -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dcpdump.spark.input import inputs
-from dcpdump.spark.job import run
+from dcpdump.spark.job import TaskOptions, run
 from dcpdump.spark.launch import session
 from dcpdump.spark.options import Options
 from dcpdump.spark.output import TABLES, CaptureOutput
@@ -127,7 +127,8 @@ def main() -> None:
                 tree.java = tree.worker = 0
                 before, begun = sum(tree.cpu.values()), time.perf_counter()
                 with CaptureOutput(str(Path(out) / "tables"), "bench") as shelf:
-                    outcome = run(spark, inputs([str(paths[0].parent)]), Options(), shelf.folder, (*tables, "files"))
+                    job = TaskOptions(Options(), shelf.folder, frozenset((*tables, "files")))
+                    outcome = run(spark, inputs([str(paths[0].parent)]), job)
                     shelf.publish(outcome.written, (*tables, "files"))
                 seconds = time.perf_counter() - begun
                 time.sleep(0.3)

@@ -206,18 +206,22 @@ def test_a_second_signal_ends_it_while_its_result_waits_for_a_reader() -> None:
     assert (process.returncode, err) == (130, b"")
 
 
-def test_on_a_terminal_the_result_of_an_interrupted_run_begins_on_a_line_of_its_own() -> None:
-    data, told = REPLICA.read_bytes(), run("dcpdump conns -", REPLICA.read_bytes())
+def test_on_a_terminal_the_result_of_an_interrupted_run_begins_on_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # so that nothing has to fit
+    data, told = REPLICA.read_bytes(), run("dcpdump flow -", REPLICA.read_bytes())
     ours, theirs = pty.openpty()
-    with fed(["conns", "-", "--color", "never"], data, stdout=theirs, stderr=theirs) as process:
+    with fed(["flow", "-", "--color", "never"], data, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         process.send_signal(signal.SIGINT)
         assert shown_on(ours).replace("\r\n", "\n") == f"\n{told.out}interrupted · {told.err}"
         assert process.wait(PATIENCE) == 130
 
 
-@pytest.mark.parametrize("command", ["check", "conns", "rollbacks", "stats"])
-def test_on_a_terminal_the_summary_comes_after_what_was_found(command: str) -> None:
+@pytest.mark.parametrize("command", ["check", "flow", "rollbacks", "stats"])
+def test_on_a_terminal_the_summary_comes_after_what_was_found(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # so that nothing has to fit
     ours, theirs = pty.openpty()
     words = [*DCPDUMP, command, "samples/rollback-loop.pcap", "--color", "never"]
     with subprocess.Popen(words, stdout=theirs, stderr=theirs) as process:

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="Spark is not installed: watching is not t
 
 from dcpdump.errors import OutputError
 from dcpdump.spark.options import Options
-from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch
+from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch, WatchOptions
 from tests.support import archives
 from tests.support.console import run
 from tests.support.tables import exported, found
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 def watch(spark: "SparkSession", folder: Path, out: Path, captures: int) -> list[BatchOutcome]:
     """Watch until so many captures were decoded."""
     report: list[BatchOutcome] = []
-    watching = FolderWatch(
-        spark, [str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000, report=report.append
-    )
+    options = WatchOptions([str(folder)], str(out), "x", Options(), TABLES, idle=30, split_bytes=200_000)
+    watching = FolderWatch(spark, options, report.append)
     watching.run(seconds=240, captures=captures)
     return report
 

@@ -3,6 +3,7 @@
 import struct
 
 import cramjam
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from dcpdump.check.fold import Fold
 from dcpdump.net.packet import Packet
 from tests.streams.test_document_runs import books, judged
 from tests.support.conversation import opening, packets, said
-from tests.support.ledgers import ledger_of
+from tests.support.ledgers import captured, ledger_of
 
 
 def _snappy(text: bytes) -> str:
@@ -106,11 +107,53 @@ def _folded(captured: list[Packet], *, runs: bool) -> Fold:
 @settings(max_examples=150, deadline=None)
 @given(text=conversations(), lost=st.integers(0, 200) | st.none(), segment=st.sampled_from([1 << 20, 200]))
 def test_runs_of_random_traffic_teach_and_break_what_their_frames_do(text: str, lost: int | None, segment: int) -> None:
-    captured = packets(said(text), segment)
-    if lost is not None and lost < len(captured):
-        del captured[lost]
-    assert books(ledger_of(captured, runs=True)) == books(ledger_of(captured))
-    assert sorted(map(repr, judged(captured, runs=True)[0])) == sorted(map(repr, judged(captured, runs=False)[0]))
-    at_once, one_by_one = _folded(captured, runs=True), _folded(captured, runs=False)
+    traffic = packets(said(text), segment)
+    if lost is not None and lost < len(traffic):
+        del traffic[lost]
+    assert books(ledger_of(traffic, runs=True)) == books(ledger_of(traffic))
+    assert sorted(map(repr, judged(traffic, runs=True)[0])) == sorted(map(repr, judged(traffic, runs=False)[0]))
+    at_once, one_by_one = _folded(traffic, runs=True), _folded(traffic, runs=False)
     assert at_once.counts == one_by_one.counts
     assert at_once.findings() == one_by_one.findings()
+
+
+_MARKER = "RX snapshot-marker{%s, start=%d, end=%d, flags=1}\n"
+_TWO = opening(collections=True) + "STREAM vb=5, opaque=0x5\nSTREAM vb=6, opaque=0x6\n"
+
+
+def _documents(vb: int, first: int, last: int) -> str:
+    place = f"vb={vb}, opaque=0x{vb}"
+    return "".join(f"RX mutation{{{place}, seqno={seqno}, key=#00{seqno:04x}}}\n" for seqno in range(first, last + 1))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (
+            "DCP306",
+            _TWO
+            + (_MARKER % ("vb=5, opaque=0x5", 1, 9) + _documents(5, 1, 9))
+            + (_MARKER % ("vb=5, opaque=0x5", 10, 30) + _documents(5, 12, 30)),
+        ),
+        (
+            "DCP402",
+            opening(collections=True)
+            + "STREAM vb=5, opaque=0x5, start=7, snap-start-seqno=7, snap-end-seqno=7\n"
+            + (_MARKER % ("vb=5, opaque=0x5", 1, 30) + _documents(5, 3, 30)),
+        ),
+        ("DCP112", _MARKER % ("vb=5, opaque=0x5", 0, 30) + _documents(5, 0, 30)),
+        (
+            "DCP402",
+            _TWO
+            + (_MARKER % ("vb=5, opaque=0x5", 1, 30) + _documents(5, 1, 9))
+            + (_MARKER % ("vb=6, opaque=0x6", 1, 30) + _documents(6, 1, 5))
+            + ("-" + _documents(6, 6, 6) + _documents(6, 7, 30) + _documents(5, 11, 30)),
+        ),
+    ],
+    ids=["a snapshot begins above its start", "a seqno that the client has", "seqno 0", "a loss in another stream"],
+)
+def test_what_the_first_of_a_run_breaks_is_found(rule: str, text: str) -> None:
+    packets_of = captured(text)
+    found, _ = judged(packets_of, runs=True)
+    assert found == judged(packets_of, runs=False)[0]
+    assert rule in {each.rule.code for each in found}

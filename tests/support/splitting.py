@@ -15,6 +15,7 @@ from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
 from dcpdump.spark.decoding import Decoding, decode_split
+from dcpdump.spark.options import Options
 from dcpdump.spark.seams import Seams, settle, verify
 from dcpdump.spark.split_plan import SplitPlan, plan_splits
 from dcpdump.spark.split_survey import SplitSurvey, survey_split
@@ -22,6 +23,7 @@ from dcpdump.spark.splits import FilePiece, Split
 from dcpdump.spark.work import BEGINNING, Exit, Surveyed, Work
 
 Row = dict[str, Any]
+_CHOICE = Options()
 BLOCK = 1 << 16
 #: What only one machine counts.
 COUNTED = ("frame", "request_frame")
@@ -93,7 +95,7 @@ def cut(packets: Sequence[Packet], cuts: Iterable[int], size: int = BLOCK) -> Ta
     out.works = seams.decoding(end=True)
 
     def decoded(work: Work) -> tuple[Iterable[tuple[str, Any]], Callable[[], Exit]]:
-        decoding = Decoding(work, FrameTable(Masks(FrameFilter()), 64), frames=True)
+        decoding = Decoding(work, _CHOICE, events=True)
         return [*decoding.feed(read(work)), *decoding.close()], lambda: decoding.exit(())
 
     _verified(out, decoded)
@@ -115,7 +117,7 @@ def split(
     out.works = settle(plan, survey)
 
     def decoded(work: Work) -> tuple[Iterable[tuple[str, Any]], Callable[[], Exit]]:
-        found = decode_split(work, FrameTable(Masks(FrameFilter()), 64), opener, frames=True)
+        found = decode_split(work, _CHOICE, opener, events=True)
         return found, lambda: found.exit
 
     _verified(out, decoded)

@@ -43,7 +43,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
     It is refused with Eaccess, unless the user is known by a TLS certificate. Commands that are sent behind SASL_AUTH
     without waiting for its answer are executed after it, in order.
 
-    Usual causes: a client that does not look at the answer to its authentication.
+    Usual causes: a client that ignores the answer to its authentication.
     """
     if connection.authenticated is not False or frame.opcode in _BEFORE_LOGIN:
         return None
@@ -121,7 +121,7 @@ def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
 def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when DCP_OPEN succeeds although HELLO granted UnorderedExecution.
 
-    The order of messages is all that DCP stands on; a server refuses with NotSupported.
+    DCP depends on the order of messages; a server refuses with NotSupported.
 
     Usual causes: a feature list shared with clients that do not use DCP.
     """
@@ -143,7 +143,7 @@ def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when a SASL command is sent on a connection that is open for DCP.
 
-    It is refused: what streams were granted rests on who the user was.
+    It is refused: which streams were granted depends on who the user was.
 
     Usual causes: a client that renews its token on every connection.
     """
@@ -264,7 +264,7 @@ def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 
     A conforming server refuses with DcpStreamIdInvalid.
 
-    Usual causes: a client that does not look at the answer to enable_stream_id.
+    Usual causes: a client that ignores the answer to enable_stream_id.
     """
     waiting = connection.exchanges.asked(frame)
     request = None if waiting is None else waiting.request

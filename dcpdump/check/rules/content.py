@@ -116,7 +116,7 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
 def after_oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when the marker after an out-of-order snapshot ends below the highest seqno of that.
 
-    Until its end an out-of-order snapshot has no resume point; after it the stream goes on above all of it.
+    Until its end an out-of-order snapshot has no resume point; after it the stream continues above all of it.
 
     Usual causes: the highest seqno taken from the last item.
     """
@@ -138,7 +138,7 @@ def after_oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 )
 def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Reported when the last item of a snapshot with the acknowledge flag came and the consumer did not acknowledge
-    it, and (suspicious) when it acknowledges another. An answer with an error is no acknowledgement; where a marker
+    it, and (suspicious) when it acknowledges another. An answer with an error is not an acknowledgement; where a marker
     was refused, none is due.
 
     The hand-over of a vbucket waits for them.

@@ -25,7 +25,7 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     it: the flags disk-only, to-latest, takeover, cache-transfer, or a start at or above the end. As information only
     where the connection has no collections: what comes last may be in another collection, or a durable write.
 
-    The client takes it for done, and misses what it did not get.
+    The client treats it as complete, and misses what it did not get.
 
     Usual causes: filtered-out collections reported as Ok where collections are off; a bug of the producer.
     """
@@ -84,7 +84,7 @@ def abandoned(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     There is more to stream, here or on another node.
 
-    Usual causes: a client that knows not all reasons, and takes the unknown ones for the end.
+    Usual causes: a client that does not know all reasons, and treats unknown ones as the end.
     """
     heard_ns = max((ns for ns in connection.heard_ns if ns is not None), default=0)
     found: list[Remark] = []

@@ -63,7 +63,7 @@ def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     """Reported when acknowledgements add up to the bytes on the wire where prepares were sent, which producers count
     as 2 bytes more than they are.
 
-    The 2 bytes are never acknowledged: after enough durable writes the window is shut.
+    The 2 bytes are never acknowledged: after enough durable writes the window stays full.
 
     Usual causes: a client that counts what it reads.
     """
@@ -119,7 +119,7 @@ def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Reported when acknowledgements add up to more than the bytes that count.
 
-    The producer logs it, and takes the window for empty: what is acknowledged from there on counts from there.
+    The producer logs it, and treats the window as empty: what is acknowledged from there on counts from there.
     Acknowledgements while flow control is off do not count.
 
     Usual causes: counting messages that do not count (NOOP, responses); acknowledging twice.
@@ -142,7 +142,7 @@ def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str 
     late or lost bytes, what is outstanding is relative: then it is reported if the producer is silent at a level at
     which it waited for acknowledgements before.
 
-    Every stream of the connection stands still.
+    No stream of the connection makes progress.
 
     Usual causes: a consumer that is stuck, or forgot to acknowledge messages that count.
     """

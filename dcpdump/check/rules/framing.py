@@ -104,7 +104,7 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     """Reported when the framing extras, extras and key of a header are longer than the body, and when a frame is
     larger than 30 MiB.
 
-    The receiver cannot tell where the next frame begins; a server closes the connection.
+    The receiver does not know where the next frame begins; a server closes the connection.
 
     Usual causes: a hand-made encoder that forgot to fill in total body, or counts characters and not bytes.
     """

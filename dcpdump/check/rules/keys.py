@@ -124,7 +124,7 @@ def not_there(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """Reported when a document or prepare comes of a collection that was dropped before in the same stream; and, as
     suspicious, of one that was not created in a stream that was captured from seqno 0 on, and in which others were.
 
-    The consumer cannot tell where the document belongs. (The default collection is never created.)
+    The consumer does not know where the document belongs. (The default collection is never created.)
 
     Usual causes: a producer that filters by a manifest that is behind; events that a proxy left out.
     """

@@ -51,11 +51,11 @@ _DATA = frozenset({*DOCUMENTS, FLUSH, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVA
 )
 def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message comes for a vbucket without a granted stream, or after STREAM_END. (After CLOSE_STREAM
-    messages that were queued may trail in, but not behind the STREAM_END that may follow.)
+    messages that were queued may still arrive, but not behind the STREAM_END that may follow.)
 
     A conforming consumer answers KeyEnoent, or DcpStreamNotFound with v7_dcp_status_codes.
 
-    Usual causes: a stream request that was refused; a producer that sends on after it ended the stream.
+    Usual causes: a stream request that was refused; a producer that continues to send after it ended the stream.
     """
     if stream.end_frame is not None and stream.vbucket == frame.word:
         text = f"{name(frame.opcode)} after the stream ended in frame {stream.end_frame}"
@@ -80,7 +80,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Reported when a message of a stream does not carry the opaque of its stream request.
 
-    The opaque tells a stream from the one before it on the same vbucket. A conforming consumer answers
+    The opaque distinguishes a stream from the one before it on the same vbucket. A conforming consumer answers
     KeyEexists, or OpaqueNoMatch with v7_dcp_status_codes; it ignores such a STREAM_END, and a producer such a
     SEQNO_ACKNOWLEDGED.
 
@@ -209,7 +209,7 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     At most one server is active for a vbucket. A moment of both is normal when a vbucket moves, as the last changes
     are still on their way. (Streams between nodes are not judged: replicas may have replicas.)
 
-    Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that lives on.
+    Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that still runs.
     """
     waiting = connection.exchanges.asked(frame)
     if frame.word or waiting is None or frame.record is None or connection.bucket is None:

@@ -48,11 +48,11 @@ def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     """Reported when a marker is both memory and disk, or neither; when it is memory in version 2.1, which is for disk
     snapshots; or when it is memory on a disk-only stream, which ends where its backfill does. Suspicious: unknown
     bits, history or may-contain-duplicates without change_streams, duplicates in memory, memory in version 2.2,
-    acknowledge on a stream that is no takeover. As information, as servers before 6.5 leave it out: the first memory
+    acknowledge on a stream that is not a takeover. As information, as servers before 6.5 leave it out: the first memory
     snapshot behind a backfill without the checkpoint flag.
 
     What a consumer does with purge seqno, completed seqno and a switch of sources depends on these bits. With the
-    checkpoint flag it begins a new checkpoint; without it, it goes on with that of the backfill.
+    checkpoint flag it begins a new checkpoint; without it, it continues that of the backfill.
 
     Usual causes: flags of another version; a literal where a combination was meant.
     """

@@ -198,8 +198,8 @@ def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     """Reported when the opaque of an ADD_STREAM answer (in network order) is that of no stream request on the
     connection, in either byte order.
 
-    Who asked cannot tell which stream it got. (The two legs may be on different connections of a proxy; then
-    there is no stream request here to compare with.)
+    The consumer that asked does not know which stream it got. (The two legs may be on different connections of a
+    proxy; then there is no stream request here to compare with.)
 
     Usual causes: an opaque swapped twice.
     """
@@ -224,7 +224,7 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     """Reported when a stream is requested with the opaque of a live stream of another vbucket. As information, and
     once, where all streams of the connection have one opaque: some clients do so on purpose.
 
-    Answers and messages of the two can then only be told apart by vbucket, and answers have none.
+    Answers and messages of the two can then only be distinguished by vbucket, and answers have none.
 
     Usual causes: a constant opaque; a counter of 8 or 16 bits that wrapped.
     """

@@ -319,7 +319,7 @@ def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     """Reported when the replica has not acknowledged a prepare after ten seconds.
 
     Those that ask for persistence are acknowledged only when they are on disk, so that acknowledgements lag;
-    after some time the client of the write is told that its outcome is not known.
+    after some time the server answers the client of the write that its outcome is not known.
 
     Usual causes: a slow disk of the replica.
     """

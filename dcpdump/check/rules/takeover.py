@@ -136,7 +136,7 @@ def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reported when markers or documents come after SET_VBUCKET_STATE(active).
 
-    The consumer owns the vbucket by then and makes seqnos itself: the two histories part.
+    The consumer owns the vbucket by then and makes seqnos itself: the two histories diverge.
 
     Usual causes: a source that continues to take writes.
     """

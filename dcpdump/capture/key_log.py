@@ -1,0 +1,134 @@
+"""Read key logs: files and pipes of secrets, as they are and as they grow."""
+
+import os
+import stat
+import sys
+import time
+from typing import Final
+
+from dcpdump.errors import DcpdumpError
+from dcpdump.tls.secrets import KeyLog, Secrets
+
+#: What one read asks for.
+_CHUNK: Final = 1 << 20
+#: How long is waited between two readings of a growing file.
+_APART_S: Final = 0.05
+
+
+class KeyLogError(DcpdumpError):
+    """A key log cannot be read."""
+
+
+class KeyLogFile:
+    """One key log. It is opened at once, since later there may be no right to."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._fd = os.dup(sys.stdin.fileno()) if path == "-" else os.open(path, os.O_RDONLY)
+            self._status = os.fstat(self._fd)
+        except (OSError, ValueError, AttributeError) as error:
+            raise KeyLogError(f"the key log cannot be read: {_reason(error)}", path) from None
+        if stat.S_ISDIR(self._status.st_mode):
+            os.close(self._fd)
+            raise KeyLogError("the key log cannot be read: it is a folder", path)
+        self._log: KeyLog | None = None
+        self._at = 0
+
+    @property
+    def regular(self) -> bool:
+        """Whether it is an ordinary file."""
+        return stat.S_ISREG(self._status.st_mode)
+
+    @property
+    def open_to_others(self) -> str:
+        """The mode, in octal digits, of an ordinary file that others may read; else empty."""
+        mode = stat.S_IMODE(self._status.st_mode)
+        return f"{mode:04o}" if self.regular and mode & 0o044 else ""
+
+    @property
+    def refused(self) -> int:
+        """How many lines are not understood."""
+        return self._log.refused if self._log else 0
+
+    @property
+    def taken(self) -> int:
+        """How many lines hold a secret."""
+        return self._log.taken if self._log else 0
+
+    def read(self, secrets: Secrets) -> None:
+        """Read it to its end."""
+        self._log = self._log or KeyLog(secrets, self.path)
+        try:
+            while text := os.read(self._fd, _CHUNK):
+                self._at += len(text)
+                self._log.feed(text)
+        except OSError as error:
+            raise KeyLogError(f"the key log cannot be read: {_reason(error)}", self.path) from None
+        if not self.regular:
+            self._log.close()
+        else:
+            self._log.close_line()
+
+    def poll(self, secrets: Secrets) -> None:
+        """Read what was added; a file that was truncated or replaced is read anew."""
+        self._log = self._log or KeyLog(secrets, self.path)
+        try:
+            if self.regular:
+                self._follow()
+            else:
+                os.set_blocking(self._fd, False)
+            while text := os.read(self._fd, _CHUNK):
+                self._at += len(text)
+                self._log.feed(text)
+        except OSError:
+            return  # there is nothing just now, or no right any more to read what replaces it
+
+    def _follow(self) -> None:
+        """Begin anew where the file was truncated or replaced."""
+        assert self._log is not None
+        there = os.stat(self.path)
+        if (there.st_dev, there.st_ino) != (self._status.st_dev, self._status.st_ino):
+            fresh = os.open(self.path, os.O_RDONLY)
+            os.close(self._fd)
+            self._fd, self._status, self._at = fresh, os.fstat(fresh), 0
+            self._log.restart()
+        elif os.fstat(self._fd).st_size < self._at:
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            self._at = 0
+            self._log.restart()
+
+
+class KeyLogs:
+    """All key logs of a run, and the ``secrets`` that they hold."""
+
+    def __init__(self, paths: tuple[str, ...] = (), secrets: Secrets | None = None) -> None:
+        self.files = [KeyLogFile(path) for path in paths]
+        self.secrets = Secrets() if secrets is None else secrets
+        self._polled = 0.0
+
+    def read(self) -> None:
+        """Read all to their ends."""
+        for each in self.files:
+            each.read(self.secrets)
+
+    def grow(self) -> None:
+        """Read what is there, and have the secrets know that there may be more."""
+        if self.files:
+            self.secrets.growing = True
+            self.secrets.poll = self.poll
+            self._poll()
+
+    def poll(self) -> None:
+        """Read what was added, now and then."""
+        if time.monotonic() - self._polled >= _APART_S:
+            self._poll()
+
+    def _poll(self) -> None:
+        self._polled = time.monotonic()
+        for each in self.files:
+            each.poll(self.secrets)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else "standard input is closed"

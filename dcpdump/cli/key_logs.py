@@ -1,0 +1,59 @@
+"""Provide the option that names key logs, and what is said of them."""
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from dcpdump.capture.key_log import KeyLogError, KeyLogs
+from dcpdump.cli.stderr import note
+
+VARIABLE = "DCPDUMP_KEYLOG"
+_HELP = "Open TLS with the secrets in a key log, as SSLKEYLOGFILE has it; repeatable."
+
+keylog_option = click.option(
+    "--keylog", metavar="FILE", multiple=True, help=f"{_HELP} [env var: {VARIABLE}]", show_envvar=False
+)
+
+
+def can_open() -> bool:
+    """Return whether TLS can be opened here."""
+    return find_spec("cryptography") is not None
+
+
+def load_ciphers() -> None:
+    """Load what opens records, where that cannot be done later."""
+    import_module("dcpdump.tls.search")
+    import_module("dcpdump.tls.unsealer")
+
+
+def key_logs(options: dict[str, Any]) -> KeyLogs:
+    """Take the option out of ``options``, open the key logs, and read them unless they are of a live capture."""
+    paths = tuple(options.pop("keylog", ()))
+    if not paths and os.environ.get(VARIABLE):
+        paths = (os.environ[VARIABLE],)
+    if not paths:
+        return KeyLogs()
+    given = click.get_current_context().params
+    captures = given.get("captures") or ()
+    if "-" in paths and ("-" in captures or paths.count("-") > 1):
+        raise click.UsageError("standard input can be the capture or one key log, not both")
+    if not can_open():
+        raise KeyLogError("reading TLS needs cryptography", "", "pip install 'cryptography>=42'")
+    logs = KeyLogs(paths)
+    quiet = bool(given.get("quiet")) or given.get("summary") == "none"
+    if not captures:
+        logs.grow()
+    else:
+        logs.read()
+    for each in () if quiet else logs.files:
+        if captures and not each.taken:
+            odd = each.refused
+            what = f" ({odd:,} line{'' if odd == 1 else 's'} not understood)" if odd else ""
+            note(f"dcpdump: note: {each.path} holds no TLS secret{what}")
+        elif each.open_to_others:
+            mode = each.open_to_others
+            note(f"dcpdump: note: {each.path} is readable by others (mode {mode}); it opens these connections")
+    return logs

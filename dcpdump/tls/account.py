@@ -1,0 +1,68 @@
+"""Report what became of a TLS connection, and why it stays closed where it does."""
+
+from collections.abc import Sequence
+
+from dcpdump.tls import sealing as why
+from dcpdump.tls.handshake import TLS_1_3
+from dcpdump.tls.parties import Parties
+from dcpdump.tls.sealing import VERSIONS, Sealing
+from dcpdump.tls.secrets import CLIENT_RANDOM, Secrets
+from dcpdump.tls.side import Side
+from dcpdump.tls.suites import SUITES, name_of
+
+
+def describe(parties: Parties, both: Sequence[Side | None], secrets: Secrets, too_late: int) -> Sealing:
+    """Return what is known of a connection."""
+    sides = [side for side in both if side is not None]
+    server = parties.terms.server
+    version = server.version if server else max((side.joining.version for side in sides), default=0)
+    suite = name_of(server.suite) if server else ""
+    for side in sides:
+        if side.key is not None and server is None:
+            version = TLS_1_3 if side.key.label != CLIENT_RANDOM else version
+            suite = SUITES[side.key.suite].name
+    reason = _why(parties, sides, secrets, too_late)
+    closed = next((side for side in sides if side.closed or (side.encrypted and not side.opened)), None)
+    direction = closed.direction if closed is not None and any(side.opened for side in sides) else None
+    return Sealing(
+        VERSIONS.get(version, "TLS"),
+        suite,
+        parties.server_name,
+        sum(side.given for side in sides),
+        sum(side.encrypted for side in sides),
+        sum(side.lost_records for side in sides),
+        reason,
+        direction,
+        direction is not None and parties.role(direction) == 1,
+        next((side.joined_at for side in sides if side.joined_at is not None), None),
+        len(secrets),
+        secrets.logs,
+        max((side.failures or side.joining.tried for side in sides), default=0),
+        max((side.joining.reach for side in sides), default=0),
+        too_late,
+        tuple(parties.randoms.items()),
+    )
+
+
+def _why(parties: Parties, sides: list[Side], secrets: Secrets, too_late: int) -> str:
+    """Return why something stays closed; empty where nothing does."""
+    if not any(side.encrypted for side in sides):
+        return ""
+    if too_late:
+        return why.TOO_LATE
+    closed = next((side.closed for side in sides if side.closed), "")
+    if any(side.opened for side in sides):
+        if closed in (why.NO_SECRET, why.NO_FIT):
+            return why.ONE_DIRECTION if closed == why.NO_SECRET else closed
+        return why.ONE_DIRECTION if any(side.encrypted and not side.opened for side in sides) else ""
+    if closed in (why.SUITE, why.VERSION):
+        return closed
+    if not len(secrets):
+        return why.NO_SECRETS
+    if closed:
+        return closed
+    if parties.greeted:
+        return why.NO_SECRET
+    traffic = any(side.joining.tried for side in sides) and any(side.joining.spent for side in sides)
+    old = any(0 < side.joining.version < TLS_1_3 for side in sides)
+    return why.LATE if old or not traffic else why.NOT_FOUND

@@ -1,0 +1,264 @@
+"""Cut the bytes of one direction into TLS records, which are called Sealed here. Knows no keys.
+
+A hole inside the body of a record whose header is there hurts that record alone. Where a header was lost, one is
+searched that has another at its end; whether it is one, a key proves.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from dcpdump.net.event import Seen
+
+HEAD: Final = 5
+#: The longest body there may be.
+LONGEST: Final = (1 << 14) + 2_048
+_TYPES: Final = frozenset(range(20, 25))
+_HEADER: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
+_NOWHERE: Final = Seen(0, None)
+
+
+class Sealed(NamedTuple):
+    """A TLS record as it was captured: lost bytes of its body stand as zeros, and are in ``holes``."""
+
+    offset: int  #: of its header in its direction
+    head: bytes
+    body: bytes
+    holes: tuple[tuple[int, int], ...]  #: in the body
+    seen: Seen
+    cut: bool = False  #: the input ends in it
+
+    @property
+    def end(self) -> int:
+        """Where it ends in its direction."""
+        return self.offset + HEAD + len(self.body)
+
+    @property
+    def kind(self) -> int:
+        """The type that its header says."""
+        return self.head[0]
+
+    @property
+    def there(self) -> int:
+        """How many bytes of it were captured."""
+        return HEAD + len(self.body) - sum(end - start for start, end in self.holes)
+
+
+def plausible(data: bytes | bytearray, at: int) -> bool:
+    """Return whether a record's header may stand somewhere; as much of it as is there decides."""
+    if len(data) - at < HEAD:
+        return len(data) <= at or (data[at] in _TYPES and data[at + 1 : at + 2] in (b"", b"\3"))
+    length = data[at + 3] << 8 | data[at + 4]
+    return data[at] in _TYPES and data[at + 1] == 3 and data[at + 2] <= 4 and length <= LONGEST
+
+
+def is_hello(data: bytes) -> bool:
+    """Return whether bytes begin with the hello of a client or a server."""
+    return len(data) >= HEAD + 1 and data[0] == 22 and plausible(data, 0) and data[HEAD] in (1, 2)
+
+
+class SealedCutter:
+    """Feed it bytes and gaps; ``next`` gives the records, ``skipped`` counts bytes that belong to none."""
+
+    __slots__ = ("_at", "_data", "_final", "_holes", "_marks", "_tried", "chained", "offset", "searching", "skipped")
+
+    def __init__(self, offset: int = 0, *, searching: bool = False) -> None:
+        self.offset = offset  #: of the first byte that is held
+        self._data = bytearray()
+        self._at = 0  # of the held bytes, what was given already
+        self._holes: list[tuple[int, int]] = []  # in the data
+        self._marks: list[tuple[int, Seen]] = []  # which packet brought the bytes up to an offset
+        self._tried = 0  # where the search continues, in the data
+        self._final = False
+        self.searching = searching
+        self.skipped = 0
+        self.chained = 0  #: records cut one behind the other since the last search
+
+    @property
+    def held(self) -> int:
+        """How many bytes wait for the rest of a record, lost ones included."""
+        return len(self._data) - self._at
+
+    @property
+    def held_there(self) -> int:
+        """How many captured bytes wait."""
+        return self.held - sum(end - start for start, end in self._holes)
+
+    @property
+    def steady(self) -> bool:
+        """Whether what is held is the beginning of a record, with no hole in it."""
+        return not (self.searching or self._holes)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the next byte that is fed."""
+        return self.offset + len(self._data)
+
+    def feed(self, data: bytes, seen: Seen) -> None:
+        """Take the next bytes."""
+        if self._at:
+            self._tidy()
+        self._data += data
+        self._marks.append((self.offset + len(self._data), seen))
+
+    def take_held(self) -> bytes:
+        """Return what is held, where ``steady``, to be read by others; ``give_back`` what is left of it."""
+        held = bytes(memoryview(self._data)[self._at :])
+        self.offset += self._at + len(held)
+        self._data, self._at = bytearray(), 0
+        self._marks.clear()
+        return held
+
+    def give_back(self, offset: int, rest: bytes, seen: Seen, passed: int) -> None:
+        """Continue at an offset with what others left, after they cut so many records."""
+        self.offset, self._data, self._at = offset, bytearray(rest), 0
+        self._marks = [(offset + len(rest), seen)] if rest else []
+        self.chained += passed
+
+    def gap(self, length: int | None, seen: Seen) -> Sealed | None:
+        """Take a loss; return the record that it ends, where that has lost its end. To be asked when ``next`` is None.
+
+        Behind a loss of unknown length the offsets continue as if there was none.
+        """
+        self._tidy()
+        have = len(self._data)
+        if self.searching or have < HEAD:
+            self._lose(length or 0, at_boundary=not have and length == 0)
+            return None
+        end = HEAD + (self._data[3] << 8 | self._data[4])
+        if length is not None and have + length < end:
+            self._holes.append((have, have + length))
+            self._data += bytes(length)
+            self._marks.append((self.offset + len(self._data), seen))
+            return None
+        self._holes.append((have, end))
+        self._data += bytes(end - have)
+        self._marks.append((self.offset + end, seen))
+        sealed = self._sealed(0, end, cut=length is None)
+        rest = 0 if length is None else have + length - end
+        if rest or length is None:
+            self._lose(rest, at_boundary=False)
+            if length is None:
+                self.offset -= end - have
+        return sealed
+
+    def close(self) -> None:
+        """Take it that nothing follows: a record that is cut comes out of ``next`` with a hole up to its end."""
+        self._final = True
+
+    def last_found(self) -> Sealed | None:
+        """Return a record that ends with what is held, where a loss follows and a header is searched."""
+        if not self.searching:
+            return None
+        self._final = True
+        found = self.next()
+        self._final = False
+        return found
+
+    def next(self) -> Sealed | None:
+        """Return the next record; None where more is needed."""
+        data = self._data
+        while True:
+            if self.searching and not self._find():
+                return None
+            have = len(data) - self._at
+            if have < HEAD:
+                if self._final and have:
+                    self._skip(have)
+                return None
+            if not plausible(data, self._at):
+                self._skip(1)
+                self._begin_search()
+                continue
+            end = HEAD + (data[self._at + 3] << 8 | data[self._at + 4])
+            if have < end:
+                return self._last(have, end) if self._final else None
+            return self._sealed(self._at, self._at + end)
+
+    def give_up(self) -> None:
+        """Give the memory back: what is held is skipped."""
+        if self.held:
+            self._lose(0, at_boundary=False)
+
+    # -- the pieces -------------------------------------------------------------------------------------
+
+    def _sealed(self, start: int, stop: int, *, cut: bool = False) -> Sealed:
+        data, offset = self._data, self.offset + start
+        body = bytes(memoryview(data)[start + HEAD : stop])
+        holes: tuple[tuple[int, int], ...] = ()
+        if self._holes:
+            body_at = start + HEAD
+            holes = tuple((a - body_at, b - body_at) for a, b in self._holes if b <= stop)
+            self._holes = [hole for hole in self._holes if hole[1] > stop]
+        sealed = Sealed(offset, bytes(data[start : start + HEAD]), body, holes, self._where(self.offset + stop), cut)
+        self._at = stop
+        self.chained += 1
+        return sealed
+
+    def _last(self, have: int, end: int) -> Sealed:
+        """Return the record in which the input ends."""
+        self._holes.append((self._at + have, self._at + end))
+        self._data += bytes(end - have)
+        return self._sealed(self._at, self._at + end, cut=True)
+
+    def _where(self, offset: int) -> Seen:
+        marks = self._marks
+        while len(marks) > 1 and marks[0][0] < offset:
+            del marks[0]
+        return marks[0][1] if marks else _NOWHERE
+
+    def _tidy(self) -> None:
+        """Forget the bytes that were given."""
+        at = self._at
+        if at:
+            del self._data[:at]
+            self.offset += at
+            self._tried = max(self._tried - at, 0)
+            self._holes = [(start - at, end - at) for start, end in self._holes if end > at]
+            self._at = 0
+
+    def _skip(self, count: int) -> None:
+        lost = sum(max(0, min(end, self._at + count) - max(start, self._at)) for start, end in self._holes)
+        self.skipped += count - lost
+        self._at += count
+
+    def _lose(self, length: int, *, at_boundary: bool) -> None:
+        self._skip(self.held)
+        self._tidy()
+        self.offset += length
+        self._holes.clear()
+        self._marks.clear()
+        if not at_boundary:
+            self._begin_search()
+
+    def _begin_search(self) -> None:
+        self.searching = True
+        self.chained = 0
+        self._tried = self._at
+
+    def _find(self) -> bool:
+        """Move to a header that has another at its end, or at the end of the input."""
+        data = self._data
+        while True:
+            found = _HEADER.search(data, max(self._tried, self._at))
+            if found is None:
+                keep = 0 if self._final else min(2, len(data) - self._at)
+                self._skip(len(data) - keep - self._at)
+                self._tried = self._at
+                return False
+            at = found.start()
+            self._skip(at - self._at)
+            self._tried = at
+            if len(data) - at < HEAD and not self._final:
+                return False
+            if len(data) - at >= HEAD and plausible(data, at):
+                stop = at + HEAD + (data[at + 3] << 8 | data[at + 4])
+                if len(data) < stop + 3 and not (self._final and len(data) == stop):
+                    if not self._final:
+                        return False
+                elif plausible(data, stop):
+                    self.searching = False
+                    return True
+            self._tried = at + 1
+            if self._final and len(data) - at < HEAD:
+                self._skip(len(data) - at)
+                return False

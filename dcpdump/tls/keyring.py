@@ -1,0 +1,165 @@
+"""Choose the keys that may open what the two sides of a connection say, by its hellos and the secrets."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dcpdump.tls.handshake import TLS_1_3, ClientHello, ServerHello
+from dcpdump.tls.secrets import (
+    CLIENT_EARLY,
+    CLIENT_HANDSHAKE,
+    CLIENT_RANDOM,
+    CLIENT_TRAFFIC,
+    SERVER_HANDSHAKE,
+    SERVER_TRAFFIC,
+    Secrets,
+)
+from dcpdump.tls.suites import BY_LENGTH, SUITES
+
+if TYPE_CHECKING:
+    from dcpdump.tls.openers import Opener
+
+#: Labels of the keys that follow one another, of the client and of the server.
+ORDER: Final = (
+    (CLIENT_EARLY, CLIENT_HANDSHAKE, CLIENT_TRAFFIC),
+    ("", SERVER_HANDSHAKE, SERVER_TRAFFIC),
+)
+EARLY: Final = 0
+HANDSHAKE: Final = 1
+APPLICATION: Final = 2
+#: Connections whose secrets are tried where the client's hello is missing.
+_STRANGERS: Final = 4_096
+#: Openers that are kept, since the same keys may be tried at many records.
+_OPENERS: Final = 64
+
+
+class Key(NamedTuple):
+    """Which secret a key was made of. It is no secret itself."""
+
+    random: bytes
+    label: str
+    place: int  #: among the secrets of this label, the oldest first
+    generation: int
+    suite: int
+    rank: int  #: EARLY, HANDSHAKE or APPLICATION
+    turn: int  #: of the handshake that made it
+
+
+@dataclass(slots=True)
+class Terms:
+    """What the hellos of one handshake say."""
+
+    client: ClientHello | None = None
+    server: ServerHello | None = None
+    turn: int = 0  #: which handshake of the connection
+    tickets: list[bytes] = field(default_factory=list)  #: that the server gave, of TLS 1.2
+
+    @property
+    def version(self) -> int:
+        """The version, 0 before the server chose it."""
+        return self.server.version if self.server else 0
+
+
+@dataclass(slots=True)
+class Keyring:
+    """The keys of one connection."""
+
+    secrets: Secrets
+    terms: Terms = field(default_factory=Terms)
+    guessed: bool = False  #: a hello that is missing will not come: by the secrets alone
+    _made: dict[tuple[Key, int], "Opener"] = field(default_factory=dict)
+
+    @property
+    def random(self) -> bytes:
+        """The client's random, empty where its hello was not seen."""
+        return self.terms.client.random if self.terms.client else b""
+
+    def known(self) -> bool:
+        """Return whether it is known what the keys are made with, so that only secrets may be missing."""
+        return self.guessed or (self.terms.server is not None and self.terms.client is not None)
+
+    def after(self, key: Key | None, role: int) -> Iterator[Key]:
+        """Yield the keys that may follow one (None: the first) in what a side says, in the order of likelihood."""
+        if key is not None and key.rank == APPLICATION and key.label != CLIENT_RANDOM:
+            yield key._replace(generation=key.generation + 1)
+        elif not self.known():
+            return
+        elif not self.terms.server or self.terms.version >= TLS_1_3:
+            yield from self._later(-1 if key is None else key.rank, role)
+        elif key is None or key.turn != self.terms.turn:
+            yield from self._masters()
+
+    def has(self, role: int) -> bool:
+        """Return whether any secret may open what a side says."""
+        return next(self.after(None, role), None) is not None
+
+    def opener(self, key: Key, role: int) -> "Opener":
+        """Return what opens records under a key."""
+        made = self._made.get((key, role))
+        if made is None:
+            made = self._make(key, role)
+            if len(self._made) > _OPENERS:
+                self._made.clear()
+            self._made[key, role] = made
+        return made
+
+    def remember(self, session: bytes, owner: bytes) -> None:
+        """Note whose master secret a session has."""
+        if session and owner:
+            self.secrets.remember(session, owner)
+
+    def owners(self) -> list[bytes]:
+        """Return the client randoms under which the master secret may be found: its own, or of what it resumes."""
+        hello, found = self.terms.client, []
+        if hello is None:
+            return []
+        if self.secrets.knows(hello.random):
+            found.append(hello.random)
+        sessions = [hello.ticket, hello.session]
+        if self.terms.server is not None:
+            sessions.append(self.terms.server.session)
+        for session in sessions:
+            owner = self.secrets.owner(session) if session else None
+            if owner is not None and owner not in found:
+                found.append(owner)
+        return found
+
+    def _later(self, rank: int, role: int) -> Iterator[Key]:
+        randoms = [self.random] if self.random else self._strangers()
+        known = SUITES.get(self.terms.server.suite) if self.terms.server else None
+        early = bool(self.terms.client and self.terms.client.early)
+        for each in range(max(rank + 1, EARLY if early else HANDSHAKE), APPLICATION + 1):
+            label = ORDER[role][each]
+            for random in randoms if label else ():
+                found = self.secrets.of(random, label)
+                for at, secret in enumerate(found):
+                    for suite in [known] if known and each != EARLY else BY_LENGTH[len(secret)]:
+                        yield Key(random, label, len(found) - 1 - at, 0, suite.number, each, self.terms.turn)
+
+    def _masters(self) -> Iterator[Key]:
+        server = self.terms.server
+        if server is None or server.suite not in SUITES:
+            return
+        for random in self.owners() if self.random else self._strangers():
+            found = self.secrets.of(random, CLIENT_RANDOM)
+            for at in range(len(found)):
+                yield Key(random, CLIENT_RANDOM, len(found) - 1 - at, 0, server.suite, APPLICATION, self.terms.turn)
+
+    def _strangers(self) -> list[bytes]:
+        return [random for random, _ in zip(self.secrets.free(), range(_STRANGERS), strict=False)]
+
+    def _make(self, key: Key, role: int) -> "Opener":
+        # Only now, since importing ciphers takes a while.
+        from dcpdump.tls.openers import Opener13, opener12
+
+        secret = self.secrets.of(key.random, key.label)[::-1][key.place]
+        suite = SUITES[key.suite]
+        if key.label == CLIENT_RANDOM:
+            server = self.terms.server
+            assert server is not None
+            randoms = server.random + (self.random or key.random)
+            return opener12(suite, server.version, secret, randoms, server=role == 1, etm=server.etm)
+        opener = Opener13(suite, secret)
+        for _ in range(key.generation):
+            opener = opener.next()
+        return opener

@@ -1,0 +1,284 @@
+"""Open the records of one direction as long as one key holds. The door to ciphers.
+
+Importing it imports ``cryptography``, which takes a while: to be done once there is something to open.
+"""
+
+import hashlib
+import hmac
+from typing import Final, Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
+
+from dcpdump.tls.keys import expand_label, prf
+from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, Suite
+
+DATA: Final = 23  #: the type of a record with text
+_BLOCK: Final = 16
+
+
+class Opener(Protocol):
+    """Opens records; ``number`` is that of the record under its key."""
+
+    @property
+    def suite(self) -> Suite: ...
+
+    @property
+    def overhead(self) -> int:
+        """How much longer than its text the body of a record is; of CBC at least."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether ``overhead`` holds for each record without padding, so that lost text can be counted."""
+
+    def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
+        """Return the type and the text of a record; None where it is not one of this key and number."""
+
+    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+        """Decrypt a body of which bytes are missing, without proof: return where in it the text begins, and the text.
+
+        None where the cipher cannot do that.
+        """
+
+    def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
+        """Open the plain records of text with which ``data`` begins, and add their texts and where they end.
+
+        Return where the first begins that is not whole, no text, or does not open.
+        """
+
+    def next(self) -> "Opener | None":
+        """Return what opens the records after a change of the key; None where keys do not change so."""
+
+
+def _aead(suite: Suite, key: bytes) -> AESGCM | AESCCM | ChaCha20Poly1305:
+    if suite.kind == GCM:
+        return AESGCM(key)
+    if suite.kind == CHACHA:
+        return ChaCha20Poly1305(key)
+    return AESCCM(key, tag_length=8 if suite.kind == CCM_8 else 16)
+
+
+def _unproven(suite: Suite, key: bytes, nonce: bytes, data: bytes) -> bytes:
+    """Decrypt with the cipher inside an AEAD, which asks for no tag."""
+    if suite.kind == CHACHA:
+        cipher: CipherContext = Cipher(algorithms.ChaCha20(key, b"\1\0\0\0" + nonce), None).decryptor()
+        return cipher.update(data)
+    block = nonce + b"\0\0\0\2" if suite.kind == GCM else b"\2" + nonce + b"\0\0\1"
+    return Cipher(algorithms.AES(key), modes.CTR(block)).decryptor().update(data)
+
+
+class Opener13:
+    """TLS 1.3: the nonce is made of the number, the type is behind the text."""
+
+    __slots__ = ("_decrypt", "_key", "_secret", "_tag", "exact", "iv", "overhead", "suite")
+
+    def __init__(self, suite: Suite, secret: bytes) -> None:
+        self.suite = suite
+        self._secret = secret
+        self._key = expand_label(secret, "key", suite.key, suite.digest)
+        self.iv = int.from_bytes(expand_label(secret, "iv", 12, suite.digest), "big")
+        self._decrypt = _aead(suite, self._key).decrypt
+        self._tag = 8 if suite.kind == CCM_8 else 16
+        self.overhead = self._tag + 1
+        self.exact = True
+
+    def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
+        """Return the inner type and the text without padding."""
+        try:
+            inner = self._decrypt((self.iv ^ number).to_bytes(12, "big"), body, head)
+        except (InvalidTag, ValueError):  # ValueError: shorter than a tag
+            return None
+        if not inner or not inner[-1]:
+            inner = inner.rstrip(b"\0")
+        return (inner[-1], inner[:-1]) if inner else None
+
+    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+        """Decrypt without proof; the last byte is the type, or padding."""
+        nonce = (self.iv ^ number).to_bytes(12, "big")
+        return 0, _unproven(self.suite, self._key, nonce, body[: max(len(body) - self._tag, 0)])
+
+    def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
+        """Open records of text without padding."""
+        decrypt, iv, at, size = self._decrypt, self.iv, 0, len(data)
+        try:
+            while at + 5 <= size:
+                head = data[at : at + 5]
+                end = at + 5 + (head[3] << 8 | head[4])
+                if end > size or head[0] != DATA:
+                    break
+                inner = decrypt((iv ^ number).to_bytes(12, "big"), data[at + 5 : end], head)
+                if not inner or inner[-1] != DATA:
+                    break
+                texts.append(inner[:-1])
+                ends.append(end)
+                number += 1
+                at = end
+        except (InvalidTag, ValueError):
+            pass
+        return at
+
+    def next(self) -> "Opener13":
+        """Return what holds after a KeyUpdate."""
+        digest = self.suite.digest
+        length = hashlib.new(digest).digest_size
+        return Opener13(self.suite, expand_label(self._secret, "traffic upd", length, digest))
+
+    @property
+    def block_key(self) -> bytes:
+        """The key of the cipher, for the search of a record's number."""
+        return self._key
+
+
+class Opener12:
+    """TLS 1.2 with an AEAD: a part of the nonce may be in the record, the number is authenticated."""
+
+    __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag", "exact", "overhead", "suite")
+
+    def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
+        self.suite = suite
+        self._key, self._iv = key, iv
+        self._number = int.from_bytes(iv, "big") if suite.kind == CHACHA else 0
+        self._decrypt = _aead(suite, key).decrypt
+        self._tag = 8 if suite.kind == CCM_8 else 16
+        self.overhead = self._tag + (0 if suite.kind == CHACHA else 8)
+        self.exact = True
+
+    def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
+        """Return the type in the header, and the text."""
+        length = len(body) - self.overhead
+        if length < 0:
+            return None
+        seal = number.to_bytes(8, "big") + head[:3] + length.to_bytes(2, "big")
+        if self.suite.kind == CHACHA:
+            nonce, data = (self._number ^ number).to_bytes(12, "big"), body
+        else:
+            nonce, data = self._iv + body[:8], body[8:]
+        try:
+            return head[0], self._decrypt(nonce, data, seal)
+        except InvalidTag:
+            return None
+
+    def glimpse(self, number: int, body: bytes) -> tuple[int, bytes] | None:
+        """Decrypt without proof."""
+        stop = max(len(body) - self._tag, 0)
+        if self.suite.kind == CHACHA:
+            return 0, _unproven(self.suite, self._key, (self._number ^ number).to_bytes(12, "big"), body[:stop])
+        return 8, _unproven(self.suite, self._key, self._iv + body[:8], body[8:stop])
+
+    def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
+        """Open records of text."""
+        decrypt, iv, inside = self._decrypt, self._iv, self.suite.kind != CHACHA
+        at, size, overhead = 0, len(data), self.overhead
+        start = 13 if inside else 5
+        try:
+            while at + 5 <= size:
+                length = data[at + 3] << 8 | data[at + 4]
+                end = at + 5 + length
+                if end > size or data[at] != DATA or length < overhead:
+                    break
+                nonce = iv + data[at + 5 : at + 13] if inside else (self._number ^ number).to_bytes(12, "big")
+                seal = number.to_bytes(8, "big") + data[at : at + 3] + (length - overhead).to_bytes(2, "big")
+                texts.append(decrypt(nonce, data[at + start : end], seal))
+                ends.append(end)
+                number += 1
+                at = end
+        except InvalidTag:
+            pass
+        return at
+
+    def next(self) -> None:
+        """Return nothing: keys change by a new handshake."""
+
+
+class OpenerCbc:
+    """AES-CBC of TLS 1.0 to 1.2, with the MAC inside (then padded), or outside (RFC 7366)."""
+
+    __slots__ = ("_before", "_etm", "_key", "_mac", "_size", "_version", "exact", "overhead", "suite")
+
+    def __init__(self, suite: Suite, version: int, keys: tuple[bytes, bytes, bytes], *, etm: bool) -> None:
+        self.suite = suite
+        self._version, self._etm = version, etm
+        self._mac, self._key, iv = keys
+        self._before = iv if version < 0x0302 else b""  # the block before: the IV of the next record
+        self._size = len(self._mac)
+        self.overhead = self._size + 1 + (_BLOCK if version >= 0x0302 else 0)
+        self.exact = False
+
+    def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
+        """Return the type in the header, and the text without MAC and padding."""
+        sealed, mac = (body[: -self._size], body[-self._size :]) if self._etm else (body, b"")
+        last = sealed[-_BLOCK:]
+        iv, sealed = (self._before, sealed) if self._version < 0x0302 else (sealed[:_BLOCK], sealed[_BLOCK:])
+        if len(iv) != _BLOCK or not sealed or len(sealed) % _BLOCK:
+            return None
+        if self._etm and mac != self._made(number, head, body[: -self._size]):
+            return None
+        text = Cipher(algorithms.AES(self._key), modes.CBC(iv)).decryptor().update(sealed)
+        end = len(text) - text[-1] - 1
+        if end < 0:
+            return None
+        if not self._etm:
+            text, mac, end = text[: max(end - self._size, 0)], text[max(end - self._size, 0) : end], end - self._size
+            if end < 0 or mac != self._made(number, head, text):
+                return None
+        self._chain(last)
+        return head[0], text[:end]
+
+    def glimpse(self, number: int, body: bytes) -> None:
+        """Return nothing: a block that is missing takes the next one with it, and the length is not known."""
+        self._chain(body[: len(body) - self._size][-_BLOCK:] if self._etm else body[-_BLOCK:])
+
+    def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
+        """Open records of text."""
+        at, size = 0, len(data)
+        while at + 5 <= size:
+            head = data[at : at + 5]
+            end = at + 5 + (head[3] << 8 | head[4])
+            if end > size or head[0] != DATA:
+                break
+            found = self.open(number, head, data[at + 5 : end])
+            if found is None:
+                break
+            texts.append(found[1])
+            ends.append(end)
+            number += 1
+            at = end
+        return at
+
+    def next(self) -> None:
+        """Return nothing: keys change by a new handshake."""
+
+    @property
+    def before(self) -> bytes:
+        """The last block of the record before, of TLS 1.0; else empty."""
+        return self._before
+
+    @before.setter
+    def before(self, block: bytes) -> None:
+        self._before = block
+
+    def _chain(self, last: bytes) -> None:
+        if self._version < 0x0302:
+            self._before = last
+
+    def _made(self, number: int, head: bytes, data: bytes) -> bytes:
+        seal = number.to_bytes(8, "big") + head[:3] + len(data).to_bytes(2, "big")
+        return hmac.digest(self._mac, seal + data, self.suite.mac)
+
+
+def opener12(suite: Suite, version: int, master: bytes, randoms: bytes, *, server: bool, etm: bool) -> Opener:
+    """Return what opens the records of one side; ``randoms``: the server's, then the client's."""
+    digest = suite.digest if version >= 0x0303 else ""
+    mac = hashlib.new(suite.mac).digest_size if suite.kind == CBC else 0
+    iv = _BLOCK if suite.kind == CBC and version < 0x0302 else 12 if suite.kind == CHACHA else 4
+    iv = 0 if suite.kind == CBC and version >= 0x0302 else iv
+    block = prf(version, digest, master, b"key expansion" + randoms, 2 * (mac + suite.key + iv))
+    pieces, at = [], 0
+    for size in (mac, suite.key, iv):
+        start = at + size * server
+        pieces.append(block[start : start + size])
+        at += 2 * size
+    if suite.kind == CBC:
+        return OpenerCbc(suite, version, (pieces[0], pieces[1], pieces[2]), etm=etm)
+    return Opener12(suite, pieces[1], pieces[2])

@@ -1,0 +1,306 @@
+"""Follow one direction of a TLS connection: its records, its key, its place in the text, what became of its bytes.
+
+It gives the text of what was opened as events, and says of the rest what kind of loss it is. Which key holds is
+decided by the Unsealer.
+"""
+
+from array import array
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
+from dcpdump.tls.cut import HEAD, Sealed, SealedCutter
+from dcpdump.tls.handshake import Messages
+from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
+from dcpdump.tls.late import Joining
+from dcpdump.tls.secrets import CLIENT_RANDOM, Secrets
+
+if TYPE_CHECKING:
+    from dcpdump.tls.openers import Opener
+
+DATA: Final = 23
+#: What of a record's memory is beside its body.
+_COST: Final = 256
+
+Waiting = Sealed | End
+
+
+class Queued(NamedTuple):
+    """What waits for a secret or for the other side's hello, and when it came among all of the connection."""
+
+    serial: int
+    item: Waiting
+
+
+class Places(NamedTuple):
+    """Of each record of text where it begins and ends as it was sent, and where its text does."""
+
+    starts: "array[int]"
+    ends: "array[int]"
+    texts: "array[int]"
+    stops: "array[int]"
+
+    def add(self, start: int, end: int, text: int, stop: int) -> None:
+        """Note a record."""
+        self.starts.append(start)
+        self.ends.append(end)
+        self.texts.append(text)
+        self.stops.append(stop)
+
+
+class Side:
+    """One direction. ``given`` + ``tls`` + ``encrypted`` + ``held`` are all the bytes that it got."""
+
+    __slots__ = (
+        "assumed",
+        "ccs",
+        "closed",
+        "cutter",
+        "direction",
+        "early",
+        "encrypted",
+        "end",
+        "ended",
+        "failures",
+        "given",
+        "joined_at",
+        "joining",
+        "key",
+        "late",
+        "lost",
+        "lost_records",
+        "messages",
+        "number",
+        "offset",
+        "opened",
+        "opener",
+        "padded",
+        "passed",
+        "patient",
+        "places",
+        "protected",
+        "queue",
+        "queued",
+        "reason",
+        "since",
+        "tls",
+        "tries",
+        "turning",
+        "unknown",
+        "unopened",
+    )
+
+    def __init__(self, direction: int, secrets: Secrets, offset: int, *, late: bool, searching: bool) -> None:
+        self.direction = direction
+        self.cutter = SealedCutter(offset, searching=searching)
+        self.messages = Messages()
+        self.joining = Joining(secrets)
+        self.late = late  #: its text does not begin with the connection
+        self.ccs = False  #: a ChangeCipherSpec came in clear
+        self.turning = False  #: a ChangeCipherSpec came under a key: the next record is under another
+        self.protected = False  #: records are under a key
+        self.opener: Opener | None = None
+        self.key: Key | None = None
+        self.number = 0  #: of the next record under the key
+        self.assumed = 0  #: records since the last one that was proven
+        self.end: int | None = None if searching else offset  #: where the next record begins, None: anywhere
+        self.unknown = False  #: since then an unknown number of bytes was lost
+        self.lost = False  #: the number of the next record is not known
+        self.reason = END  #: of the last gap
+        self.offset = 0  #: of the text
+        self.early: list[Bytes] | None = None  #: text that counts only if the server takes it
+        self.queue: deque[Queued] = deque()
+        self.queued = 0  #: captured bytes in it
+        self.since: int | None = None  #: when it began to wait
+        self.ended = False
+        self.closed = ""  #: why no more is opened
+        self.opened = 0  #: records
+        self.failures = 0  #: records in a row that did not open
+        self.tries = 0  #: records of which the number was searched since the last that opened
+        self.passed = 0  #: records under a key that were not opened before there was one
+        self.unopened = 0  #: bytes of the handshake that stay closed for want of their key
+        self.places: Places | None = None  #: where the text of each record stands, where that is asked for
+        self.padded = False
+        self.patient = True  #: what cannot be opened may wait for its secret
+        self.joined_at: int | None = None
+        self.given = 0
+        self.tls = 0
+        self.encrypted = 0
+        self.lost_records = 0
+
+    @property
+    def held(self) -> int:
+        """The memory that waiting bytes take."""
+        return self.cutter.held + self.queued + _COST * len(self.queue) + sum(len(e.data) for e in self.early or ())
+
+    @property
+    def pending(self) -> int:
+        """The captured bytes that wait."""
+        return self.cutter.held_there + self.queued + sum(len(each.data) for each in self.early or ())
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the next record follows one that is known."""
+        return not self.lost and not self.unknown
+
+    @property
+    def steady(self) -> bool:
+        """Whether records can be opened many at once."""
+        return (
+            self.opener is not None
+            and self.in_step
+            and not (self.queue or self.closed or self.early is not None or self.assumed or self.failures)
+            and self.key is not None
+            and self.key.rank != EARLY
+            and self.cutter.steady
+        )
+
+    def count_skipped(self) -> None:
+        """Count what the cutter found to be in no record."""
+        if self.opened:
+            self.tls += self.cutter.skipped
+        else:
+            self.encrypted += self.cutter.skipped
+        self.cutter.skipped = 0
+
+    def pass_by(self, sealed: Sealed) -> None:
+        """Leave a record closed."""
+        self._chain(sealed)
+        self.encrypted += sealed.there
+        self.passed += 1
+
+    def proven(self, key: Key, opener: "Opener", number: int) -> None:
+        """Note that a record opened under a key and a number."""
+        self.key, self.opener, self.number = key, opener, number + 1
+        self.assumed = self.failures = self.tries = 0
+        self.lost = self.unknown = self.turning = False
+        self.opened += 1
+
+    def note_place(self, sealed: Sealed, before: int) -> None:
+        """Note where the text of a record stands that began at an offset of the text."""
+        if self.places is not None and self.offset > before:
+            self.places.add(sealed.offset, sealed.end, before, self.offset)
+
+    # -- text --------------------------------------------------------------------------------------------
+
+    def give(self, text: bytes, seen: Seen, out: list[Event]) -> None:
+        """Give text, or keep it where it is early and it is not known whether it counts."""
+        if not text:
+            return
+        event = Bytes(self.offset, text, seen, self.late)
+        if self.key is not None and self.key.rank == EARLY and self.early is not None:
+            self.early.append(event)
+            return
+        self.given += len(text)
+        self.offset += len(text)
+        out.append(event)
+
+    def decide_early(self, taken: bool, out: list[Event]) -> None:
+        """Give the text that came early, or drop it: the client sends it again."""
+        early, self.early = self.early, None
+        for event in early or ():
+            if taken:
+                self.given += len(event.data)
+                out.append(event._replace(offset=self.offset))
+                self.offset += len(event.data)
+            else:
+                self.tls += len(event.data)
+
+    def lose(self, length: int | None, seen: Seen, out: list[Event]) -> None:
+        """Give a gap in the text."""
+        if length == 0:
+            return
+        out.append(Gap(self.offset, length, self.reason, seen))
+        self.offset += length or 0
+
+    def hurt(self, sealed: Sealed, out: list[Event]) -> None:
+        """Give what is there of a record of which bytes are missing; its number is taken for the next."""
+        opener = self.opener
+        assert opener is not None
+        number = self.number
+        self.number += 1
+        self.assumed += 1
+        self.lost_records += not sealed.cut
+        found = opener.glimpse(number, sealed.body) if opener.exact else None
+        if found is not None and any(start < found[0] for start, _ in sealed.holes):
+            found = None  # a part of the nonce is missing
+        self._chain(sealed)
+        inside = 1 if self.key is not None and self.key.label != CLIENT_RANDOM else 0
+        length = max(len(sealed.body) - opener.overhead, 0)
+        kind = self._kind(sealed, found, inside)
+        if kind != DATA:
+            self.tls += sealed.there
+            self.messages.lose()
+            return
+        if found is None or self.padded:
+            self.tls += sealed.there
+            if not sealed.cut:
+                self.lose(length if opener.exact and not self.padded else None, sealed.seen, out)
+            return
+        given, before = self.given, self.offset
+        self._pieces(sealed, found[0], found[1][:length], out)
+        self.tls += sealed.there - (self.given - given)
+        self.note_place(sealed, before)
+
+    def _kind(self, sealed: Sealed, found: tuple[int, bytes] | None, inside: int) -> int:
+        """Return the type of a record that is hurt: DATA where it is not known, unless it is of the handshake."""
+        if not inside:
+            return sealed.kind
+        if self.key is not None and self.key.rank == HANDSHAKE:
+            return 0
+        if not found or not found[1]:
+            return DATA
+        last = len(found[1]) - 1
+        if any(start <= last < end for start, end in sealed.holes):
+            return DATA
+        if not found[1][last]:
+            self.padded = True
+            return DATA
+        return found[1][last]
+
+    def _pieces(self, sealed: Sealed, start: int, text: bytes, out: list[Event]) -> None:
+        at = 0
+        for begin, end in sealed.holes:
+            hole, stop = max(begin - start, 0), min(end - start, len(text))
+            if hole >= len(text):
+                break
+            self.give(text[at:hole], sealed.seen, out)
+            if sealed.cut and stop == len(text):
+                return
+            self.lose(stop - hole, sealed.seen, out)
+            at = stop
+        self.give(text[at:], sealed.seen, out)
+
+    def damaged(self, sealed: Sealed, out: list[Event]) -> None:
+        """Give a gap for a record that is whole, in step, and does not open."""
+        opener = self.opener
+        assert opener is not None
+        self._chain(sealed)
+        self.number += 1
+        self.assumed += 1
+        self.failures += 1
+        self.lost_records += 1
+        self.tls += sealed.there
+        length = max(len(sealed.body) - opener.overhead, 0)
+        self.lose(length if opener.exact and not self.padded else None, sealed.seen, out)
+
+    def found_again(self, sealed: Sealed, key: Key, number: int, out: list[Event]) -> None:
+        """Give a gap for what was lost before a record of which the number was found."""
+        opener = self.opener
+        known = opener is not None and key == self.key and opener.exact and not self.padded and not self.unknown
+        if known and opener is not None and self.end is not None:
+            missed = number - self.number
+            lost = sealed.offset - self.end - missed * (HEAD + opener.overhead)
+            self.lost_records += missed
+            if lost >= 0 and missed >= 0:
+                self.lose(lost, sealed.seen, out)
+                return
+        if self.offset or self.given:
+            self.lose(None, sealed.seen, out)
+        elif key.rank == APPLICATION and number > (key.label == CLIENT_RANDOM):
+            self.late = True
+
+    def _chain(self, sealed: Sealed) -> None:
+        """Have a cipher that chains records continue behind one that is not opened."""
+        if self.opener is not None and not self.opener.exact:
+            self.opener.glimpse(self.number, sealed.body)

@@ -1,0 +1,142 @@
+"""Recognise the connections that are TLS, and count what they hold.
+
+TLS is recognised by its bytes. Of a direction that was joined late the first byte may stand anywhere: there an
+Unsealer reads beside the splitter, until that has found a frame, or this has found records.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from dcpdump.conversation import Conversation
+from dcpdump.net.event import Bytes, Event, Gap
+from dcpdump.tally import Tally
+from dcpdump.tls.sealing import Sealing
+from dcpdump.tls.secrets import Secrets
+
+if TYPE_CHECKING:
+    from dcpdump.tls.side import Places
+    from dcpdump.tls.unsealer import Unsealer
+
+#: How a TLS connection begins.
+_HELLO: Final = b"\x16\x03"
+#: Connections of which it is kept what became of them.
+_KEPT: Final = 65_536
+
+Events = list[tuple[int, Event]]
+
+
+class Unsealing:
+    """The TLS connections of one dissection. ``sealings`` has those that are over, by their numbers."""
+
+    def __init__(self, secrets: Secrets, tally: Tally) -> None:
+        self.secrets = secrets
+        self.sealings: dict[int, Sealing] = {}
+        self.any = False  #: whether there is any TLS connection
+        self.enabled = True  #: else all is taken as it is
+        self.places: dict[int, Places] | None = None  #: of records, by twice the connection's number plus the direction
+        self._tally = tally
+        self._growth = secrets.growth
+
+    def take(self, conversation: Conversation, direction: int, event: Event) -> Events | None:
+        """Return the events of the text inside; None where the event is to be taken as it is."""
+        tls = conversation.tls
+        if tls is None:
+            if not self.enabled:
+                return None
+            tls = self._recognise(conversation, direction, event)
+            if tls is None:
+                return None
+        events = tls.feed(direction, event)
+        if conversation.tls is None:
+            if not (tls.opened or tls.certain):
+                return None
+            self._adopt(conversation, tls)
+        self.count(conversation)
+        return events
+
+    def open_waiting(self, conversations: list[Conversation]) -> list[tuple[Conversation, Events]]:
+        """Return what new secrets make known of connections that waited for them."""
+        if self.any and self.secrets.poll is not None:
+            self.secrets.poll()
+        if not self.any or self._growth == self.secrets.growth:
+            return []
+        self._growth = self.secrets.growth
+        out = []
+        for conversation in conversations:
+            if conversation.tls is not None:
+                events = conversation.tls.open_waiting()
+                self.count(conversation)
+                if events:
+                    out.append((conversation, events))
+        return out
+
+    def give_up(self, conversation: Conversation) -> Events:
+        """Have a connection give its memory back."""
+        events = conversation.tls.give_up() if conversation.tls is not None else []
+        self.count(conversation)
+        return events
+
+    def close(self, conversation: Conversation) -> Events:
+        """End a connection: return what waited, and keep what became of it."""
+        suspect = conversation.suspect
+        if suspect is not None and conversation.tls is None and not any(conversation.framed) and suspect.likely:
+            self._adopt(conversation, suspect)
+        conversation.suspect = None
+        if conversation.tls is None:
+            return []
+        events = conversation.tls.close()
+        self.count(conversation)
+        for direction in (0, 1):
+            places = conversation.tls.places(direction)
+            if places is not None and self.places is not None:
+                self.places[2 * conversation.connection.number + direction] = places
+        if len(self.sealings) < _KEPT:
+            self.sealings[conversation.connection.number] = _named(conversation, conversation.tls)
+        return events
+
+    def count(self, conversation: Conversation) -> None:
+        """Count what became of a connection's bytes."""
+        if conversation.tls is not None:
+            _, tls, encrypted = conversation.tls.account
+            before = conversation.counted
+            conversation.counted = tls, encrypted
+            self._tally.tls_bytes += tls - before[0]
+            self._tally.encrypted_bytes += encrypted - before[1]
+
+    def _recognise(self, conversation: Conversation, direction: int, event: Event) -> "Unsealer | None":
+        """Return what may open a connection that is not known to be TLS."""
+        suspect = conversation.suspect
+        if suspect is not None:
+            if any(conversation.framed):
+                conversation.suspect = suspect = None
+            return suspect
+        if conversation.splitters[direction] is not None or any(conversation.framed):
+            return None
+        late = not isinstance(event, Bytes) or event.joined_late
+        if isinstance(event, Bytes) and not late and event.data[:2] != _HELLO[: len(event.data)]:
+            return None
+        if not isinstance(event, (Bytes, Gap)):
+            return None
+        # Only now: most captures hold no TLS.
+        from dcpdump.tls.unsealer import Unsealer
+
+        found = Unsealer(self.secrets, late=late, traces=self.places is not None)
+        if late:
+            conversation.suspect = found
+        else:
+            conversation.tls, self.any = found, True
+        return found
+
+    def _adopt(self, conversation: Conversation, tls: "Unsealer") -> None:
+        """Take a connection for TLS after all: what splitters made of it is forgotten."""
+        conversation.tls, conversation.suspect, self.any = tls, None, True
+        conversation.splitters = [None, None]
+        conversation.before = [0, 0]
+        conversation.protocol = ""
+
+
+def _named(conversation: Conversation, tls: "Unsealer") -> Sealing:
+    flow = conversation.connection.flow
+    inside = "" if any(conversation.framed) else conversation.protocol
+    src, dst = conversation.ends[0]
+    return replace(tls.sealing(), inside=inside, src=src, dst=dst, port=min(flow.src.port, flow.dst.port))

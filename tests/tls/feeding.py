@@ -1,0 +1,74 @@
+"""Feeding: the bytes of a TLS connection given to an Unsealer, cut, lost and joined as a test wants."""
+
+from collections.abc import Iterable
+
+from dcpdump.net.event import Bytes, End, Event, Gap, Seen
+from dcpdump.tls.secrets import Secrets
+from dcpdump.tls.unsealer import Unsealer
+
+
+def secrets_of(keylog: bytes, *, growing: bool = False) -> Secrets:
+    """Make the secrets of a key log."""
+    secrets = Secrets()
+    secrets.feed(keylog)
+    secrets.growing = growing
+    return secrets
+
+
+def feed(
+    unsealer: Unsealer, flights: Iterable[tuple[int, bytes]], *, size: int = 0, late: bool = False
+) -> list[tuple[int, Event]]:
+    """Feed all bytes, in segments of at most ``size``, then the ends."""
+    events: list[tuple[int, Event]] = []
+    offsets, number = [0, 0], 0
+    for direction, data in flights:
+        step = size or len(data) or 1
+        for at in range(0, len(data), step):
+            number += 1
+            piece = data[at : at + step]
+            events += unsealer.feed(direction, Bytes(offsets[direction], piece, Seen(number, number * 1000), late))
+            offsets[direction] += len(piece)
+    for direction in (0, 1):
+        events += unsealer.feed(direction, End(offsets[direction], "end", Seen(number, number * 1000)))
+    events += unsealer.close()
+    return events
+
+
+def texts(events: Iterable[tuple[int, Event]]) -> list[bytes]:
+    """Return the text of each direction, and check that offsets follow one another. A gap stands as zeros."""
+    found = [b"", b""]
+    for direction, event in events:
+        assert event.offset == len(found[direction]), (direction, event, len(found[direction]))
+        if isinstance(event, Bytes):
+            found[direction] += event.data
+        elif isinstance(event, Gap):
+            found[direction] += bytes(event.length or 0)
+    return found
+
+
+def feed_others(unsealer: Unsealer, flights: Iterable[tuple[int, bytes]], direction: int) -> None:
+    """Feed what the other direction says."""
+    offset = 0
+    for way, data in flights:
+        if way != direction:
+            unsealer.feed(way, Bytes(offset, data, Seen(1, 1)))
+            offset += len(data)
+
+
+def feed_direction(
+    unsealer: Unsealer, direction: int, pieces: Iterable[bytes | int], *, late: bool = False
+) -> list[Event]:
+    """Feed the bytes of one direction, a number standing for so many that are lost, then its end."""
+    events: list[tuple[int, Event]] = []
+    offset = number = 0
+    for number, piece in enumerate(pieces, 1):
+        seen = Seen(number, number)
+        if isinstance(piece, int):
+            events += unsealer.feed(direction, Gap(offset, piece, "lost-by-capture", seen))
+            offset += piece
+        else:
+            events += unsealer.feed(direction, Bytes(offset, piece, seen, late))
+            offset += len(piece)
+    events += unsealer.feed(direction, End(offset, "end", Seen(number, number)))
+    events += unsealer.close()
+    return [event for way, event in events if way == direction]

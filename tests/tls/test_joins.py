@@ -1,0 +1,150 @@
+"""Connections that are joined behind their handshake: of TLS 1.3 the record number is searched, with bounded effort."""
+
+import pytest
+
+from dcpdump.net.event import Bytes
+from dcpdump.tls.late import EFFORT
+from dcpdump.tls.openers import Opener13
+from dcpdump.tls.search import find_number
+from dcpdump.tls.suites import SUITES
+from dcpdump.tls.unsealer import Unsealer
+from tests.tls.encoder import CLIENT, SERVER, Script, made
+from tests.tls.feeding import feed, feed_direction, secrets_of, texts
+
+
+def joined(suite: int, number: int, *, updates: int = 0) -> tuple[Script, list[tuple[int, bytes]]]:
+    """Make a connection of which the server's records begin at a number."""
+    script = Script(suite=suite)
+    script.handshake()
+    for _ in range(updates):
+        script.key_update(SERVER)
+    before = len(script.flights)
+    script.texts = [b"", b""]
+    sealer = script.sealers[SERVER]
+    assert sealer is not None
+    sealer.number = number
+    script.say(SERVER, made("text", size=20_000), size=900)
+    script.say(CLIENT, made("answer", size=2_000), size=200)
+    return script, script.flights[before:]
+
+
+@pytest.mark.parametrize("number", [0, 1, 65_535, 65_536, 70_000])
+@pytest.mark.parametrize("suite", [0x1301, 0x1302])
+def test_the_number_of_a_record_is_found(suite: int, number: int) -> None:
+    script, flights = joined(suite, number)
+    unsealer = Unsealer(secrets_of(script.keylog), late=True)
+    events = feed(unsealer, flights, late=True)
+    found = texts(events)
+    assert found[CLIENT] == script.texts[CLIENT]
+    assert script.texts[SERVER].endswith(found[SERVER])
+    assert len(found[SERVER]) >= 20_000 - 900
+    assert all(event.joined_late for _, event in events if isinstance(event, Bytes))
+    assert unsealer.sealing().version == "TLS 1.3"
+    assert unsealer.sealing().joined_at is not None
+
+
+def test_chacha20_is_found_by_tries() -> None:
+    script, flights = joined(0x1303, 900)
+    found = texts(feed(Unsealer(secrets_of(script.keylog), late=True), flights, late=True))
+    assert len(found[SERVER]) >= 20_000 - 900
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+def test_keys_that_were_updated_before_are_found_near_their_beginning(updates: int) -> None:
+    script, flights = joined(0x1301, 20, updates=updates)
+    assert len(texts(feed(Unsealer(secrets_of(script.keylog), late=True), flights, late=True))[SERVER]) >= 19_000
+
+
+def test_the_direction_may_be_joined_inside_a_record() -> None:
+    script, flights = joined(0x1301, 500)
+    data = b"".join(data for way, data in flights if way == SERVER)
+    for cut in (1, 4, 5, 100, 921, 922, 1_500):
+        unsealer = Unsealer(secrets_of(script.keylog), late=True)
+        events = feed_direction(unsealer, SERVER, [data[cut:]], late=True)
+        found = b"".join(event.data for event in events if isinstance(event, Bytes))
+        assert script.texts[SERVER].endswith(found)
+        assert len(found) >= 20_000 - 900 * (1 + -(-cut // 922))
+        assert sum(unsealer.account) == len(data) - cut
+
+
+def test_every_packet_is_a_place_to_join_at() -> None:
+    script = Script()
+    script.handshake()
+    for number in range(6):
+        script.say(SERVER, made(number, size=700), size=350)
+        script.say(CLIENT, made("c", number, size=200))
+    flights = script.flights
+    handshake = next(n for n, (way, data) in enumerate(flights) if way == CLIENT and len(data) == 222) - 2
+    for first in range(handshake, len(flights) - 4):
+        events = feed(Unsealer(secrets_of(script.keylog), late=True), flights[first:], late=True)
+        found = texts(events)
+        assert script.texts[SERVER].endswith(found[SERVER])
+        assert script.texts[CLIENT].endswith(found[CLIENT])
+        assert found[SERVER]
+
+
+def test_secrets_of_two_thousand_others_do_not_hide_it() -> None:
+    script, flights = joined(0x1302, 3_000)
+    others = []
+    for each in range(300):
+        other = Script(suite=0x1301, name=f"other {each}")
+        other.log("CLIENT_TRAFFIC_SECRET_0", made("c", each))
+        other.log("SERVER_TRAFFIC_SECRET_0", made("s", each))
+        others.append(other.keylog)
+    secrets = secrets_of(script.keylog + b"".join(others))
+    before = secrets.budget.left
+    assert len(texts(feed(Unsealer(secrets, late=True), flights, late=True))[SERVER]) >= 19_000
+    assert before - secrets.budget.left <= 2 * (EFFORT + EFFORT // 4)
+
+
+def test_the_effort_is_bounded() -> None:
+    script, flights = joined(0x1301, 1 << 40)
+    secrets = secrets_of(script.keylog)
+    secrets.budget.left = 1 << 23
+    unsealer = Unsealer(secrets, late=True)
+    assert texts(feed(unsealer, [each for each in flights if each[0] == SERVER], late=True)) == [b"", b""]
+    assert secrets.budget.left >= 0
+    assert (unsealer.sealing().cause, unsealer.sealing().reach) == ("not-found", 1 << 20)
+
+
+def test_a_direction_that_only_ends_starts_no_search() -> None:
+    script = Script()
+    script.handshake()
+    before = len(script.flights)
+    script.part()
+    secrets = secrets_of(script.keylog)
+    left = secrets.budget.left
+    feed(Unsealer(secrets, late=True), script.flights[before:], late=True)
+    assert secrets.budget.left == left
+
+
+@pytest.mark.parametrize("suite", [0xC02F, 0xC013])
+def test_tls_1_2_says_that_it_cannot_be_joined(suite: int) -> None:
+    script = Script(0x0303, suite)
+    script.handshake()
+    before = len(script.flights)
+    script.say(SERVER, made("text", size=20_000), size=900)
+    unsealer = Unsealer(secrets_of(script.keylog), late=True)
+    assert texts(feed(unsealer, script.flights[before:], late=True)) == [b"", b""]
+    assert unsealer.sealing().cause == "joined-late"
+    assert unsealer.account[2] == sum(len(data) for _, data in script.flights[before:])
+
+
+def test_what_is_no_tls_is_not_taken_for_it() -> None:
+    unsealer = Unsealer(secrets_of(b""), late=True)
+    feed_direction(unsealer, CLIENT, [made("noise", size=100_000)], late=True)
+    assert not unsealer.certain
+
+
+@pytest.mark.parametrize("number", [0, 1, 2_047, 2_048, 65_535, 65_536, 200_000])
+@pytest.mark.parametrize("suite", [0x1301, 0x1302])
+def test_a_number_is_found_exactly_in_its_range(suite: int, number: int) -> None:
+    script, flights = joined(suite, number)
+    record = next(data for way, data in flights if way == SERVER)
+    secret = bytes.fromhex(script.lines[1].split()[2].decode())
+    assert script.lines[1].startswith(b"SERVER_TRAFFIC")
+    opener = Opener13(SUITES[suite], secret)
+    for first, stop, there in ((0, number + 1, True), (number, number + 1, True), (0, number, False)):
+        found = find_number(opener, record[:5], record[5:], first, stop)
+        assert (None if found is None else found[0]) == (number if there else None)
+    assert find_number(opener, record[:5], record[5:], number + 1, number + 70_000) is None

@@ -1,0 +1,188 @@
+"""Key logs as they are in reality: dirty, padded, contradicting one another, growing."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpdump.capture.key_log import KeyLogError, KeyLogs
+from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, KeyLog, Secrets
+from tests.tls.encoder import made
+
+RANDOM = made("random")
+SECRET = made("secret")
+MASTER = made("master", size=48)
+
+
+def line(label: str, secret: bytes = SECRET, random: bytes = RANDOM) -> bytes:
+    return f"{label} {random.hex()} {secret.hex()}\n".encode()
+
+
+def of(text: bytes, label: str = CLIENT_TRAFFIC) -> list[bytes]:
+    secrets = Secrets()
+    secrets.feed(text)
+    return secrets.of(RANDOM, label)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        line(CLIENT_TRAFFIC),
+        line(CLIENT_TRAFFIC).replace(b"\n", b"\r\n"),
+        line(CLIENT_TRAFFIC).replace(b"\n", b"\r"),
+        line(CLIENT_TRAFFIC).rstrip(),
+        line(CLIENT_TRAFFIC).upper(),
+        line(CLIENT_TRAFFIC).replace(b" ", b"\t"),
+        b"  " + line(CLIENT_TRAFFIC).replace(b" ", b" \t ").rstrip() + b"  \n",
+        b"\xef\xbb\xbf" + line(CLIENT_TRAFFIC),
+        b"# SSL/TLS secrets log file\n\n" + line(CLIENT_TRAFFIC) + b"# end\n",
+        b"\0\xff garbage \n" + line(CLIENT_TRAFFIC) + line(CLIENT_TRAFFIC)[:80],
+        b"x" * 100_000 + b"\n" + line(CLIENT_TRAFFIC),
+        line(CLIENT_TRAFFIC, SECRET + bytes(32)),
+        line(CLIENT_TRAFFIC, SECRET + bytes(16)),
+        b"\0\0\0" + line(CLIENT_TRAFFIC) + b"\0\0",
+    ],
+)
+def test_a_line_is_understood_as_it_is_written(text: bytes) -> None:
+    assert of(text) == [SECRET]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        line(CLIENT_TRAFFIC, bytes(32)),
+        line(CLIENT_TRAFFIC, SECRET[:31]),
+        line(CLIENT_TRAFFIC, SECRET + SECRET),
+        line(CLIENT_TRAFFIC, SECRET + b"\1" * 8),
+        line(CLIENT_TRAFFIC, random=RANDOM[:31]),
+        line("CLIENT_TRAFFIC_SECRET_1"),
+        line(CLIENT_TRAFFIC)[:-2] + b"g\n",
+    ],
+)
+def test_what_a_label_does_not_allow_is_refused_and_counted(text: bytes) -> None:
+    secrets = Secrets()
+    secrets.feed(text)
+    assert (secrets.of(RANDOM, CLIENT_TRAFFIC), secrets.refused) == ([], 1)
+
+
+def test_lines_of_other_uses_are_no_errors() -> None:
+    secrets = Secrets()
+    for label in ("EXPORTER_SECRET", "EARLY_EXPORTER_MASTER_SECRET", "ECH_CONFIG", "RSA", "PMS_CLIENT_RANDOM"):
+        secrets.feed(line(label))
+    assert (secrets.refused, secrets.useless, len(secrets)) == (0, 5, 0)
+
+
+def test_a_master_secret_has_48_bytes_and_others_32_or_48() -> None:
+    assert of(line(CLIENT_RANDOM, MASTER), CLIENT_RANDOM) == [MASTER]
+    assert of(line(CLIENT_RANDOM, SECRET), CLIENT_RANDOM) == []
+    assert of(line(SERVER_TRAFFIC, MASTER), SERVER_TRAFFIC) == [MASTER]
+    assert of(line(SERVER_TRAFFIC, MASTER + bytes(16)), SERVER_TRAFFIC) == [MASTER]
+
+
+def test_of_several_secrets_four_are_kept_the_newest_first() -> None:
+    several = [made("several", number) for number in range(6)]
+    assert of(b"".join(line(CLIENT_TRAFFIC, each) for each in several)) == several[:1:-1]
+    assert of(b"".join(line(CLIENT_TRAFFIC, each) for each in [*several[:3], several[0]])) == [
+        several[0],
+        several[2],
+        several[1],
+    ]
+
+
+def test_only_so_many_connections_are_kept_the_newest() -> None:
+    secrets = Secrets(most=3)
+    randoms = [made("r", number) for number in range(5)]
+    for random in randoms:
+        secrets.feed(line(CLIENT_TRAFFIC, random=random))
+    assert [secrets.knows(random) for random in randoms] == [False, False, True, True, True]
+
+
+def test_nothing_shows_a_secret() -> None:
+    secrets = Secrets()
+    secrets.feed(line(CLIENT_TRAFFIC))
+    assert repr(secrets) == "<secrets of 1 connections>"
+
+
+@given(st.lists(st.integers(1, 300), max_size=12))
+def test_a_log_may_grow_in_any_pieces(sizes: list[int]) -> None:
+    text = b"# log\r\n" + line(CLIENT_TRAFFIC) + b"junk\n" + line(SERVER_TRAFFIC, MASTER)
+    secrets = Secrets()
+    log, at = KeyLog(secrets), 0
+    for size in sizes:
+        log.feed(text[at : at + size])
+        at += size
+    log.feed(text[at:])
+    log.close()
+    assert (secrets.of(RANDOM, CLIENT_TRAFFIC), secrets.of(RANDOM, SERVER_TRAFFIC)) == ([SECRET], [MASTER])
+    assert (log.taken, log.refused) == (2, 1)
+
+
+@given(st.binary(max_size=2_000))
+def test_no_text_raises(text: bytes) -> None:
+    Secrets().feed(text)
+
+
+def grown(path: Path) -> KeyLogs:
+    logs = KeyLogs((str(path),))
+    logs.grow()
+    return logs
+
+
+def polled(logs: KeyLogs) -> Secrets:
+    """Read without the pause between two readings."""
+    for each in logs.files:
+        each.poll(logs.secrets)
+    return logs.secrets
+
+
+def test_a_growing_log_is_followed_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.write_bytes(b"")
+    logs = grown(path)
+    with path.open("ab") as file:
+        file.write(line(CLIENT_TRAFFIC)[:50])
+        file.flush()
+        assert not len(polled(logs))
+        file.write(line(CLIENT_TRAFFIC)[50:])
+        file.flush()
+    assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
+
+
+def test_a_log_that_is_truncated_or_replaced_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.write_bytes(line(CLIENT_TRAFFIC) + line("EXPORTER_SECRET"))
+    logs = grown(path)
+    path.write_bytes(line(SERVER_TRAFFIC))
+    assert polled(logs).of(RANDOM, SERVER_TRAFFIC) == [SECRET]
+    other = tmp_path / "other.log"
+    other.write_bytes(line(CLIENT_RANDOM, MASTER))
+    os.replace(other, path)
+    assert polled(logs).of(RANDOM, CLIENT_RANDOM) == [MASTER]
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, line(CLIENT_TRAFFIC).rstrip())
+    os.close(writing)
+    logs = KeyLogs((f"/dev/fd/{reading}",))
+    logs.read()
+    os.close(reading)
+    assert logs.secrets.of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
+
+
+def test_a_pipe_of_a_live_capture_is_not_waited_for(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    logs = grown(Path(f"/dev/fd/{reading}"))
+    assert not len(logs.secrets)
+    os.write(writing, line(CLIENT_TRAFFIC))
+    assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]
+    os.close(writing)
+    os.close(reading)
+
+
+@pytest.mark.parametrize("name", ["missing.log", "."])
+def test_a_log_that_cannot_be_read_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(KeyLogError, match="the key log cannot be read: "):
+        KeyLogs((str(tmp_path / name),))

@@ -1,0 +1,107 @@
+"""TLS is read many records at once and one by one: both give the same, whatever was lost, and all bytes are counted."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.batch.block import gathered
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.part import Part
+from dcpdump.capture import open_capture
+from dcpdump.dissect import Dissector
+from dcpdump.net.packet import Packet
+from tests.tls.feeding import secrets_of
+from tests.tls.test_twins import SAMPLES
+from tests.tls.twins import Twin, seal
+
+WAYS = [(0x0304, 0x1301, 16_384), (0x0304, 0x1303, 300), (0x0303, 0xC02F, 700), (0x0303, 0xC014, 900)]
+Frame = tuple[int | None, int, int, int, bytes]
+
+
+def packets_of(twin: Twin) -> list[Packet]:
+    return [
+        Packet(number, each.ts_ns, 1, each.data, len(each.data), "t.pcap")
+        for number, each in enumerate(twin.packets, 1)
+    ]
+
+
+def one_by_one(packets: Sequence[Packet], keylog: bytes) -> tuple[list[Frame], Dissector]:
+    dissector = Dissector(show_secrets=True, secrets=secrets_of(keylog))
+    records = [record for packet in packets for record in dissector.feed(packet)]
+    records += dissector.drain()
+    frames = [
+        (each.connection, each.direction, each.frame.raw.offset, each.frame.raw.gap_before, each.frame.raw.data)
+        for each in records
+    ]
+    return frames, dissector
+
+
+def many_at_once(packets: Sequence[Packet], keylog: bytes, size: int) -> tuple[list[Frame], Dissection]:
+    dissection = Dissection(show_secrets=True, secrets=secrets_of(keylog))
+    parts: list[Part] = []
+    for at in range(0, len(packets), size):
+        parts += dissection.feed_block(gathered(packets[at : at + size]))
+    parts += dissection.close_blocks()
+    frames: list[Frame] = []
+    for part in parts:
+        for row in range(len(part)):
+            ends, raw = part.places[int(part.place[row])], part.raw(row)
+            frames.append((ends.connection, ends.direction, raw.offset, raw.gap_before, raw.data))
+    return frames, dissection
+
+
+def alike(packets: Sequence[Packet], keylog: bytes, size: int) -> None:
+    single, dissector = one_by_one(packets, keylog)
+    batch, dissection = many_at_once(packets, keylog, size)
+    assert batch == single
+    assert dissection.tally == dissector.tally
+    assert dissection.sealings == dissector.sealings
+    tally, net = dissector.tally, dissector.balance
+    assert net.payload_bytes == net.accounted_bytes
+    used = tally.frame_bytes + tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes
+    assert used + tally.tls_bytes + tally.encrypted_bytes == net.delivered_bytes
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("sample", ["replica", "history", "takeover"])
+def test_both_ways_of_reading_give_the_same(sample: str, way: tuple[int, int, int]) -> None:
+    version, suite, size = way
+    twin = seal(open_capture(str(SAMPLES / f"{sample}.pcap")), version=version, suite=suite, size=size)
+    packets = packets_of(twin)
+    for block in (1, 7, 1_000):
+        alike(packets, twin.keylog, block)
+    for first in range(0, len(packets), 9):
+        alike(packets[first:], twin.keylog, 1_000)
+
+
+TWINS = {
+    way: seal(open_capture(str(SAMPLES / "replica.pcap")), version=way[0], suite=way[1], size=way[2]) for way in WAYS
+}
+
+
+@given(st.sampled_from(WAYS), st.integers(0, 1 << 30))
+@settings(max_examples=150, deadline=None)
+def test_losses_repeats_and_disorder_are_read_alike(way: tuple[int, int, int], seed: int) -> None:
+    dice, twin = random.Random(seed), TWINS[way]
+    packets = []
+    for each in packets_of(twin):
+        fate = dice.random()
+        if fate < 0.05:
+            continue
+        data = each.data
+        if 0.05 < fate < 0.08:
+            data = data[: max(54, len(data) - dice.randint(1, 600))]
+        elif 0.08 < fate < 0.10 and len(data) > 54:
+            at = dice.randrange(54, len(data))
+            data = data[:at] + bytes((data[at] ^ 0x55,)) + data[at + 1 :]
+        packets.append(each._replace(data=data))
+        if 0.10 < fate < 0.13:
+            packets.append(packets[-1])
+    for at in range(len(packets) - 1):
+        if dice.random() < 0.05:
+            packets[at], packets[at + 1] = packets[at + 1], packets[at]
+    packets = [each._replace(number=number) for number, each in enumerate(packets, 1)]
+    alike(packets, twin.keylog if dice.random() < 0.9 else b"", dice.choice((5, 1_000)))
