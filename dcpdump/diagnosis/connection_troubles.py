@@ -37,20 +37,23 @@ def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
             continue
         worst = min(group, key=lambda trouble: trouble.rank)
         numbers = tuple(sorted(number for trouble in group for number in trouble.connections))
-        command = worst.command
-        if len(numbers) <= _LISTED:
-            at = command.options.index("--connection") + 1
-            options = (*command.options[:at], ",".join(map(str, numbers)), *command.options[at + 1 :])
-            command = command._replace(options=options)
+        listed = (",".join(map(str, numbers)),) if len(numbers) <= _LISTED else ()
         yield replace(
             worst,
             text=f"{counted(len(group), 'connection')}, such as: {worst.text}",
-            command=command,
+            command=_on(worst.command, listed),
             count=len(group),
             connections=numbers,
             streams=tuple(stream for trouble in group for stream in trouble.streams),
             frames=tuple(frame for trouble in group for frame in trouble.frames)[:_NAMED],
         )
+
+
+def _on(command: Command, connections: tuple[str, ...]) -> Command:
+    """Return a command on a connection as one on others; without any, on all."""
+    at = command.options.index("--connection")
+    chosen = ("--connection", *connections) if connections else ()
+    return command._replace(options=(*command.options[:at], *chosen, *command.options[at + 2 :]))
 
 
 def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:

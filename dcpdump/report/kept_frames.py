@@ -29,7 +29,7 @@ from dcpdump.spec.opcodes import (
 from dcpdump.wire.frame import RawFrame
 
 #: Of what opens and closes, so many frames at the beginning and so many at the end.
-_FIRST = _LAST = 6_000
+_FIRST = _LAST = 4_000
 _WANTED = 2_000
 #: Longer frames are not kept unless they are wanted.
 _LONGEST = 16_384

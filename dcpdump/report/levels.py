@@ -7,6 +7,7 @@ from dcpdump.batch.gather import Array
 
 #: Levels that are put into the grids at once.
 _PENDING = 20_000
+_LARGEST = (1 << 32) - 2
 
 
 class Levels:
@@ -15,12 +16,12 @@ class Levels:
     def __init__(self) -> None:
         self.axis = Axis()
         self.rows: dict[int, int] = {}  #: by connection number
-        self._most, self._last = Grid(Kind.MOST, dtype="u8"), Grid(Kind.LAST, dtype="u8")
+        self._most, self._last = Grid(Kind.MOST), Grid(Kind.LAST)
         self._pending: list[tuple[int, int, int]] = []
 
     def note(self, connection: int, ts_ns: int, level: int) -> None:
         """Take the level of a connection at a time."""
-        self._pending.append((self.rows.setdefault(connection, len(self.rows)), ts_ns, level + 1))
+        self._pending.append((self.rows.setdefault(connection, len(self.rows)), ts_ns, min(level, _LARGEST) + 1))
         if len(self._pending) >= _PENDING:
             self.flush()
 

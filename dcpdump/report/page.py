@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -49,9 +50,8 @@ class _Size:
 
 def choose_frames(context: Context) -> list[int]:
     """Return the frames that the page speaks of, in the order of their weight."""
-    found = context.evidence.findings
-    violations = [finding.frame for finding, _ in found if finding.severity is Severity.VIOLATION]
-    suspicious = [finding.frame for finding, _ in found if finding.severity is Severity.SUSPICIOUS]
+    violations = _first_of_rules(context, Severity.VIOLATION, 10)
+    suspicious = _first_of_rules(context, Severity.SUSPICIOUS, 3)
     slowest = [
         number
         for answers in context.gathered.latencies.slowest.values()
@@ -59,8 +59,19 @@ def choose_frames(context: Context) -> list[int]:
         for number in (answer.asked, answer.frame)
     ]
     troubles = [frame for trouble in context.found.troubles for frame in trouble.frames]
-    order = [*violations[:50], *dialogues.frames_of(context), *troubles, *suspicious[:50], *slowest]
+    order = [*violations, *dialogues.frames_of(context), *troubles, *suspicious, *slowest]
     return list(dict.fromkeys(order))
+
+
+def _first_of_rules(context: Context, severity: Severity, most: int) -> list[int]:
+    """Return the frames of findings of a severity, the first few of each rule."""
+    met: Counter[str] = Counter()
+    out = []
+    for finding, _ in context.evidence.findings:
+        if finding.severity is severity and met[finding.rule.code] < most:
+            met[finding.rule.code] += 1
+            out.append(finding.frame)
+    return out
 
 
 def page(context: Context) -> str:
