@@ -226,6 +226,37 @@ def test_opcodes_are_named_by_the_specification_alone(path: Path) -> None:
         assert opcode_literals(path.read_text()) <= _LOOKS_LIKE_AN_OPCODE.get(place.as_posix(), set())
 
 
-#: What is longer than a page, and why.
-_LONG_MODULES: dict[str, str] = {}
-_LONG_FUNCTIONS: dict[str, str] = {}
+_LINES, _FUNCTION_LINES, _PARAMETERS = 350, 60, 6
+#: What is larger, and why.
+_LARGE = {
+    "net/batch.py take": "one loop over packets, compiled: a call for each would cost as much as the rest",
+    "check/rule.py rule": "a row of a table, by keywords",
+    "wire/encode.py encode": "all that a frame has, by keywords",
+}
+
+
+def large(place: str, source: str) -> Iterator[str]:
+    """Yield the functions of a module that are too long, or have too many parameters; commands have their options."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        count = sum(each.arg not in ("self", "cls") for each in arguments)
+        is_command = any("click" in ast.unparse(each) for each in node.decorator_list)
+        long = (node.end_lineno or 0) - node.lineno + 1 > _FUNCTION_LINES
+        if long or (count > _PARAMETERS and not is_command):
+            yield f"{place} {node.name}"
+
+
+def test_what_is_large_is_noticed() -> None:
+    source = (
+        "def a(self, b, c, *, d, e, f, g): pass\ndef h(self, b, c, d, e, f, g, i): pass\ndef j():\n" + "    x\n" * 60
+    )
+    assert list(large("m", source)) == ["m h", "m j"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_fits_a_few_screens_and_a_function_one(path: Path) -> None:
+    source = path.read_text()
+    assert source.count("\n") <= _LINES
+    assert [each for each in large(path.relative_to(PACKAGE).as_posix(), source) if each not in _LARGE] == []
