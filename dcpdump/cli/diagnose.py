@@ -20,7 +20,7 @@ from dcpdump.diagnosis.command_line import command_line
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.evidence import Evidence
-from dcpdump.diagnosis.trouble import Command, Severity
+from dcpdump.diagnosis.trouble import Command, TroubleSeverity
 from dcpdump.render import diagnosis as rows
 from dcpdump.streams.verdict import IDLE_NS, Judge
 
@@ -28,7 +28,7 @@ from dcpdump.streams.verdict import IDLE_NS, Judge
 _CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "redact_level")
 #: Longer lines are hard to read.
 _WIDEST = 120
-_SEVERITIES = [severity.value for severity in Severity]
+_SEVERITIES = [severity.value for severity in TroubleSeverity]
 
 
 @click.command(cls=GroupedCommand)

@@ -8,7 +8,7 @@ from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.finding_troubles import finding_troubles
 from dcpdump.diagnosis.not_judged import unjudged
 from dcpdump.diagnosis.stream_troubles import stream_troubles
-from dcpdump.diagnosis.trouble import Severity, Trouble, Unjudged
+from dcpdump.diagnosis.trouble import Trouble, TroubleSeverity, Unjudged
 from dcpdump.streams.causes import VerdictKind
 from dcpdump.streams.wording import counted
 
@@ -16,7 +16,7 @@ from dcpdump.streams.wording import counted
 _NOOP_RULE = "DCP511"
 
 
-class Outcome(Enum):
+class DiagnosisOutcome(Enum):
     """What a diagnosis comes to. The values are codes."""
 
     WRONG = "wrong"
@@ -34,14 +34,14 @@ class Diagnosis:
     unjudged: tuple[Unjudged, ...]
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> DiagnosisOutcome:
         """Return what it comes to."""
         severities = {trouble.code.severity for trouble in self.troubles}
-        if Severity.WRONG in severities:
-            return Outcome.WRONG
+        if TroubleSeverity.WRONG in severities:
+            return DiagnosisOutcome.WRONG
         if severities:
-            return Outcome.SUSPICIOUS
-        return Outcome.HEALTHY if self._tells else Outcome.UNKNOWN
+            return DiagnosisOutcome.SUSPICIOUS
+        return DiagnosisOutcome.HEALTHY if self._tells else DiagnosisOutcome.UNKNOWN
 
     @property
     def _tells(self) -> bool:
@@ -55,11 +55,11 @@ class Diagnosis:
         """Return what was looked at, and what came of it, as a sentence."""
         evidence, count = self.evidence, len(self.troubles)
         match self.outcome:
-            case Outcome.UNKNOWN if not evidence.dcp:
+            case DiagnosisOutcome.UNKNOWN if not evidence.dcp:
                 return f"nothing can be told: no DCP was spoken in {counted(evidence.ledger.frames, 'frame')}"
-            case Outcome.UNKNOWN:
+            case DiagnosisOutcome.UNKNOWN:
                 return "nothing can be told: what the capture holds does not suffice"
-            case Outcome.HEALTHY:
+            case DiagnosisOutcome.HEALTHY:
                 far = ", as far as was captured" if self.unjudged else ""
                 return f"nothing is wrong{far}: {self.looked_at}"
             case _:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dcpdump.streams.stream import Stream
 
 
-class Severity(Enum):
+class TroubleSeverity(Enum):
     """How bad a trouble is; the order is that of ``--fail-on``. The values are codes."""
 
     WRONG = "wrong"
@@ -39,9 +39,9 @@ class TroubleCode(Enum):
         return _LABELS.get(self, self.value)
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> TroubleSeverity:
         """Return how bad it is."""
-        return Severity.SUSPICIOUS if self in _SUSPICIOUS else Severity.WRONG
+        return TroubleSeverity.SUSPICIOUS if self in _SUSPICIOUS else TroubleSeverity.WRONG
 
 
 _LABELS = {

@@ -5,9 +5,9 @@ judged.
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from dcpdump.diagnosis.diagnosis import Diagnosis, Outcome
+from dcpdump.diagnosis.diagnosis import Diagnosis, DiagnosisOutcome
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
-from dcpdump.diagnosis.trouble import Command, Severity, Trouble, Unjudged
+from dcpdump.diagnosis.trouble import Command, Trouble, TroubleSeverity, Unjudged
 from dcpdump.record import Json, iso_time
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
@@ -20,8 +20,8 @@ CommandLine = Callable[[Command], str]
 #: What people are shown, where they did not ask for everything.
 TROUBLES, _CONNECTIONS, _UNJUDGED = 8, 5, 4
 _LABEL = 13  #: columns of a trouble's label
-_KINDS = {Severity.WRONG: LineKind.PROBLEM, Severity.SUSPICIOUS: LineKind.HINT}
-_OUTCOMES = {Outcome.HEALTHY: LineKind.GOOD, Outcome.UNKNOWN: LineKind.HINT}
+_KINDS = {TroubleSeverity.WRONG: LineKind.PROBLEM, TroubleSeverity.SUSPICIOUS: LineKind.HINT}
+_OUTCOMES = {DiagnosisOutcome.HEALTHY: LineKind.GOOD, DiagnosisOutcome.UNKNOWN: LineKind.HINT}
 
 
 def lines(

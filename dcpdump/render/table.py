@@ -57,7 +57,7 @@ def place(record: Record, *, file: bool = False) -> Line:
     return Line(LineKind.PLACE, "  ".join(parts))
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row of the table, and which bytes of the frame it is about; without bytes where it stands for none."""
 
     label: str
@@ -67,19 +67,19 @@ class Row(NamedTuple):
     end: int = 0
 
 
-def table_rows(record: Record, value_bytes: int | None) -> list[Row]:
+def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
     """Return the rows of a frame's table. ``value_bytes`` limits values (None: all)."""
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     item = -1
     for field in record.frame.fields:
         if field.end == field.start:
             continue  # the empty value of a cached item
         if field.group == "items" and field.item != item:
             item = field.item
-            rows.append(Row(f"Body (item {item}):", "", ""))
+            rows.append(TableRow(f"Body (item {item}):", "", ""))
         indent = "" if field.section in (Section.HEADER, Section.KEY) or _is_whole_value(field) else "  "
         rows.append(
-            Row(
+            TableRow(
                 indent + field.field.label,
                 span(field.start, field.end, header=field.section is Section.HEADER),
                 _text(record, field, value_bytes),
@@ -179,11 +179,11 @@ def _item(record: Record, field: FieldValue, data: bytes, value_bytes: int | Non
     return safe(item.key) + collection
 
 
-def _xattrs(record: Record) -> list[Row]:
+def _xattrs(record: Record) -> list[TableRow]:
     body = record.meaning.body
     if body is None or body.xattrs is None:
         return []
-    return [Row(f"  xattr {safe(key)}", " ", safe(text)) for key, text in body.xattrs]
+    return [TableRow(f"  xattr {safe(key)}", " ", safe(text)) for key, text in body.xattrs]
 
 
 def _limited(data: bytes, count: int | None) -> str:

@@ -28,7 +28,7 @@ _SHAPES = {
 }
 
 
-class Mark(NamedTuple):
+class DrawnMark(NamedTuple):
     """Something that happened: when, what, and in words."""
 
     ts_ns: int
@@ -118,9 +118,9 @@ def blocked_bands(times: Times, window: Window, height: int) -> list[Markup]:
     return found
 
 
-def marks(times: Times, found: Iterable[Mark]) -> Markup:
+def marks(times: Times, found: Iterable[DrawnMark]) -> Markup:
     """Return marks above a picture, which keep their form however wide it is; near ones of a kind are one."""
-    groups: dict[str, list[list[Mark]]] = {}
+    groups: dict[str, list[list[DrawnMark]]] = {}
     for mark in sorted(found):
         mine = groups.setdefault(mark.kind, [])
         if mine and times.place(mark.ts_ns) - times.place(mine[-1][0].ts_ns) < _NEAR:
@@ -131,7 +131,7 @@ def marks(times: Times, found: Iterable[Mark]) -> Markup:
     return tag("svg", {"class": "marks", "aria-hidden": "true"}, drawn)
 
 
-def _mark(times: Times, group: Sequence[Mark]) -> Markup:
+def _mark(times: Times, group: Sequence[DrawnMark]) -> Markup:
     first = group[0]
     lines = [mark.text for mark in group[:_LISTED]]
     if len(group) > _LISTED:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Record
-from dcpdump.render.table import Row, table_rows, title
+from dcpdump.render.table import TableRow, table_rows, title
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.wording import clock
@@ -49,7 +49,7 @@ def _frame(record: Record) -> Markup:
     )
 
 
-def _table(rows: Sequence[Row]) -> Markup:
+def _table(rows: Sequence[TableRow]) -> Markup:
     """Return the fields, as the specification writes them."""
     lines = [
         element(
@@ -68,7 +68,7 @@ def _table(rows: Sequence[Row]) -> Markup:
     return element("div", element("table", heads, element("tbody", lines)), class_="wide fields")
 
 
-def _hex(data: bytes, rows: Sequence[Row]) -> Markup:
+def _hex(data: bytes, rows: Sequence[TableRow]) -> Markup:
     """Return the bytes, each part of a field marked with the field's number."""
     owners: list[int | None] = [None] * len(data)
     for at, row in enumerate(rows):

@@ -7,7 +7,7 @@ import numpy as np
 from dcpdump.check.rule import Severity
 from dcpdump.report.axis import size
 from dcpdump.report.context import Context, head, hue, section
-from dcpdump.report.draw import Mark, area, axis, band, blocked_bands, marks, picture, symbol
+from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, marks, picture, symbol
 from dcpdump.report.html import Markup, element
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.request import ROLLBACK, SUCCESS
@@ -101,13 +101,13 @@ def _others(context: Context, rest: list[ConnectionState]) -> Markup:
     )
 
 
-def _events(context: Context, each: ConnectionState) -> Iterator[Mark]:
+def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
     """Yield what happened on a connection."""
     for stream in each.streams:
         place = f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
         if stream.ended_ns is not None:
             why = STREAM_END_STATUS.names.get(stream.end_status or 0, str(stream.end_status))
-            yield Mark(
+            yield DrawnMark(
                 stream.ended_ns,
                 "ended",
                 f"{clock(stream.ended_ns)} {place} ended: {why}",
@@ -121,19 +121,19 @@ def _events(context: Context, each: ConnectionState) -> Iterator[Mark]:
             else:
                 kind, text = "refused", f"refused: {status(request.status)}"
             when = request.answered_ns
-            yield Mark(when, kind, f"{clock(when)} {place} {text}", _href(context, request.answer_frame))
+            yield DrawnMark(when, kind, f"{clock(when)} {place} {text}", _href(context, request.answer_frame))
     if each.noops.open_ns is not None and each.number in _silent(context):
-        yield Mark(each.noops.open_ns, "noop", f"{clock(each.noops.open_ns)} a NOOP that was not answered")
+        yield DrawnMark(each.noops.open_ns, "noop", f"{clock(each.noops.open_ns)} a NOOP that was not answered")
     if each.ended_ns is not None:
-        yield Mark(each.ended_ns, "closed", f"{clock(each.ended_ns)} connection ended: {each.end_reason}")
+        yield DrawnMark(each.ended_ns, "closed", f"{clock(each.ended_ns)} connection ended: {each.end_reason}")
     for gap in context.gathered.gaps:
         if gap.connection == each.number and gap.ts_ns is not None:
             lost = "an unknown number of bytes" if gap.length is None else counted(gap.length, "byte")
-            yield Mark(gap.ts_ns, "lost", f"{clock(gap.ts_ns)} {lost} lost ({gap.reason})", "#losses")
+            yield DrawnMark(gap.ts_ns, "lost", f"{clock(gap.ts_ns)} {lost} lost ({gap.reason})", "#losses")
     for finding, _ in context.evidence.findings:
         if finding.connection == each.number and finding.severity is Severity.VIOLATION and finding.ts_ns is not None:
             text = f"{clock(finding.ts_ns)} {finding.rule.code} {finding.rule.title}"
-            yield Mark(finding.ts_ns, "broken", text, f"#rule-{finding.rule.code}")
+            yield DrawnMark(finding.ts_ns, "broken", text, f"#rule-{finding.rule.code}")
 
 
 def _href(context: Context, number: int | None) -> str:

@@ -1,7 +1,7 @@
 """The verdict: the troubles, worst first, each with the command and the place on the page that show more."""
 
-from dcpdump.diagnosis.diagnosis import Outcome
-from dcpdump.diagnosis.trouble import Severity, Trouble, TroubleCode
+from dcpdump.diagnosis.diagnosis import DiagnosisOutcome
+from dcpdump.diagnosis.trouble import Trouble, TroubleCode, TroubleSeverity
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
 
@@ -27,17 +27,17 @@ def verdict(context: Context) -> Markup:
         "verdict",
         "What to look at",
         element("p", found.conclusion, class_=f"conclusion {found.outcome.value}")
-        if found.outcome in (Outcome.HEALTHY, Outcome.UNKNOWN)
+        if found.outcome in (DiagnosisOutcome.HEALTHY, DiagnosisOutcome.UNKNOWN)
         else None,
         element("ol", [_trouble(context, each) for each in shown], class_="troubles") if shown else None,
         element("p", f"{rest:,} more: dcpdump diagnose {captures} --all") if rest else None,
         _unjudged(context),
-        lead="" if found.outcome in (Outcome.HEALTHY, Outcome.UNKNOWN) else found.looked_at + ".",
+        lead="" if found.outcome in (DiagnosisOutcome.HEALTHY, DiagnosisOutcome.UNKNOWN) else found.looked_at + ".",
     )
 
 
 def _trouble(context: Context, trouble: Trouble) -> Markup:
-    wrong = trouble.code.severity is Severity.WRONG
+    wrong = trouble.code.severity is TroubleSeverity.WRONG
     return element(
         "li",
         element("span", trouble.code.label, class_="label"),

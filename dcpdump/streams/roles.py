@@ -29,7 +29,7 @@ _BETWEEN_NODES = (DCP_SET_VBUCKET_STATE, DCP_PREPARE, DCP_COMMIT, DCP_ABORT)
 _GET_ERROR_MAP = 0xFE
 
 
-class Evidence(Enum):
+class RoleEvidence(Enum):
     """How far it can be trusted who is who."""
 
     SEEN = "seen"
@@ -49,9 +49,9 @@ class Basis(Enum):
     EPHEMERAL = "only the other end has a port of those that systems give to clients"
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RoleEvidence:
         """Return whether it was seen, or inferred."""
-        return Evidence.SEEN if self in (Basis.MESSAGES, Basis.SYN) else Evidence.INFERRED
+        return RoleEvidence.SEEN if self in (Basis.MESSAGES, Basis.SYN) else RoleEvidence.INFERRED
 
 
 class Roles(NamedTuple):
@@ -61,14 +61,14 @@ class Roles(NamedTuple):
     basis: Basis | None = None
 
     @property
-    def evidence(self) -> Evidence | None:
+    def evidence(self) -> RoleEvidence | None:
         """Return whether it was seen or inferred; None where it is not known."""
         return None if self.basis is None else self.basis.evidence
 
     @property
     def inferred(self) -> bool:
         """Return whether it is known, and only inferred."""
-        return self.evidence is Evidence.INFERRED
+        return self.evidence is RoleEvidence.INFERRED
 
     @property
     def word(self) -> str | None:

@@ -32,7 +32,7 @@ _SHORT: Final = 300
 _LABELS: Final = (CLIENT_TRAFFIC, SERVER_TRAFFIC)
 
 
-class Joined(NamedTuple):
+class JoinedLate(NamedTuple):
     """A record that opened: under which key and number, its type and its text."""
 
     key: Key
@@ -85,7 +85,7 @@ class Joining:
         """How many numbers were tried, as they count."""
         return EFFORT - self._left + _SLOW_EFFORT - self._slow_left
 
-    def try_record(self, sealed: Sealed, partner: Key | None) -> "Joined | None":
+    def try_record(self, sealed: Sealed, partner: Key | None) -> "JoinedLate | None":
         """Search what opens a record; ``partner`` is the key of the other direction, where that is found."""
         if sealed.holes or len(sealed.body) <= _ALERT or sealed.kind != 23:
             return None
@@ -104,7 +104,7 @@ class Joining:
                 return found
         return None
 
-    def _attempt(self, sealed: Sealed, partner: Key | None, attempt: int, fast: bool) -> "Joined | None":
+    def _attempt(self, sealed: Sealed, partner: Key | None, attempt: int, fast: bool) -> "JoinedLate | None":
         from dcpdump.tls.openers import Opener13
         from dcpdump.tls.search import find_number
 
@@ -125,7 +125,7 @@ class Joining:
                 key = key._replace(generation=generation)
                 found = find_number(opener, sealed.head, sealed.body, 0, _UPDATED)
             if found is not None:
-                return Joined(key, opener, found[0], *found[1])
+                return JoinedLate(key, opener, found[0], *found[1])
         if whole and fast:
             self.reach = max(self.reach, window)
         return None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dcpdump.escape import safe
 from dcpdump.report.axis import Times
 from dcpdump.report.consumers import consumers
-from dcpdump.report.draw import Mark, area, marks
+from dcpdump.report.draw import DrawnMark, area, marks
 from dcpdump.report.html import element
 from dcpdump.report.levels import Levels
 from dcpdump.report.page import in_script
@@ -88,7 +88,9 @@ def test_an_axis_says_milliseconds_of_short_times_and_dates_of_long_ones() -> No
 
 def test_no_event_is_dropped_however_near_they_are() -> None:
     times = Times(0, 1000 * SECOND)
-    found = [Mark(at * SECOND, "ended", f"at {at}") for at in (1, 2, 3, 500)] + [Mark(2 * SECOND, "lost", "there")]
+    found = [DrawnMark(at * SECOND, "ended", f"at {at}") for at in (1, 2, 3, 500)] + [
+        DrawnMark(2 * SECOND, "lost", "there")
+    ]
     drawn = parsed(marks(times, found))
     titles = [node.text for node in drawn.all("title")]
     assert titles == ["at 1\nat 2\nat 3", "at 500", "there"]
