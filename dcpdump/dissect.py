@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from dcpdump.conversation import Conversation
 from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.counters import Counters
 from dcpdump.net.event import Bytes, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
@@ -266,3 +267,21 @@ def _protocol(data: bytes) -> str:
 
 def _where(seen: Seen) -> Where:
     return Where(seen.number, seen.ts_ns, seen.file)
+
+
+def payload(tally: Tally, counters: Counters) -> dict[str, int]:
+    """Return the payload bytes by what became of them: their sum is all that was captured."""
+    used = {
+        "frames": tally.frame_bytes,
+        "begun_before": tally.joined_bytes,
+        "skipped": tally.skipped_bytes,
+        "tls": tally.tls_bytes,
+        "encrypted": tally.encrypted_bytes,
+        "foreign": tally.foreign_bytes,
+        "retransmitted": counters.retransmitted_bytes,
+        "duplicate": counters.duplicate_bytes,
+        "keepalive": counters.keepalive_bytes,
+        "late": counters.late_bytes,
+        "stray": counters.stray_bytes,
+    }
+    return used | {"pending": counters.payload_bytes - sum(used.values())}

@@ -91,11 +91,11 @@ def evidence_of(consumer: Checking, idle_ns: int = IDLE_NS) -> Evidence:
     )
 
 
-def carried_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that are given again to the commands that show more."""
-    found = {f"--{name.replace('_', '-')}": options[name] for name in _CARRIED if options.get(name)}
-    logs = {f"--keylog={path}": "" for path in options.get("keylog") or ()}
-    return found | logs | ({"--redact": ""} if options.get("redact") else {})
+def carried_options(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the options that are given again to the commands that show more, each with its value, if it has one."""
+    found = [(f"--{name.replace('_', '-')}", options[name]) for name in _CARRIED if options.get(name)]
+    found += [("--keylog", name) for name in options.get("keylog") or ()]
+    return found + [(f"--{name}", "") for name in ("salvage", "redact") if options.get(name)]
 
 
 def names_of(paths: list[str]) -> str:

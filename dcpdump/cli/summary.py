@@ -8,7 +8,7 @@ from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
 from dcpdump.cli.stderr import note
-from dcpdump.dissect import TLS, Dissector
+from dcpdump.dissect import TLS, Dissector, payload
 from dcpdump.streams.wording import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
@@ -63,7 +63,7 @@ def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> di
         "dcp_frames": tally.dcp_frames,
         "shown": shown,
         "payload_bytes": net.payload_bytes,
-        "payload": _payload(dissector),
+        "payload": payload(dissector.tally, dissector.balance),
         "gaps": net.gaps,
         "lost_bytes": dict(net.hole_bytes),
         "conflicts": net.conflicts,
@@ -75,25 +75,6 @@ def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> di
         "damage": [str(damage) for capture in captures for damage in capture.damage],
         "dropped_while_capturing": sum(capture.drops for capture in captures),
     }
-
-
-def _payload(dissector: Dissector) -> dict[str, int]:
-    """Return the payload bytes by what became of them."""
-    tally, net = dissector.tally, dissector.balance
-    used = {
-        "frames": tally.frame_bytes,
-        "begun_before": tally.joined_bytes,
-        "skipped": tally.skipped_bytes,
-        "tls": tally.tls_bytes,
-        "encrypted": tally.encrypted_bytes,
-        "foreign": tally.foreign_bytes,
-        "retransmitted": net.retransmitted_bytes,
-        "duplicate": net.duplicate_bytes,
-        "keepalive": net.keepalive_bytes,
-        "late": net.late_bytes,
-        "stray": net.stray_bytes,
-    }
-    return used | {"pending": net.payload_bytes - sum(used.values())}
 
 
 _PHRASES = {
@@ -116,7 +97,7 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
     tally, net = dissector.tally, dissector.balance
     used = [
         f"{count:,} {_PHRASES.get(name, name)}"
-        for name, count in _payload(dissector).items()
+        for name, count in payload(dissector.tally, dissector.balance).items()
         if count or name == "frames"
     ]
     parts = [

@@ -1,7 +1,7 @@
 """Command lines that can be pasted into a shell: what shows more of a trouble, of the captures at hand."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dcpdump.diagnosis.trouble import Command
 
@@ -13,11 +13,11 @@ _TAKEN_BY = {
 }
 
 
-def command_line(command: Command, captures: Sequence[str], options: Mapping[str, str]) -> str:
+def command_line(command: Command, captures: Sequence[str], options: Sequence[tuple[str, str]]) -> str:
     """Return a command line. ``options``: with which the captures were read; where the command has its own, that."""
     more = [
         word
-        for name, text in options.items()
+        for name, text in options
         if name not in command.options and command.name in _TAKEN_BY.get(name, (command.name,))
         for word in (name, text)
         if word

@@ -1,6 +1,6 @@
 """Context: what all sections of a page are made from, and how they point at each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dcpdump.diagnosis.command_line import command_line
@@ -26,7 +26,7 @@ class Wish:
     """What the user asked for, beside the captures."""
 
     captures: Sequence[str]  #: as they were named
-    options: Mapping[str, str]  #: with which they were read
+    options: Sequence[tuple[str, str]]  #: with which they were read
     title: str
     frames: int = 100  #: annotated ones, at most
     redacted: bool = False

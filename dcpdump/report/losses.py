@@ -1,11 +1,24 @@
 """Losses: where every byte went, and each gap."""
 
 from dcpdump.diagnosis.trouble import Command
+from dcpdump.dissect import payload
 from dcpdump.report.context import Context, row, section, table
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.wording import clock, counted
 
 _MOST = 200
+_NAMES = {
+    "frames": "in frames",
+    "begun_before": "of frames begun before the capture",
+    "skipped": "skipped, as they are no frames",
+    "tls": "of TLS around frames",
+    "encrypted": "of TLS not opened",
+    "foreign": "of other protocols",
+    "retransmitted": "sent again",
+    "duplicate": "captured twice",
+    "keepalive": "of keep-alives",
+    "late": "too late",
+}
 _HEADS = ("time", "conn", "from", "offset", "bytes", "why")
 _MORE = Command("export", ("--tables", "gaps"))
 
@@ -28,18 +41,8 @@ def losses(context: Context) -> Markup:
 def _balance(context: Context) -> str:
     """Account for every byte of payload."""
     tally, counters = context.evidence.tally, context.evidence.counters
-    used = {
-        "in frames": tally.frame_bytes,
-        "of frames begun before the capture": tally.joined_bytes,
-        "skipped, as they are no frames": tally.skipped_bytes,
-        "of other protocols": tally.foreign_bytes,
-        "sent again": counters.retransmitted_bytes,
-        "captured twice": counters.duplicate_bytes,
-        "of keep-alives": counters.keepalive_bytes,
-        "too late": counters.late_bytes,
-        "stray": counters.stray_bytes,
-    }
-    parts = " + ".join(f"{count:,} {name}" for name, count in used.items() if count)
+    found = payload(tally, counters).items()
+    parts = " + ".join(f"{count:,} {_NAMES.get(name, name)}" for name, count in found if count)
     lost = sum(counters.hole_bytes.values())
     text = f"{counters.payload_bytes:,} bytes of payload = {parts or '0'}. "
     if not counters.gaps:

@@ -25,6 +25,8 @@ _SLOW_WINDOWS: Final = (1 << 12, 1 << 16, 1 << 20)
 #: Numbers that are tried of keys after a KeyUpdate, and how many of those.
 _UPDATED: Final = 64
 _GENERATIONS: Final = 2
+#: Connections of which those keys are tried at once; of more only at later records.
+_FEW: Final = 256
 #: The body of a close_notify: no record to be looked for.
 _ALERT: Final = 19
 #: What is tried number by number is to be short, where there is anything short.
@@ -111,14 +113,14 @@ class Joining:
         window = (_WINDOWS if fast else _SLOW_WINDOWS)[attempt]
         if not fast and attempt and len(sealed.body) > self.shortest:
             window = _SLOW_WINDOWS[0]
-        whole = True
+        whole, few = True, attempt > 0 or len(self._secrets) <= _FEW
         for key, secret in self._keys(partner, fast):
             if not self.spend(window, fast=fast):
                 whole = False
                 break
             opener = Opener13(SUITES[key.suite], secret)
             found = find_number(opener, sealed.head, sealed.body, 0, window)
-            for generation in range(1, _GENERATIONS + 1):
+            for generation in range(1, _GENERATIONS + 1) if few else ():
                 if found is not None:
                     break
                 opener = opener.next()

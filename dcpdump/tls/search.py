@@ -1,7 +1,7 @@
 """Search the number of a record by trying; of AES-GCM, many numbers at once.
 
 The inner text of a TLS 1.3 record ends with its type, and that of a record with data is 23: one block of the key
-stream says of nearly all numbers that they are wrong, and 65,536 blocks are made in one call.
+stream says of nearly all numbers that they are wrong, and thousands of blocks are made in one call.
 """
 
 from typing import Final
@@ -12,10 +12,13 @@ from dcpdump.tls.openers import DATA, Opener, Opener13
 from dcpdump.tls.suites import GCM
 
 _MANY: Final = 1 << 16
+#: Blocks of one call: few enough that they stay in the cache.
+_BLOCKS: Final = 1 << 12
 #: From so many numbers on, making blocks is faster than opening the record.
 _LEAST: Final = 2_048
 _HIGH: Final = bytes(number >> 8 for number in range(_MANY))
 _LOW: Final = bytes(number & 255 for number in range(_MANY))
+_XORED: Final = [bytes(each ^ byte for each in range(256)) for byte in range(256)]
 
 
 def is_fast(opener: Opener) -> bool:
@@ -46,19 +49,16 @@ def _among_many(opener: Opener13, head: bytes, body: bytes, first: int, stop: in
     counter = (2 + last // 16).to_bytes(4, "big")
     encrypt = Cipher(algorithms.AES(opener.block_key), modes.ECB()).encryptor().update
     iv = opener.iv.to_bytes(12, "big")
-    rows = bytearray(16 * _MANY)
-    for column, value in ((10, _HIGH), (11, _LOW)):
-        rows[column::16] = value.translate(bytes(each ^ iv[column] for each in range(256)))
-    for column in range(4):
-        rows[12 + column :: 16] = bytes((counter[column],)) * _MANY
-    for window in range(first // _MANY, -(-stop // _MANY)):
-        nonce = (opener.iv ^ window * _MANY).to_bytes(12, "big")
-        for column in range(10):
-            rows[column::16] = bytes((nonce[column],)) * _MANY
+    high, low = (each.translate(_XORED[byte]) for each, byte in ((_HIGH, iv[10]), (_LOW, iv[11])))
+    for begin in range(first // _BLOCKS * _BLOCKS, stop, _BLOCKS):
+        at = begin % _MANY
+        nonce = (opener.iv ^ begin - at).to_bytes(12, "big")
+        rows = bytearray((nonce + counter) * _BLOCKS)
+        rows[10::16], rows[11::16] = high[at : at + _BLOCKS], low[at : at + _BLOCKS]
         stream = encrypt(rows)[last % 16 :: 16]
         at = stream.find(wanted)
         while at >= 0:
-            number = window * _MANY + at
+            number = begin + at
             found = opener.open(number, head, body) if first <= number < stop else None
             if found is not None:
                 return number, found

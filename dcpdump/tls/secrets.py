@@ -54,6 +54,7 @@ class Secrets:
 
     __slots__ = (
         "_claimed",
+        "_last",
         "_logs",
         "_most",
         "_of",
@@ -71,6 +72,7 @@ class Secrets:
         self._of: dict[bytes, bytes] = {}  # client random → label, length and secret, one behind the other
         self._most = most
         self._claimed: set[bytes] = set()
+        self._last = b""  # the last that was claimed, of those with secrets
         self._sessions: dict[bytes, bytes] = {}
         self._logs: set[str] = set()
         self._sources: list[Callable[[], None]] = []
@@ -163,12 +165,19 @@ class Secrets:
         """Note that a connection of the capture has this client random: it is not that of another one."""
         if len(self._claimed) < self._most:
             self._claimed.add(random)
+            self._last = random if random in self._of else self._last
 
     def free(self) -> Iterator[bytes]:
-        """Yield the client randoms that no connection of the capture is known to have, the newest first."""
-        for random in reversed(self._of):
-            if random not in self._claimed:
-                yield random
+        """Yield the client randoms that no connection of the capture is known to have, the likeliest first.
+
+        Those are the ones that were logged at about the same time as the last that was found; else the newest.
+        """
+        order = list(reversed(self._of))
+        middle = order.index(self._last) if self._last in self._of else 0
+        for distance in range(max(middle, len(order) - middle) + 1):
+            for at in {middle - distance, middle + distance}:
+                if 0 <= at < len(order) and order[at] not in self._claimed:
+                    yield order[at]
 
     def remember(self, session: bytes, random: bytes) -> None:
         """Note which connection's master secret a session has, by its id or its ticket."""

@@ -126,12 +126,14 @@ def test_a_command_is_printed_whole_below_its_trouble() -> None:
 def test_what_was_chosen_is_chosen_again_by_the_commands() -> None:
     (row,) = [
         row
-        for row in objects("dcpdump diagnose samples/stopped.pcap --vbucket 400-500 --until 2025-11-20T12:04:11Z")
+        for row in objects(
+            "dcpdump diagnose samples/stopped.pcap --vbucket 400-500 --until 2025-11-20T12:04:11Z --salvage"
+        )
         if row["type"] == "trouble"
     ]
     assert row["command"] == (
         "dcpdump streams samples/stopped.pcap --connection 0 --stuck --cause abandoned "
-        "--vbucket 400-500 --until 2025-11-20T12:04:11Z"
+        "--vbucket 400-500 --until 2025-11-20T12:04:11Z --salvage"
     )
 
 

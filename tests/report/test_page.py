@@ -213,6 +213,14 @@ def test_lost_bytes_end_with_4_and_each_gap_has_a_row() -> None:
     assert [cell.text for cell in section.all("tbody")[0].all("td")][4:] == ["100", "lost-by-capture"]
 
 
+def test_the_balance_of_the_page_is_that_of_the_summary(sample: str, page: Node) -> None:
+    (section,) = page.all("section", id="losses")
+    total, _, parts = section.all("p")[0].text.partition(" bytes of payload = ")
+    used = [int(text.replace(",", "")) for text in re.findall(r"([\d,]+) (?:in|of|captured|sent|skipped|too)", parts)]
+    assert sum(used[: parts.partition(".")[0].count("+") + 1]) == int(total.replace(",", ""))
+    assert f"payload {total} B = " in run(f"dcpdump check {HERE}/{sample}.pcap").err
+
+
 def test_until_pictures_only_what_came_before() -> None:
     path = Path("samples/stopped.pcap").resolve()
     whole, half = (data_of(parsed(page_of(path, options))) for options in ("", "--until +30s"))

@@ -99,6 +99,17 @@ def test_only_so_many_connections_are_kept_the_newest() -> None:
     assert [secrets.knows(random) for random in randoms] == [False, False, True, True, True]
 
 
+def test_the_likeliest_connections_come_first() -> None:
+    secrets = Secrets()
+    randoms = [made("r", number) for number in range(6)]
+    for random in randoms:
+        secrets.feed(line(CLIENT_TRAFFIC, random=random))
+    assert list(secrets.free()) == randoms[::-1]
+    secrets.claim(randoms[1])
+    assert [randoms.index(random) for random in secrets.free()][:2] in ([0, 2], [2, 0])
+    assert set(secrets.free()) == {*randoms} - {randoms[1]}
+
+
 def test_nothing_shows_a_secret() -> None:
     secrets = Secrets()
     secrets.feed(line(CLIENT_TRAFFIC))
