@@ -26,7 +26,7 @@ _UNKNOWN: Final = 1 << 20
 _SLOW: Final = 100
 
 
-class OpenedRecords(NamedTuple):
+class OpenedRecord(NamedTuple):
     """The type and the text of a record."""
 
     kind: int
@@ -41,7 +41,7 @@ class Opening:
     def __init__(self, ring: Keyring) -> None:
         self._ring = ring
 
-    def open(self, side: Side, role: int, sealed: Sealed, out: list[Event]) -> OpenedRecords | None:
+    def open(self, side: Side, role: int, sealed: Sealed, out: list[Event]) -> OpenedRecord | None:
         """Open a record; where that cannot be, count it, give what is there of it, and return None."""
         if side.passed and side.opener is None and not side.failures:
             side.lost = True
@@ -63,19 +63,19 @@ class Opening:
             self._unopened(side, role, sealed, out)
         return opened
 
-    def _in_step(self, side: Side, role: int, sealed: Sealed) -> OpenedRecords | None:
+    def _in_step(self, side: Side, role: int, sealed: Sealed) -> OpenedRecord | None:
         _, head, body = sealed[:3]
         if side.opener is not None and side.key is not None:
             found = side.opener.open(side.number, head, body)
             if found is not None:
                 side.proven(side.key, side.opener, side.number)
-                return OpenedRecords(*found)
+                return OpenedRecord(*found)
         for key in self._ring.after(side.key, role):
             opener = self._ring.opener(key, role)
             found = opener.open(0, head, body)
             if found is not None:
                 side.proven(key, opener, 0)
-                return OpenedRecords(*found)
+                return OpenedRecord(*found)
         return None
 
     def _unopened(self, side: Side, role: int, sealed: Sealed, out: list[Event]) -> None:
@@ -108,7 +108,7 @@ class Opening:
         elif side.failures >= most:
             side.closed = why.NO_FIT
 
-    def _find_again(self, side: Side, role: int, sealed: Sealed, out: list[Event]) -> OpenedRecords | None:
+    def _find_again(self, side: Side, role: int, sealed: Sealed, out: list[Event]) -> OpenedRecord | None:
         """Search the number of a record behind a loss; a record in a row of failures only now and then."""
         if sealed.holes or not self._is_due(side):
             side.pass_by(sealed)
@@ -124,7 +124,7 @@ class Opening:
             if found is not None:
                 side.found_again(sealed, key, found[0], out)
                 side.proven(key, opener, found[0])
-                return OpenedRecords(*found[1])
+                return OpenedRecord(*found[1])
         side.pass_by(sealed)
         return None
 

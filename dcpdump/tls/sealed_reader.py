@@ -10,7 +10,7 @@ from dcpdump.tls import handshake as hs
 from dcpdump.tls import sealing as why
 from dcpdump.tls.cut import Sealed
 from dcpdump.tls.keyring import EARLY, Key
-from dcpdump.tls.opening import OpenedRecords, Opening
+from dcpdump.tls.opening import OpenedRecord, Opening
 from dcpdump.tls.parties import Parties
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
 from dcpdump.tls.side import DATA, Side, Waiting
@@ -138,12 +138,12 @@ class SealedReader:
             side.late = True
             side.joined_at = joined.number
             side.proven(joined.key, joined.opener, joined.number)
-            opened = OpenedRecords(joined.kind, joined.text)
+            opened = OpenedRecord(joined.kind, joined.text)
         if opened is not None:
             self._opened(side, sealed, opened, out)
         return opened is not None
 
-    def _opened(self, side: Side, sealed: Sealed, opened: OpenedRecords, out: list[Event]) -> None:
+    def _opened(self, side: Side, sealed: Sealed, opened: OpenedRecord, out: list[Event]) -> None:
         """Take what a record holds."""
         kind, text = opened
         key, opener = side.key, side.opener
