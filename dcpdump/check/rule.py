@@ -104,16 +104,30 @@ class Broken(NamedTuple):
 #: Returns whether no frame of a run can break a rule, when in doubt False; or which ones do.
 Spares = Callable[[DocumentRun, Close, ConnectionState, Stream], bool | Broken]
 
-#: What suspends a rule, by the letters of ``Rule.off``.
+
+class Suspend(Enum):
+    """What suspends a rule. The values are codes."""
+
+    START = "m"
+    LOST = "g"
+    OUT_OF_ORDER = "o"
+    HISTORY = "h"
+    TAKEOVER = "t"
+    FILTER = "f"
+    REPLICA = "r"  #: nothing on the wire says so: it is for who reads the page
+    CACHE_TRANSFER = "x"
+
+
+#: When a rule is not judged, in words.
 SUSPENSIONS = {
-    "m": "the start of the connection or of the stream was not captured",
-    "g": "bytes were lost since the state was captured",
-    "o": "inside an out-of-order snapshot",
-    "h": "a change-stream snapshot",
-    "t": "a takeover stream",
-    "f": "a collection or scope filter",
-    "r": "the source is a replica",
-    "x": "during a cache transfer",
+    Suspend.START: "the start of the connection or of the stream was not captured",
+    Suspend.LOST: "bytes were lost before, so that the state is not certain",
+    Suspend.OUT_OF_ORDER: "inside an out-of-order snapshot",
+    Suspend.HISTORY: "a change-stream snapshot",
+    Suspend.TAKEOVER: "a takeover stream",
+    Suspend.FILTER: "a collection or scope filter",
+    Suspend.REPLICA: "the source is a replica",
+    Suspend.CACHE_TRANSFER: "during a cache transfer",
 }
 
 
@@ -126,7 +140,7 @@ class Rule:
     title: str
     severity: Severity
     source: str
-    off: str  #: letters of SUSPENSIONS
+    off: tuple[Suspend, ...]  #: when it is not judged
     on: tuple[int, ...]  #: opcodes of requests, of responses (with RESPONSE), and the events above
     scope: Scope
     status: str  #: what a conforming peer answers to such a frame
@@ -147,12 +161,12 @@ def rule(
     severity: Severity,
     source: str,
     on: tuple[int, ...],
-    off: str = "",
+    off: tuple[Suspend, ...] = (),
     scope: Scope = Scope.STREAM,
     status: str = "",
     spares: Spares | None = None,
 ) -> Callable[[Judge], Rule]:
     """Make a rule of the function below it."""
-    if not {"m", "g"} & set(off):
+    if not {Suspend.START, Suspend.LOST} & set(off):
         scope = Scope.FRAME
     return lambda judge: Rule(code, id, title, severity, source, off, on, scope, status, judge, spares)

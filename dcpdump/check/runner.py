@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.quote import unmarked
-from dcpdump.check.rule import EVENTS, SUSPENSIONS, Broken, Delayed, Remark, Rule, Scope, Severity
+from dcpdump.check.rule import EVENTS, SUSPENSIONS, Broken, Delayed, Remark, Rule, Scope, Severity, Suspend
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
@@ -137,7 +137,7 @@ class RuleRunner:
             answer = (answer,)
         if not isinstance(answer, (tuple, list)):
             raise TypeError(f"{rule.code} answers with {answer!r}")
-        if rule.off and stream.known and any(letter in _suspended(stream) for letter in rule.off):
+        if rule.off and stream.known and not _suspended(stream).isdisjoint(rule.off):
             return
         said = None
         for remark in answer:
@@ -185,23 +185,20 @@ class RuleRunner:
         return False
 
 
-def _suspended(stream: Stream) -> str:
-    """Return the letters of the suspensions, other than missing bytes, that are in force.
-
-    (Nothing on the wire says of a source that it is a replica.)
-    """
-    found = ""
+def _suspended(stream: Stream) -> set[Suspend]:
+    """Return the suspensions, other than missing bytes, that are in force."""
+    found = set()
     marker = stream.marker
     if stream.oso:
-        found += "o"
+        found.add(Suspend.OUT_OF_ORDER)
     if marker is not None and marker.flags & (HISTORY | DUPLICATES):
-        found += "h"
+        found.add(Suspend.HISTORY)
     if stream.asked_takeover:
-        found += "t"
+        found.add(Suspend.TAKEOVER)
     if stream.filtered is not False:
-        found += "f"
+        found.add(Suspend.FILTER)
     if stream.caching and marker is None:
-        found += "x"
+        found.add(Suspend.CACHE_TRANSFER)
     return found
 
 
@@ -222,7 +219,7 @@ def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream
             return ""
     elif not stream.doubtful:
         return ""
-    return stream.unclear or (connection.lost_text if stream.lost else SUSPENSIONS["m"])
+    return stream.unclear or (connection.lost_text if stream.lost else SUSPENSIONS[Suspend.START])
 
 
 def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:

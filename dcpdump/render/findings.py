@@ -168,7 +168,7 @@ def rule_objects(rules: Iterable[Rule]) -> Iterator[Json]:
             "severity": rule.severity.value,
             "title": rule.title,
             "status": rule.status,
-            "off": list(rule.off),
+            "off": [each.value for each in rule.off],
             "spec": rule.source,
         }
 
@@ -186,5 +186,5 @@ def page(rule: Rule) -> Iterator[Line]:
         yield Line(LineKind.FIELD, f"A conforming peer answers: {rule.status}")
     if rule.source:
         yield Line(LineKind.FIELD, f"Source: {rule.source}")
-    for letter in rule.off:
-        yield Line(LineKind.FIELD, f"Not judged when: {SUSPENSIONS[letter]}")
+    for each in rule.off:
+        yield Line(LineKind.FIELD, f"Not judged when: {SUSPENSIONS[each]}")

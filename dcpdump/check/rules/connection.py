@@ -1,6 +1,18 @@
 """DCP201-214: how a connection is set up, and who may send what on it."""
 
-from dcpdump.check.rule import ASKED, ASTRAY, CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.check.rule import (
+    ASKED,
+    ASTRAY,
+    CLOSING,
+    INFO,
+    RESPONSE,
+    SUSPICIOUS,
+    VIOLATION,
+    Remark,
+    Scope,
+    Suspend,
+    rule,
+)
 from dcpdump.check.rules.framing import name
 from dcpdump.spec import MESSAGES
 from dcpdump.streams.frame_event import FrameEvent
@@ -31,7 +43,7 @@ _UNORDERED = 0x0E
     "Command before authentication",
     severity=SUSPICIOUS,
     source="daemon/protocol/mcbp",
-    off="m",
+    off=(Suspend.START,),
     on=(ASKED,),
     scope=Scope.CONNECTION,
     status="Eaccess",
@@ -58,7 +70,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
     "DCP before DCP_OPEN, or opened twice",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(ASKED,),
     scope=Scope.STREAM,
     status="Einval",
@@ -90,7 +102,7 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     "No bucket selected",
     severity=SUSPICIOUS,
     source="daemon/protocol/mcbp",
-    off="m",
+    off=(Suspend.START,),
     on=(OPEN,),
     scope=Scope.STREAM,
     status="NoBucket",
@@ -113,7 +125,7 @@ def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     "Unordered execution on a DCP connection",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(OPEN | RESPONSE,),
     scope=Scope.CONNECTION,
     status="NotSupported",
@@ -136,7 +148,7 @@ def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Authentication after DCP_OPEN",
     severity=VIOLATION,
     source="daemon/connection.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(SASL_AUTH, SASL_STEP),
     scope=Scope.CONNECTION,
 )
@@ -181,7 +193,7 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Message that a producer does not take",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(ASTRAY,),
     scope=Scope.CONNECTION,
 )
@@ -203,7 +215,7 @@ def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     "Message that a consumer does not take",
     severity=VIOLATION,
     source="dcp/consumer.cc, daemon/protocol/mcbp",
-    off="m",
+    off=(Suspend.START,),
     on=(ASTRAY, ADVANCED, OSO),
     scope=Scope.CONNECTION,
 )
@@ -226,7 +238,7 @@ def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     "Stream granted without the NOOPs that it needs",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(STREAM_REQ | RESPONSE,),
     scope=Scope.CONNECTION,
     status="NotSupported",
@@ -254,7 +266,7 @@ def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     "Stream id where none is enabled, or none where it is",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(STREAM_REQ | RESPONSE,),
     scope=Scope.CONNECTION,
     status="DcpStreamIdInvalid",

@@ -10,6 +10,7 @@ from dcpdump.check.rule import (
     Delayed,
     Remark,
     Scope,
+    Suspend,
     rule,
 )
 from dcpdump.check.rules.framing import name
@@ -36,7 +37,7 @@ def _all_once(run: DocumentRun, close: Close, connection: ConnectionState, strea
     "Key twice in a snapshot",
     severity=VIOLATION,
     source="snapshot-marker.md, dcp/active_stream.cc",
-    off="hrmgo",
+    off=(Suspend.HISTORY, Suspend.REPLICA, Suspend.START, Suspend.LOST, Suspend.OUT_OF_ORDER),
     on=(*DOCUMENTS, COMMIT, PREPARE, ABORT),
     scope=Scope.SNAPSHOT,
     spares=_all_once,
@@ -68,7 +69,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     "Out-of-order snapshot out of place",
     severity=VIOLATION,
     source="oso_snapshot.md, dcp/active_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(OSO, MARKER, DISORDERED),
     scope=Scope.SNAPSHOT,
 )
@@ -132,7 +133,7 @@ def after_oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Snapshot not acknowledged, or acknowledged unasked",
     severity=VIOLATION,
     source="dcp/consumer.cc, dcp/active_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(UNACKNOWLEDGED, ACK_UNASKED),
     scope=Scope.CONNECTION,
 )
@@ -160,7 +161,7 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
     "Commit in a disk snapshot",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc",
-    off="r",
+    off=(Suspend.REPLICA,),
     on=(COMMIT,),
 )
 def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:

@@ -1,7 +1,7 @@
 """DCP210-215: controls: when they are sent, and which of them may be accepted."""
 
 from dcpdump.check.quote import quoted
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.escape import safe
 from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.frame_event import FrameEvent
@@ -56,7 +56,7 @@ def control_asked(frame: FrameEvent, connection: ConnectionState) -> tuple[str, 
     "Control after the streams that it should change",
     severity=SUSPICIOUS,
     source="dcp/producer.cc, dcp/active_stream.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(CONTROL,),
     scope=Scope.CONNECTION,
 )
@@ -82,7 +82,7 @@ def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     "Stream ids and durable writes together",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(CONTROL | RESPONSE,),
     scope=Scope.CONNECTION,
     status="NotSupported",
@@ -132,7 +132,7 @@ def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Control accepted that is to be refused",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(CONTROL | RESPONSE,),
     scope=Scope.CONNECTION,
 )

@@ -1,16 +1,6 @@
 """DCP104 and DCP105: the datatype of a value, and whether the value is what it says."""
 
-from dcpdump.check.rule import (
-    DECODED,
-    MARKED,
-    PACKED,
-    SUSPICIOUS,
-    VIOLATION,
-    Broken,
-    Remark,
-    Scope,
-    rule,
-)
+from dcpdump.check.rule import DECODED, MARKED, PACKED, SUSPICIOUS, VIOLATION, Broken, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.shape import UNDERLYING, leaves_out, was_asked
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
@@ -40,7 +30,7 @@ def _all_granted(run: DocumentRun, close: Close, connection: ConnectionState, st
     "Datatype that was not negotiated",
     severity=VIOLATION,
     source="daemon/mcbp_validators.cc, dcp/active_stream.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(PACKED, DECODED),
     scope=Scope.CONNECTION,
     status="Einval",

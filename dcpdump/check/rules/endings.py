@@ -1,6 +1,6 @@
 """DCP231-239: how streams end, and whether they are requested again."""
 
-from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.check.rule import CLOSING, INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM, STREAM_END
@@ -17,7 +17,7 @@ _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVI
     "Stream ended Ok before its end",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc",
-    off="mgf",
+    off=(Suspend.START, Suspend.LOST, Suspend.FILTER),
     on=(STREAM_END,),
 )
 def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -47,7 +47,7 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Stream ended for a reason that does not fit",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(STREAM_END,),
 )
 def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -104,7 +104,7 @@ def abandoned(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "CLOSE_STREAM of no stream that succeeds",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(CLOSE_STREAM | RESPONSE,),
     scope=Scope.CONNECTION,
     status="KeyEnoent",

@@ -12,6 +12,7 @@ from dcpdump.check.rule import (
     Delayed,
     Remark,
     Scope,
+    Suspend,
     rule,
 )
 from dcpdump.check.rules.controls import control_asked
@@ -31,7 +32,7 @@ _SIZE = "connection_buffer_size"
     "Buffer size is not a number",
     severity=INFO,
     source="dcp/producer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(CONTROL | RESPONSE,),
     scope=Scope.CONNECTION,
     status="Einval",
@@ -55,7 +56,7 @@ def window(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     "Acknowledged by another measure",
     severity=INFO,
     source="dcp/response.h (MB-46634)",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(BUFFER_ACK,),
     scope=Scope.CONNECTION,
 )
@@ -86,7 +87,7 @@ def _all_in_window(run: DocumentRun, close: Close, connection: ConnectionState, 
     "Sent into a full window",
     severity=SUSPICIOUS,
     source="dcp/producer.cc (BufferLog)",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(COUNTED,),
     scope=Scope.CONNECTION,
     spares=_all_in_window,
@@ -112,7 +113,7 @@ def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     "Acknowledged more than was sent",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(OVERDRAWN,),
     scope=Scope.CONNECTION,
 )
@@ -133,7 +134,7 @@ def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> 
     "Window full, and no acknowledgement comes",
     severity=SUSPICIOUS,
     source="dcp/flow-control.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(STALLED,),
     scope=Scope.CONNECTION,
 )
@@ -176,7 +177,7 @@ def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     "Acknowledgement without flow control",
     severity=SUSPICIOUS,
     source="dcp/producer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(BUFFER_ACK,),
     scope=Scope.CONNECTION,
 )

@@ -15,6 +15,7 @@ from dcpdump.check.rule import (
     Delayed,
     Remark,
     Scope,
+    Suspend,
     rule,
 )
 from dcpdump.spec import find
@@ -65,7 +66,7 @@ def unmatched(frame: FrameEvent, connection: ConnectionState) -> str:
     "Invalid magic byte, or one that this side may not use",
     severity=VIOLATION,
     source="include/mcbp/protocol/magic.h",
-    off="g",
+    off=(Suspend.LOST,),
     on=(PUSH, DECODED, SKIPPED),
     scope=Scope.CONNECTION,
 )
@@ -122,7 +123,7 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     "Response without a request",
     severity=SUSPICIOUS,
     source="daemon/connection.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(UNASKED,),
     scope=Scope.CONNECTION,
 )
@@ -144,7 +145,7 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     "Request without an answer",
     severity=SUSPICIOUS,
     source="daemon/protocol/mcbp",
-    off="g",
+    off=(Suspend.LOST,),
     on=(OVERDUE,),
     scope=Scope.CONNECTION,
 )
@@ -168,7 +169,7 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
     "Stream id is not that of the stream",
     severity=VIOLATION,
     source="dcp/producer.cc, daemon/connection.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(STRAY,),
 )
 def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -193,7 +194,7 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Vbucket is not that of the stream",
     severity=VIOLATION,
     source="dcp/active_stream.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(STRAY,),
 )
 def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:

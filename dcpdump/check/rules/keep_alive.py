@@ -11,6 +11,7 @@ from dcpdump.check.rule import (
     VIOLATION,
     Delayed,
     Scope,
+    Suspend,
     rule,
 )
 from dcpdump.streams.frame_event import FrameEvent
@@ -25,7 +26,7 @@ from dcpdump.streams.stream import Stream
     "NOOP without an answer",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="g",
+    off=(Suspend.LOST,),
     on=(OVERDUE,),
     scope=Scope.SINCE,
 )
@@ -49,7 +50,7 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     "Second NOOP before the first was answered",
     severity=SUSPICIOUS,
     source="dcp/producer.cc",
-    off="g",
+    off=(Suspend.LOST,),
     on=(NOOP,),
     scope=Scope.SINCE,
 )
@@ -75,7 +76,7 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "NOOPs are missing",
     severity=SUSPICIOUS,
     source="dcp/producer.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(NOOPS_MISSING,),
     scope=Scope.CONNECTION,
 )
@@ -97,7 +98,7 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     "NOOP that was not asked for",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(NOOP,),
     scope=Scope.CONNECTION,
 )

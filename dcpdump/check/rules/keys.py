@@ -1,7 +1,7 @@
 """DCP113-115: keys, and the collections that they name."""
 
 from dcpdump.check.meaning import without_collections
-from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, rule
+from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
@@ -115,7 +115,7 @@ def _none_closed(run: DocumentRun, close: Close, connection: ConnectionState, st
     "Document of a collection that is not there",
     severity=VIOLATION,
     source="collections/vbucket_manifest.cc",
-    off="mgo",
+    off=(Suspend.START, Suspend.LOST, Suspend.OUT_OF_ORDER),
     on=_WITH_VALUES,
     status="UnknownCollection",
     spares=_none_closed,

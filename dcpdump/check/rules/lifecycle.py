@@ -1,14 +1,6 @@
 """DCP223-240: streams that were granted: what belongs to them, and how they begin."""
 
-from dcpdump.check.rule import (
-    INFO,
-    OUTSIDE,
-    RESPONSE,
-    STRAY,
-    VIOLATION,
-    Remark,
-    rule,
-)
+from dcpdump.check.rule import INFO, OUTSIDE, RESPONSE, STRAY, VIOLATION, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name, unmatched, without_stream
 from dcpdump.spec.names import REPLICATION
 from dcpdump.streams.frame_event import FrameEvent, failover_log
@@ -46,7 +38,7 @@ _DATA = frozenset({*DOCUMENTS, FLUSH, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVA
     "Message of a stream that is not open",
     severity=VIOLATION,
     source="dcp/producer.cc, dcp/active_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(OUTSIDE, STRAY),
 )
 def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -74,7 +66,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     "Opaque is not that of the stream",
     severity=VIOLATION,
     source="dcp/active_stream.cc, dcp/consumer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(STRAY, SEQNO_ACK),
 )
 def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -107,7 +99,7 @@ def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
     "Stream that does not begin with a marker",
     severity=VIOLATION,
     source="dcp/active_stream.cc, dcp/cache_transfer_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(OUTSIDE,),
 )
 def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -135,7 +127,7 @@ def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Change outside any snapshot",
     severity=VIOLATION,
     source="dcp/passive_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(OUTSIDE,),
 )
 def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -163,7 +155,7 @@ def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     "Cache transfer out of place",
     severity=VIOLATION,
     source="dcp/cache_transfer_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(CACHED, CACHED_END, MARKER),
 )
 def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:

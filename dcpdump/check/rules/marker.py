@@ -1,6 +1,6 @@
 """DCP3xx, first part: what a snapshot marker says by itself."""
 
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import MARKER
 from dcpdump.streams.request import ACKNOWLEDGE, CHECKPOINT, DISK, DISK_ONLY, DUPLICATES, HISTORY, MEMORY
@@ -40,7 +40,7 @@ def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Snapshot type that does not fit",
     severity=VIOLATION,
     source="snapshot-marker.md, dcp/active_stream.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(MARKER,),
     scope=Scope.CONNECTION,
 )
@@ -106,7 +106,7 @@ def _of_stream(bits: int, stream: Stream) -> Remark | None:
     "Marker in a version that was not agreed on",
     severity=VIOLATION,
     source="dcp_snapshot_marker_codec.cc, daemon/mcbp_validators.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(MARKER,),
     scope=Scope.CONNECTION,
 )

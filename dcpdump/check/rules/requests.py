@@ -1,6 +1,6 @@
 """DCP221-238: stream requests, what is answered to them, and what is made of the answer."""
 
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.streams.clause import Clause, overdue
 from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log
@@ -51,7 +51,7 @@ def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream
     "Second live stream of a vbucket",
     severity=VIOLATION,
     source="dcp/producer.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(STREAM_REQ | RESPONSE,),
     status="KeyEexists",
 )
@@ -134,7 +134,7 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
     "Rollback that was not obeyed",
     severity=SUSPICIOUS,
     source="dcp/consumer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(STREAM_REQ,),
     scope=Scope.CONNECTION,
 )
@@ -190,7 +190,7 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     "ADD_STREAM answered with another stream",
     severity=SUSPICIOUS,
     source="dcp/consumer.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(ADD_STREAM | RESPONSE,),
     scope=Scope.CONNECTION,
 )
@@ -243,7 +243,7 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     "Stream granted whose request had to be refused",
     severity=VIOLATION,
     source="collections/vbucket_filter.cc, dcp/producer.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(STREAM_REQ | RESPONSE,),
 )
 def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -272,7 +272,7 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     "Stream granted although a rollback was due",
     severity=VIOLATION,
     source="failover-table.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(STREAM_REQ | RESPONSE,),
     status="Rollback",
 )

@@ -11,6 +11,7 @@ from dcpdump.check.rule import (
     Delayed,
     Remark,
     Scope,
+    Suspend,
     rule,
 )
 from dcpdump.check.rules.framing import name
@@ -36,7 +37,7 @@ def _all_in_snapshot(run: DocumentRun, close: Close, connection: ConnectionState
     "Seqno outside its snapshot",
     severity=VIOLATION,
     source="snapshot-marker.md, dcp/passive_stream.cc (checkSnapshot)",
-    off="oxmg",
+    off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER, Suspend.START, Suspend.LOST),
     on=SEQUENCED,
     scope=Scope.SNAPSHOT,
     spares=_all_in_snapshot,
@@ -69,7 +70,7 @@ def _all_rising(run: DocumentRun, close: Close, connection: ConnectionState, str
     "Seqno does not rise",
     severity=VIOLATION,
     source="dcp/passive_stream.cc",
-    off="oxmg",
+    off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER, Suspend.START, Suspend.LOST),
     on=SEQUENCED,
     scope=Scope.SNAPSHOT,
     spares=_all_rising,
@@ -110,7 +111,7 @@ def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     "SEQNO_ADVANCED where it is not sent",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc (isSeqnoAdvancedEnabled)",
-    off="m",
+    off=(Suspend.START,),
     on=(ADVANCED,),
 )
 def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
@@ -143,7 +144,7 @@ def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     "Durable writes that were not asked for",
     severity=VIOLATION,
     source="dcp/active_stream.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(PREPARE, COMMIT, ABORT),
     scope=Scope.CONNECTION,
 )
@@ -188,7 +189,7 @@ def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Strea
     "Decision without a prepare",
     severity=SUSPICIOUS,
     source="dcp/passive_stream.cc",
-    off="mgfr",
+    off=(Suspend.START, Suspend.LOST, Suspend.FILTER, Suspend.REPLICA),
     on=(COMMIT, ABORT),
 )
 def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
@@ -220,7 +221,7 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     "Prepare left undecided",
     severity=INFO,
     source="dcp/passive_stream.cc",
-    off="mgf",
+    off=(Suspend.START, Suspend.LOST, Suspend.FILTER),
     on=(STREAM_DONE,),
 )
 def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -243,7 +244,7 @@ def undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Second prepare of a key",
     severity=SUSPICIOUS,
     source="dcp/passive_stream.cc",
-    off="h",
+    off=(Suspend.HISTORY,),
     on=(PREPARE,),
 )
 def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -266,7 +267,7 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     "Acknowledged seqno that cannot be",
     severity=VIOLATION,
     source="dcp/producer.cc, dcp/active_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(SEQNO_ACK, AHEAD),
     scope=Scope.CONNECTION,
 )

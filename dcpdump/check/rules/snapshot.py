@@ -1,6 +1,6 @@
 """DCP3xx, second part: how snapshots follow one another."""
 
-from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, rule
+from dcpdump.check.rule import FIRST, INFO, SUSPICIOUS, VIOLATION, Remark, Scope, Suspend, rule
 from dcpdump.streams.document_run import Close, DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import ADVANCED, MARKER
@@ -25,7 +25,7 @@ def _first_near(run: DocumentRun, close: Close, connection: ConnectionState, str
     "First snapshot does not begin where the client is",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc (adjustStartIfFirstSnapshot)",
-    off="mr",
+    off=(Suspend.START, Suspend.REPLICA),
     on=(MARKER, FIRST),
     spares=_first_near,
 )
@@ -98,7 +98,7 @@ def _begins_memory(run: DocumentRun, close: Close, connection: ConnectionState, 
     "Memory snapshot does not begin with its first item",
     severity=SUSPICIOUS,
     source="snapshot-marker.md, dcp/active_stream.cc",
-    off="frmgho",
+    off=(Suspend.FILTER, Suspend.REPLICA, Suspend.START, Suspend.LOST, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
     on=(FIRST,),
     scope=Scope.SNAPSHOT,
     spares=_begins_memory,
@@ -151,7 +151,7 @@ def filtered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     "Backfill does not go on where the stream was",
     severity=INFO,
     source="snapshot-marker.md, dcp/active_stream.cc",
-    off="rhfmg",
+    off=(Suspend.REPLICA, Suspend.HISTORY, Suspend.FILTER, Suspend.START, Suspend.LOST),
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )
@@ -176,7 +176,7 @@ def disk_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     "Snapshots overlap",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc",
-    off="rmg",
+    off=(Suspend.REPLICA, Suspend.START, Suspend.LOST),
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )
@@ -207,7 +207,7 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     "Snapshots go backwards",
     severity=VIOLATION,
     source="dcp/passive_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )
@@ -235,7 +235,7 @@ def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream
     "Snapshot left unfinished",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(MARKER,),
     scope=Scope.SNAPSHOT,
 )

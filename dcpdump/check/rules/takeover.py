@@ -1,6 +1,6 @@
 """DCP52x: how a vbucket is handed over."""
 
-from dcpdump.check.rule import OUTSIDE, RESPONSE, SUSPICIOUS, VIOLATION, Remark, rule
+from dcpdump.check.rule import OUTSIDE, RESPONSE, SUSPICIOUS, VIOLATION, Remark, Suspend, rule
 from dcpdump.check.rules.framing import name
 from dcpdump.spec.names import VBUCKET_STATE
 from dcpdump.streams.frame_event import FrameEvent
@@ -34,7 +34,7 @@ def _spoken(state: int | None) -> str:
     "Hand-over out of order",
     severity=SUSPICIOUS,
     source="dcp/active_stream.cc",
-    off="mg",
+    off=(Suspend.START, Suspend.LOST),
     on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE),
 )
 def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
@@ -87,7 +87,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     "State set on a stream that is no takeover",
     severity=VIOLATION,
     source="dcp/active_stream.cc",
-    off="m",
+    off=(Suspend.START,),
     on=(SET_STATE,),
 )
 def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -130,7 +130,7 @@ def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     "Change after the hand-over",
     severity=VIOLATION,
     source="dcp/active_stream.cc",
-    off="g",
+    off=(Suspend.LOST,),
     on=(OUTSIDE,),
 )
 def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
