@@ -39,7 +39,7 @@ class Conversation:
         self.before = [0, 0]  #: bytes skipped before the first
         self.tls: Unsealer | None = None  #: what opens it, where it is TLS
         self.suspect: Unsealer | None = None  #: the same, where it may be
-        self.counted = (0, 0)  #: bytes of TLS, and of what stays encrypted, that are in the books
+        self.counted = (0, 0)  #: bytes of TLS, and of what stays encrypted, that are counted already
 
     @property
     def held(self) -> int:

@@ -20,24 +20,24 @@ _MOST: Final = 65_536
 
 
 class Cutting:
-    """Cuts segments into ``frames``; ``talkers`` are the conversations that these are of, by number.
+    """Cuts segments into ``frames``; ``involved`` are the conversations that these are of, by number.
 
     ``conversations`` are those of a Dissector, by their connections' numbers.
     """
 
-    __slots__ = ("_conversations", "_reach", "_tally", "frames", "talkers")
+    __slots__ = ("_conversations", "_reach", "_tally", "frames", "involved")
 
     def __init__(self, conversations: dict[int, Conversation], tally: Tally) -> None:
         self.frames = Frames()
-        self.talkers: dict[int, Conversation] = {}
+        self.involved: dict[int, Conversation] = {}
         self._conversations = conversations
         self._tally = tally
         self._reach = _MOST  # how many segments are joined: few, where joining many came to nothing
 
     def begin(self) -> tuple[Frames, dict[int, Conversation]]:
         """Return the frames so far and whom they are of, and begin anew."""
-        done = self.frames, self.talkers
-        self.frames, self.talkers = Frames(), {}
+        done = self.frames, self.involved
+        self.frames, self.involved = Frames(), {}
         return done
 
     def take(self, segments: Segments, at: int, *, opened: bool = False) -> int:
@@ -91,7 +91,7 @@ class Cutting:
                 return at
         self._reach = min(4 * self._reach, _MOST)
         if used:
-            self.talkers[place >> 1] = conversation
+            self.involved[place >> 1] = conversation
             conversation.framed[place & 1] = True
             tally.frames += len(frames) - before
             tally.frame_bytes += used

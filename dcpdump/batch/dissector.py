@@ -162,7 +162,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
     def _framed(self, conversation: Conversation, direction: int, raw: RawFrame) -> list[Record]:
         """Keep a frame for the next piece."""
         number = conversation.connection.number
-        self._cutting.talkers[number] = conversation
+        self._cutting.involved[number] = conversation
         self._cutting.frames.add(raw, 2 * number + direction)
         return []
 
@@ -170,18 +170,18 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def absorb_of(self, conversation: Conversation) -> None:
         """Have a session learn from all its frames so far."""
-        if conversation.connection.number in self._cutting.talkers:
+        if conversation.connection.number in self._cutting.involved:
             self.absorb()
 
     def absorb(self) -> None:
         """Have the sessions learn from all frames so far, which makes a piece."""
-        frames, talkers = self._cutting.begin()
+        frames, involved = self._cutting.begin()
         if len(frames):
             first, self._first = self._first, self._first + len(frames)
-            self._parts.append(self._piece(frames, first, talkers))
+            self._parts.append(self._piece(frames, first, involved))
 
     @abstractmethod
-    def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> P:
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> P:
         """Make a piece of frames, of which the first has the number ``first``, and have their sessions learn."""
 
 

@@ -43,22 +43,22 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._wanted = wanted
 
-    def _piece(self, frames: Frames, first: int, talkers: dict[int, Conversation]) -> "Picked | Part":
-        picking = Picking(frames, first, talkers, self._wanted)
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Picked | Part":
+        picking = Picking(frames, first, involved, self._wanted)
         most = max(FEW, len(frames) // ONE_IN)
         if picking.count(most) > most:
             from dcpdump.batch.dissection import learnt
 
-            part, planned = learnt(frames, first, talkers, self._record, show_secrets=self._show_secrets)
+            part, planned = learnt(frames, first, involved, self._record, show_secrets=self._show_secrets)
             self.tally.dcp_frames += planned
             return part
-        return Picked(self._pick(picking, first, len(frames), talkers))
+        return Picked(self._pick(picking, first, len(frames), involved))
 
-    def _pick(self, picking: Picking, first: int, count: int, talkers: dict[int, Conversation]) -> list[Record]:
+    def _pick(self, picking: Picking, first: int, count: int, involved: dict[int, Conversation]) -> list[Record]:
         records: list[Record] = []
         at = -1
         while (at := picking.next(at + 1)) < count:
             place = picking.place()
-            records.append(self._record(talkers[place >> 1], place & 1, picking.raw(at), first + at))
+            records.append(self._record(involved[place >> 1], place & 1, picking.raw(at), first + at))
         self.tally.dcp_frames += picking.dcp
         return records

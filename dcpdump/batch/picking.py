@@ -69,7 +69,7 @@ _TREATMENTS: Final = _treatments()
 
 
 class Picking:
-    """The frames of ``frames``, of the conversations ``talkers``: ``count`` them, then go through them with ``next``.
+    """The frames of ``frames``, of the conversations ``involved``: ``count`` them, then go through them with ``next``.
 
     ``first`` is the number of the first of them in the output.
     """
@@ -81,23 +81,23 @@ class Picking:
         "_first",
         "_frames",
         "_inferring",
+        "_involved",
         "_opaque",
         "_run",
         "_session",
         "_start",
         "_stop",
-        "_talkers",
         "_treatments",
         "_vbucket",
         "_wanted",
         "dcp",
     )
 
-    def __init__(self, frames: Frames, first: int, talkers: dict[int, Conversation], wanted: Wanted) -> None:
+    def __init__(self, frames: Frames, first: int, involved: dict[int, Conversation], wanted: Wanted) -> None:
         self.dcp = 0  #: how many frames of DCP were passed by
         self._first = first
         self._frames = frames
-        self._talkers = talkers
+        self._involved = involved
         self._wanted = wanted
         self._run = -1
         self._data = b""  # of the run
@@ -166,7 +166,7 @@ class Picking:
             if torn or weak or treatment in (DECODED, WANTED):
                 break
             if treatment in (NEIGHBOUR, REQUEST, RESPONSE):
-                self._overhear(at, start, stop)
+                self._pair_again(at, start, stop)
                 if treatment == REQUEST:
                     self._ask(start)
             elif not self._note(start, treatment):
@@ -183,7 +183,7 @@ class Picking:
         self._settle()
         frames = self._frames
         self._data, self._base = frames.pieces[run], frames.begins[run]
-        self._session = session = self._talkers[frames.places[run] >> 1].session
+        self._session = session = self._involved[frames.places[run] >> 1].session
         self._inferring = session.features is None and not session.certain
 
     def raw(self, at: int) -> RawFrame:
@@ -269,13 +269,13 @@ class Picking:
             session.certain = True
             self._inferring = False
 
-    def _overhear(self, at: int, start: "i64", stop: int) -> None:
+    def _pair_again(self, at: int, start: "i64", stop: int) -> None:
         data = self._data
         opcode, word, opaque = data[start + 1], be16(data, start + 6), be32(data, start + 12)
         asked: Asked | None = None
         if data[start] == _CLASSIC:
             asked = Asked(self._first + at, self._where(stop).ts_ns, word)
-        self._session.overhear(self.place() & 1, opcode, opaque, asked)
+        self._session.pair(self.place() & 1, opcode, opaque, asked)
 
 
 def _is_damaged(data: bytes) -> bool:

@@ -20,17 +20,17 @@ from dcpdump.wire.session import Session
 Recording = Callable[[Conversation, int, RawFrame, int], Record]
 
 
-def hear(part: Part, talkers: Mapping[int, Conversation], record: Recording, *, show_secrets: bool) -> int:
+def learn_frames(part: Part, involved: Mapping[int, Conversation], record: Recording, *, show_secrets: bool) -> int:
     """Go through a part connection by connection: what no plan took frame by frame, the rest at once.
 
-    ``talkers`` are the part's conversations, by their connections' numbers. Return how many planned frames are DCP's.
+    ``involved`` are the part's conversations, by their connections' numbers. Return how many planned frames are DCP's.
     """
     planned = Planned(part)
     torn = part.gap_before > 0
-    overheard = _overheard(part)
+    neighbours = _neighbours(part)
     owners = np.array([ends.connection for ends in part.places])[part.place]
-    for number, conversation in talkers.items():
-        rows = np.flatnonzero(owners == number) if len(talkers) > 1 else np.arange(len(part))
+    for number, conversation in involved.items():
+        rows = np.flatnonzero(owners == number) if len(involved) > 1 else np.arange(len(part))
         session = conversation.session
         begin = 0
         for at in np.flatnonzero(~planned.mask[rows] | torn[rows]).tolist():
@@ -39,11 +39,11 @@ def hear(part: Part, talkers: Mapping[int, Conversation], record: Recording, *, 
                 session.lose()
             if planned.mask[row]:
                 continue
-            if overheard[row]:
-                part.records[row] = _overhear(session, conversation, part, row, show_secrets)
+            if neighbours[row]:
+                part.records[row] = _defer(session, conversation, part, row, show_secrets)
                 continue
             raw = part.raw(row)
-            if session.heeds(raw.header.opcode):
+            if session.needs(raw.header.opcode):
                 planned.remember(session, rows[begin:at])
                 begin = at
             direction = part.places[part.place[row]].direction
@@ -52,7 +52,7 @@ def hear(part: Part, talkers: Mapping[int, Conversation], record: Recording, *, 
     return planned.dcp
 
 
-def _overhear(session: Session, conversation: Conversation, part: Part, row: int, show_secrets: bool) -> Later:
+def _defer(session: Session, conversation: Conversation, part: Part, row: int, show_secrets: bool) -> Later:
     """Keep the header of a frame that does not concern DCP; decoding it can wait."""
     header, number = part.header, part.first + row
     opcode, word = int(header.opcode[row]), int(header.word[row])
@@ -60,7 +60,7 @@ def _overhear(session: Session, conversation: Conversation, part: Part, row: int
     asked = None
     if not _RESPONSE[header.magic[row]]:
         asked = Asked(number, None if ts == NO_TIME else ts, word)
-    request = session.overhear(ends.direction, opcode, int(header.opaque[row]), asked)
+    request = session.pair(ends.direction, opcode, int(header.opaque[row]), asked)
     vbucket = word if asked else request.vbucket if request else None
     src, dst = conversation.ends[ends.direction]
     return Later(number, vbucket, request, ends.connection, ends.direction, src, dst, show_secrets)
@@ -72,7 +72,7 @@ _PLAIN_MAGIC = np.isin(np.arange(256), (0x80, 0x81, 0x18))
 _RESPONSE = np.isin(np.arange(256), (0x81, 0x18))
 
 
-def _overheard(part: Part) -> Array:
+def _neighbours(part: Part) -> Array:
     """Return which frames are whole, sound, and do not concern DCP."""
     header = part.header
     found: Array = _NEIGHBOUR[header.opcode] & _PLAIN_MAGIC[header.magic] & (header.datatype <= 7)

@@ -1,1 +1,1 @@
-"""The protocol's rules as a referee: what in a conversation breaks them, and what cannot be judged."""
+"""The protocol's rules, asked of a conversation: what breaks them, and what cannot be judged."""

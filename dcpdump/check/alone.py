@@ -26,12 +26,12 @@ def judge(record: Record) -> list[Finding]:
     ):
         return []
     frame = event_of(record)
-    panel, connection = RuleRunner(RULES), ConnectionState(0, closely=True)
+    runner, connection = RuleRunner(RULES), ConnectionState(0, closely=True)
     if frame.opcode == MARKER and not frame.response:
         connection.incoming = snapshot_of(frame)
     for event in _events(frame):
-        panel.ask(event, frame, connection, connection.no_stream)
-    return list(dict.fromkeys(finding for finding in panel.taken() if not finding.reason))
+        runner.ask(event, frame, connection, connection.no_stream)
+    return list(dict.fromkeys(finding for finding in runner.taken() if not finding.reason))
 
 
 def _events(frame: FrameEvent) -> Iterator[int]:

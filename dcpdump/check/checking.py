@@ -23,7 +23,7 @@ class Judging:
         self.ledger = Ledger(closely=rules)
         self.fold = Fold()
         self._feed = Feed(dissection, self.ledger, closely=rules)
-        self._referee = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
+        self._engine = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 
     def feed(self, parts: Sequence[Part]) -> None:
         """Take the parts of a block, before the dissection's gaps are cleared."""
@@ -34,9 +34,9 @@ class Judging:
         """End the input, whose last packet is of that time. ``alone``: it is one capture."""
         for step in self._feed.rest():
             self._learn(step)
-        self._feed.close(last_ns, self._referee.lose if self._referee is not None else None)
-        if self._referee is not None:
-            for finding in self._referee.close(self.ledger.watched(alone=alone)):
+        self._feed.close(last_ns, self._engine.lose if self._engine is not None else None)
+        if self._engine is not None:
+            for finding in self._engine.close(self.ledger.watched(alone=alone)):
                 self.fold.add(finding)
 
     def hide(self, redactor: Redactor) -> None:
@@ -45,8 +45,8 @@ class Judging:
         self.fold.hide(redactor)
 
     def _learn(self, step: Step) -> None:
-        if self._referee is not None:
-            for finding in self._referee.feed_step(step):
+        if self._engine is not None:
+            for finding in self._engine.feed_step(step):
                 self.fold.add(finding)
         elif isinstance(step, DocumentRun):
             self.ledger.feed_burst(step)

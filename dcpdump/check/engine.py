@@ -72,8 +72,8 @@ class RuleEngine:
     ) -> None:
         """``shown``: how many findings of a rule and stream are wanted; runs may have the others counted."""
         self.ledger = ledger if ledger is not None else Ledger(closely=True)
-        self._panel = panel = RuleRunner(rules, shown)
-        self._ask = panel.ask
+        self._runner = runner = RuleRunner(rules, shown)
+        self._ask = runner.ask
         self._evidence: dict[int, PendingEvidence] = {}
         self._last: dict[int, FrameEvent] = {}  # by connection: the last frame that is no message of a stream
         self.streams = 0  #: that were looked at, once the input is over
@@ -81,7 +81,7 @@ class RuleEngine:
 
     def feed(self, frame: FrameEvent) -> list[Finding]:
         """Take the next frame."""
-        panel, ledger = self._panel, self.ledger
+        runner, ledger = self._runner, self.ledger
         before = ledger.connections.get(frame.connection)
         if before is not None:
             self._ask_before(frame, before)
@@ -90,13 +90,13 @@ class RuleEngine:
         nothing = connection.no_stream
         if frame.gap_before or not frame.whole:
             evidence.lose()
-            panel.lose(connection, frame.direction)
+            runner.lose(connection, frame.direction)
             frame = frame._replace(skipped=False)
         if not frame.whole:
             ledger.learn_placed(connection, frame)
-            return panel.taken()
-        panel.release(connection.number, frame.direction)
-        if frame.record is not None and panel.on[DECODED]:
+            return runner.taken()
+        runner.release(connection.number, frame.direction)
+        if frame.record is not None and runner.on[DECODED]:
             self._ask(DECODED, frame, connection, nothing)
         if not frame.number % TICKS:
             self._look(frame, connection, evidence)
@@ -108,7 +108,7 @@ class RuleEngine:
             self._message(frame, connection)
         else:
             self._request(frame, connection, evidence)
-        return panel.taken()
+        return runner.taken()
 
     def feed_step(self, step: Step) -> list[Finding]:
         """Take the next frame, or documents that follow one another."""
@@ -123,14 +123,14 @@ class RuleEngine:
             broken = self._broken(run, close, connection, stream)
         if connection is None or stream is None or broken is None:
             return [finding for frame in run.each() for finding in self.feed(frame)]
-        self._panel.release(connection.number, run.direction)
+        self._runner.release(connection.number, run.direction)
         for rule, those in broken:
-            self._panel.hear_run(rule, those, run, connection, stream)
+            self._runner.hear_run(rule, those, run, connection, stream)
         if connection.window.would_fill(run.size):
             self.ledger.feed_burst(run)
         else:
             self.ledger.learn_burst(connection, run, stream)
-        return self._panel.taken()
+        return self._runner.taken()
 
     def lose(self, connection: int, direction: int, length: int | None, ts_ns: int | None = None) -> None:
         """Take it that bytes were lost and that no frame followed."""
@@ -138,7 +138,7 @@ class RuleEngine:
         if known is not None:
             self.ledger.lose(connection, direction, length, ts_ns)
             self._evidence_of(known).lose()
-            self._panel.lose(known, direction)
+            self._runner.lose(known, direction)
 
     def close(self, watched: Mapping[int, WatchedUntil] = MappingProxyType({})) -> list[Finding]:
         """End the input. ``watched`` says until when connections were; others were until their last frame."""
@@ -160,8 +160,8 @@ class RuleEngine:
             if last is not None:
                 self._look(last, connection, self._evidence_of(connection))
                 self._ask(CLOSING, last, connection, connection.no_stream)
-        self._panel.release_all()
-        return self._panel.taken()
+        self._runner.release_all()
+        return self._runner.taken()
 
     def _evidence_of(self, connection: ConnectionState) -> PendingEvidence:
         evidence = self._evidence.get(connection.number)
@@ -173,19 +173,19 @@ class RuleEngine:
         """Ask about what lies between a frame and the one before it."""
         if frame.skipped and connection.frames[frame.direction]:
             self._ask(SKIPPED, frame, connection, connection.no_stream)
-        heard_ns = connection.heard_ns[frame.direction]
-        if heard_ns is not None and frame.ts_ns is not None and frame.ts_ns - heard_ns > SILENT:
+        latest_ns = connection.latest_ns[frame.direction]
+        if latest_ns is not None and frame.ts_ns is not None and frame.ts_ns - latest_ns > SILENT:
             self._ask(SILENCE, frame, connection, connection.no_stream)
 
     def _look(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         for event, delayed in evidence.look(frame):
-            self._panel.ask_delayed(event, delayed, connection, frame)
+            self._runner.ask_delayed(event, delayed, connection, frame)
 
     def _broken(
         self, run: DocumentRun, close: Close, connection: ConnectionState, stream: Stream
     ) -> list[tuple[Rule, Broken]] | None:
         """Return which rules a run breaks that just continues its stream; None where it may be more than that."""
-        before, found = connection.heard_ns[run.direction], []
+        before, found = connection.latest_ns[run.direction], []
         if before is None or run.first_ns - before > SILENT or close.pause_ns > SILENT:
             return None
         if run.direction != connection.feeder or not stream.goes_on(run.opaque):
@@ -196,7 +196,7 @@ class RuleEngine:
             connection
         ).is_quiet(run):
             return None
-        for rule in self._panel.judges_of_runs(_events(run, close, connection, stream)):
+        for rule in self._runner.judges_of_runs(_events(run, close, connection, stream)):
             spared = rule.spares is not None and rule.spares(run, close, connection, stream)
             if isinstance(spared, Broken):
                 found.append((rule, spared))
@@ -250,12 +250,12 @@ class RuleEngine:
                 events.append(ZERO)
             if stream.oso:
                 events.append(DISORDERED)
-        panel = self._panel
+        runner = self._runner
         for event in events:
-            for rule, judge in panel.on[event]:
+            for rule, judge in runner.on[event]:
                 answer = judge(frame, connection, stream)
                 if answer:
-                    panel.hear(rule, answer, frame, connection, stream, 1 - frame.direction)
+                    runner.add(rule, answer, frame, connection, stream, 1 - frame.direction)
 
     # -- everything else --------------------------------------------------------------------------------
 

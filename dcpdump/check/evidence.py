@@ -145,14 +145,14 @@ class PendingEvidence:
         connection, exchanges = self._connection, self._connection.exchanges
         for kind in exchanges.kinds():
             answered = exchanges.answered.get(kind, 0)
-            heard = connection.frames[1 - kind[0]]
+            sent = connection.frames[1 - kind[0]]
             for waiting in self._unreported(kind):
                 asked = waiting.frame
                 waited = now_ns - (asked.ts_ns or now_ns)
                 if waited < _SOON:
                     break
                 later = asked.opcode in _SAME_ORDER and answered > asked.number
-                slow = waited >= _SLOW and (asked.opcode != NOOP or connection.over or heard - waiting.frames >= _SPOKE)
+                slow = waited >= _SLOW and (asked.opcode != NOOP or connection.over or sent - waiting.frames >= _SPOKE)
                 if not (later or slow or connection.over):
                     continue
                 self._reported[kind] = asked.number
@@ -184,7 +184,7 @@ class PendingEvidence:
         """Yield where NOOPs are missing for longer than two intervals. A producer waits for the last one's answer."""
         connection, missed_ns = self._connection, self._noops_missed_ns()
         # Where the producer sends nothing else either, it is silent.
-        sent_ns = None if connection.feeder is None else connection.heard_ns[connection.feeder]
+        sent_ns = None if connection.feeder is None else connection.latest_ns[connection.feeder]
         if missed_ns is not None and sent_ns is not None and sent_ns > missed_ns:
             since = self._noop_ns()
             self._noop_missed_ns = sent_ns

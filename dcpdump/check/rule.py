@@ -2,7 +2,7 @@
 
 A rule's function is pure: it is asked before a frame is learnt, reads the frame and the state of its connection and
 stream, and answers with a sentence, or with nothing. Code, severity, place, and whether the sentence may be a verdict
-at all, are added by the referee, from data.
+at all, are added by the engine, from data.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""Panel: the rules, asked one after the other, and whether what they say may be a verdict.
+"""Runner: the rules, asked one after the other, and whether what they say may be a verdict.
 
 Where bytes are missing that a rule's scope covers, what it says becomes "unknown"; where one of its suspensions is in
 force, it is left out. Verdicts wait until the other direction goes on without a loss. No rule affects what another
@@ -87,14 +87,14 @@ class RuleRunner:
         for rule, judge in self.on[event]:
             answer = judge(frame, connection, stream)
             if answer:
-                self.hear(rule, answer, frame, connection, stream, 1 - frame.direction)
+                self.add(rule, answer, frame, connection, stream, 1 - frame.direction)
 
     def ask_delayed(self, event: int, delayed: Delayed, connection: ConnectionState, now: FrameEvent) -> None:
         """Ask the rules of an event about what became clear of a frame. ``now``: the frame at hand."""
         for rule, judge in self.on[event]:
             answer = judge(delayed, connection, delayed.stream)
             if answer:
-                self.hear(rule, answer, delayed.frame, connection, delayed.stream, 1 - now.direction)
+                self.add(rule, answer, delayed.frame, connection, delayed.stream, 1 - now.direction)
 
     def judges_of_runs(self, events: tuple[int, ...]) -> tuple[Rule, ...]:
         """Return the rules of events, each once."""
@@ -115,7 +115,7 @@ class RuleRunner:
         frames = run.each() if left else []
         for at in places[:left]:
             frame = frames[at]
-            self.hear(rule, rule.judge(frame, connection, stream), frame, connection, stream, 1 - frame.direction)
+            self.add(rule, rule.judge(frame, connection, stream), frame, connection, stream, 1 - frame.direction)
         for at in places[left : left + 1]:
             number, vbucket, times = run.first + at, stream.vbucket, len(places) - left
             self._found.append(
@@ -124,7 +124,7 @@ class RuleRunner:
                 )
             )
 
-    def hear(
+    def add(
         self, rule: Rule, answer: object, frame: FrameEvent, connection: ConnectionState, stream: Stream, waits_for: int
     ) -> None:
         """Make findings of what a rule says, unless that is forbidden here.

@@ -79,7 +79,7 @@ def check(
 
 
 class Checking(LedgerConsumer):
-    """A referee of all frames, and what it finds of the connections to show. ``alone``: there is one capture."""
+    """The rules over all frames, and what they find of the connections to show. ``alone``: there is one capture."""
 
     closely = True
 
@@ -98,15 +98,15 @@ class Checking(LedgerConsumer):
         self._alone = alone
         limit = None if everything else SHOWN
         # What is only counted has no time of its own.
-        self._referee = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
-        self._lose = self._referee.lose
+        self._engine = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
+        self._lose = self._engine.lose
         self._fold = Fold(limit)
 
     def _learn(self, step: Step) -> None:
-        self._keep(self._referee.feed_step(step))
+        self._keep(self._engine.feed_step(step))
 
     def _end(self) -> None:
-        self._keep(self._referee.close(self.ledger.watched(alone=self._alone)))
+        self._keep(self._engine.close(self.ledger.watched(alone=self._alone)))
 
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)
@@ -140,11 +140,11 @@ class Checking(LedgerConsumer):
 
     def write(self, sink: Sink, files: Sequence[str]) -> None:
         """Write what was found."""
-        found, referee = self.findings, self._referee
+        found, engine = self.findings, self._engine
         if self._shown.format == "sarif":
             sink.write(ndjson.dump(findings.sarif(found, self._rules, files, __version__)) + "\n")
             return
-        total = findings.total(self._fold.counts, len(self._rules), referee.streams, referee.partly)
+        total = findings.total(self._fold.counts, len(self._rules), engine.streams, engine.partly)
         report(sink, self._shown, lambda: [*findings.lines(found), total], lambda: findings.objects(found))
 
     def fails(self, fail_on: str) -> bool:

@@ -83,7 +83,7 @@ def report(
 
 
 class Reporting(Checking):
-    """A referee of all frames that also gathers what the pictures need."""
+    """The rules over all frames; also gathers what the pictures need."""
 
     def __init__(self, chosen: Chosen, shown: Display, given: InputOptions, *, checked: bool, alone: bool) -> None:
         super().__init__(chosen, shown, given, RULES if checked else (), everything=False, alone=alone)

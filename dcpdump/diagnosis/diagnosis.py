@@ -22,7 +22,7 @@ class DiagnosisOutcome(Enum):
     WRONG = "wrong"
     SUSPICIOUS = "suspicious"
     HEALTHY = "healthy"
-    UNKNOWN = "unknown"  #: nothing can be told
+    UNKNOWN = "unknown"  #: no verdict is possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Diagnosis:
         evidence, count = self.evidence, len(self.troubles)
         match self.outcome:
             case DiagnosisOutcome.UNKNOWN if not evidence.dcp:
-                return f"nothing can be told: no DCP was spoken in {counted(evidence.ledger.frames, 'frame')}"
+                return f"no verdict: no DCP was spoken in {counted(evidence.ledger.frames, 'frame')}"
             case DiagnosisOutcome.UNKNOWN:
-                return "nothing can be told: what the capture holds does not suffice"
+                return "no verdict: the capture holds too little to judge"
             case DiagnosisOutcome.HEALTHY:
                 far = ", as far as was captured" if self.unjudged else ""
                 return f"nothing is wrong{far}: {self.looked_at}"

@@ -48,7 +48,7 @@ def _connections(evidence: Evidence) -> Iterator[Unjudged]:
 
 
 def _flow_unknown(evidence: Evidence, each: ConnectionState) -> bool:
-    """Return whether the producer may be blocked, and that cannot be told."""
+    """Return whether the producer may be blocked while no frame shows it."""
     return bool(each.window.wire) and standing(each, evidence.now_ns).state is FlowState.UNKNOWN
 
 

@@ -111,7 +111,7 @@ def _answer_to_message(
             connection.early_acks.append(kept(frame))
         return None
     if frame.opaque in connection.shared:
-        return None  # of which of them it is cannot be told
+        return None  # of which of them it is is unknown
     if opcode == MARKER:
         stream.acknowledge_marker(frame)
     if frame.word and len(stream.complaints) < _COMPLAINTS:

@@ -72,11 +72,11 @@ def steps(part: Part, *, closely: bool = False, losses: Mapping[int, Before] = _
     out: list[Step] = []
     for is_burst, begin, end, *facts in zip(*(column.tolist() for column in columns), strict=True):
         if is_burst:
-            told = tuple(zip(_IN_ORDER, facts[-6::2], facts[-5::2], strict=True))
+            kinds_of = tuple(zip(_IN_ORDER, facts[-6::2], facts[-5::2], strict=True))
             close = next(look) if look is not None else None
             out.append(
                 DocumentRun._make(
-                    (part.first + begin, end - begin, *facts[:-6], told, partial(_each, part, begin, end), close)
+                    (part.first + begin, end - begin, *facts[:-6], kinds_of, partial(_each, part, begin, end), close)
                 )
             )
         else:

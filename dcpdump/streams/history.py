@@ -36,7 +36,7 @@ class Coverage(NamedTuple):
 def coverage(stream: Stream) -> Coverage:
     """Return whether everything that a stream brought is in the capture."""
     request = stream.request
-    begins = request.start_seqno + 1 if stream.witnessed and request and request.start_seqno is not None else None
+    begins = request.start_seqno + 1 if stream.begin_captured and request and request.start_seqno is not None else None
     first = begins if begins is not None else stream.first_seqno
     last = stream.high_seqno
     if stream.epoch:

@@ -72,4 +72,4 @@ def _end_joins(stream: Stream) -> bool:
 
 def _asked(stream: Stream) -> int | None:
     """Return the seqno from which a stream was asked for, where its beginning was captured."""
-    return stream.request.start_seqno if stream.witnessed and stream.request is not None else None
+    return stream.request.start_seqno if stream.begin_captured and stream.request is not None else None

@@ -106,7 +106,7 @@ class Ledger:
         frames[direction] += 1
         connection.bytes[direction] += frame.length
         if ts_ns is not None:
-            connection.last_ns = self.last_ns = connection.heard_ns[direction] = ts_ns
+            connection.last_ns = self.last_ns = connection.latest_ns[direction] = ts_ns
             if connection.first_ns is None:
                 connection.first_ns = ts_ns
                 if self.first_ns is None:
@@ -225,7 +225,7 @@ class Ledger:
         connection.frames[direction] += run.frames
         connection.bytes[direction] += run.size
         connection.last_ns = self.last_ns = stream.last_ns = stream.last_item_ns = run.last_ns
-        connection.heard_ns[direction] = run.last_ns
+        connection.latest_ns[direction] = run.last_ns
         for opcode, frames, _ in run.kinds:
             stream.counts[opcode - FIRST] += frames
         stream.size += run.size
@@ -269,7 +269,7 @@ class Ledger:
         """Return until when connections were watched, by their numbers.
 
         ``alone``: the input is one capture, so that its end is the end of all that had not ended before. Of several,
-        each may be of another place, and tells nothing of what is in the others.
+        each may be of another place, and says nothing about the others.
         """
         return {
             each.number: WatchedUntil(

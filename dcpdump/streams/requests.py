@@ -132,7 +132,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if before is not None:
         before.replaced |= before.alive
         stream.follow(before)
-    if stream.granted and connection.torn:  # which of its requests each answer is for cannot be told
+    if stream.granted and connection.torn:  # which of its requests each answer is for is unknown
         stream.marker = stream.snapshot = stream.last = None
         stream.epoch += 1
     place = stream.vbucket << 16 | stream.stream_id

@@ -87,7 +87,7 @@ class ConnectionState:
     lost_text: str = ""  #: what was lost last
     first_ns: int | None = None
     last_ns: int | None = None
-    heard_ns: list[int | None] = field(default_factory=lambda: [None, None])  #: the last frame of each direction
+    latest_ns: list[int | None] = field(default_factory=lambda: [None, None])  #: the last frame of each direction
     over: bool = False  #: the input is over
     gone: bool = False  #: and the connection was over before it
     ended_ns: int | None = None  #: the TCP connection ended, by FIN or RST

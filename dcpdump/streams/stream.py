@@ -73,7 +73,7 @@ class Stream:
     ended_ns: int | None = None
     end_frame: int | None = None
     close_asked: bool = False  #: a CLOSE_STREAM waits for its answer
-    closed_ns: int | None = None  #: the consumer closed it, and was told that it is
+    closed_ns: int | None = None  #: the consumer closed it, and was sent its End
     closed: bool = False
     after_end: int = 0  #: messages after its end
     next: "Stream | None" = None  #: the one that followed it in its place
@@ -111,7 +111,7 @@ class Stream:
         return next(granted, None) if self.granted else None
 
     @property
-    def witnessed(self) -> bool:
+    def begin_captured(self) -> bool:
         """Whether its beginning was captured: the request, and that it was granted."""
         return self.granted and bool(self.requests) and not self.requests[-1].ambiguous
 
@@ -130,7 +130,7 @@ class Stream:
     @property
     def doubtful(self) -> bool:
         """Whether its beginning, or bytes since, are missing."""
-        return not self.witnessed or self.lost
+        return not self.begin_captured or self.lost
 
     @property
     def stale(self) -> bool:

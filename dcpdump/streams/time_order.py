@@ -46,7 +46,7 @@ class Order:
         if not waiting:
             return self.close()
         until = self._until()
-        # What is under way at that time is told as far as it goes.
+        # What is under way at that time is reported as far as it goes.
         held = sorted(_apart(self._held, lambda each: each.ts_ns <= until < each.end_ns))
         count = bisect_right(held, until, key=_TIME)
         self._held = held[count:]

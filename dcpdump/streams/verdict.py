@@ -227,7 +227,7 @@ class Judge:
         if stream.snapshot is None and stream.epoch and stream.counts_any:
             why = f"nothing for {span(idle)}; bytes were lost since its snapshot marker"
             return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
-        if stream.snapshot is None and not stream.witnessed:
+        if stream.snapshot is None and not stream.begin_captured:
             why = f"nothing for {span(idle)}; the capture starts after its snapshot marker"
             return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE, why)
         return Verdict(VerdictKind.QUIET, Cause.IDLE, f"nothing for {span(idle)}{self._quietness(stream)}")
@@ -247,7 +247,7 @@ class Judge:
         if stream.states and stream.state_acks < len(stream.states):
             return Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE"
         end = request.end_seqno if request is not None else None
-        if end is not None and last is not None and stream.witnessed and last >= end:
+        if end is not None and last is not None and stream.begin_captured and last >= end:
             return Cause.END_NOT_SENT, f"end seqno {end} is reached, no STREAM_END"
         if snapshot is None or not stream.ordered:
             return None
@@ -258,9 +258,9 @@ class Judge:
         if snapshot.flags & _ACKNOWLEDGE and not snapshot.acked:
             why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
             return Cause.SNAPSHOT_NOT_ACKNOWLEDGED, why
-        told = self._high(stream)
-        if told is not None and stream.connection.has_collections and not (request and request.filtered):
-            high, ts_ns = told
+        known = self._high(stream)
+        if known is not None and stream.connection.has_collections and not (request and request.filtered):
+            high, ts_ns = known
             since = self._since(ts_ns)
             later = ts_ns is not None and stream.last_ns is not None and ts_ns >= stream.last_ns
             if last < high and later and since is not None and since >= self._idle_ns:
@@ -271,10 +271,10 @@ class Judge:
     def _quietness(self, stream: Stream) -> str:
         """Return what speaks for a stream being quiet, and not stuck."""
         connection, words = stream.connection, []
-        told = self._high(stream)
-        if told is not None and stream.high_seqno is not None:
-            ours = "= ours" if told[0] == stream.high_seqno else f"ours {stream.high_seqno}"
-            words.append(f"server's high seqno {told[0]} {ours}")
+        known = self._high(stream)
+        if known is not None and stream.high_seqno is not None:
+            ours = "= ours" if known[0] == stream.high_seqno else f"ours {stream.high_seqno}"
+            words.append(f"server's high seqno {known[0]} {ours}")
         elif stream.snapshot is not None:
             words.append(f"all of snapshot {stream.snapshot.start}..{stream.snapshot.end} came")
         noops = connection.noops
@@ -305,7 +305,7 @@ def _until(lost: Unknown | None) -> str:
 
 def _ambiguous(connection: ConnectionState) -> Verdict:
     starts = connection.late and not connection.lossy
-    why = "requests with one opaque were sent, and not all were captured: its answer cannot be told from theirs"
+    why = "requests with one opaque were sent, and not all were captured: which answer is its own is unknown"
     return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
 
 

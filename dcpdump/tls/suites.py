@@ -20,7 +20,7 @@ class Suite(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name, without how keys are exchanged."""
+        """Return its name, without how keys are exchanged."""
         if self.kind == CHACHA:
             return self.kind
         return f"AES-{8 * self.key}-{self.kind}" + (f"-{self.mac.upper()}" if self.mac else "")

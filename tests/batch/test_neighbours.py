@@ -88,7 +88,7 @@ def test_neighbours_teach_the_ledger_and_the_rules_the_same_undecoded() -> None:
     kept: list[Ledger] = []
     found = []
     for looks in (False, True):
-        dissection, ledger, referee = Watching(), Ledger(), RuleEngine()
+        dissection, ledger, engine = Watching(), Ledger(), RuleEngine()
         feed = Feed(dissection, ledger)
         said_of = []
         for block in blocks(captured):
@@ -100,9 +100,9 @@ def test_neighbours_teach_the_ledger_and_the_rules_the_same_undecoded() -> None:
                     seen[row] = event_of(part.record(row))
                 for frame in seen:
                     ledger.feed(frame)
-                    said_of += referee.feed(frame)
+                    said_of += engine.feed(frame)
         feed.close()
         kept.append(ledger)
-        found.append(said_of + referee.close())
+        found.append(said_of + engine.close())
     assert books(kept[0]) == books(kept[1])
     assert found[0] == found[1] != []

@@ -166,4 +166,4 @@ def test_one_direction_is_not_judged(path: Path) -> None:
 
 def test_key_value_traffic_alone_is_not_called_healthy(path: Path) -> None:
     (row,) = rows("TX hello{features=6, key=app}\nRX hello-response{success, features=6}\n", path, "capture")
-    assert (row["outcome"], row["text"]) == ("unknown", "nothing can be told: no DCP was spoken in 2 frames")
+    assert (row["outcome"], row["text"]) == ("unknown", "no verdict: no DCP was spoken in 2 frames")

@@ -42,7 +42,7 @@ def fed(session: Session, said: Said, first: int = 1) -> Session:
         if frame.raw.gap_before:
             session.lose()
         asked = None if frame.magic.response else Asked(number, None, header.word)
-        session.overhear(direction, header.opcode, header.opaque, asked)
+        session.pair(direction, header.opcode, header.opaque, asked)
     return session
 
 

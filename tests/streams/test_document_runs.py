@@ -62,8 +62,8 @@ def told(captured: list[Packet]) -> list[Step]:
 
 def judged(captured: list[Packet], *, runs: bool, shown: int | None = None) -> tuple[list[Finding], int]:
     """Return what an engine finds that is fed as the command ``check`` feeds it, and the frames that came in runs."""
-    dissection, referee = Watching(), RuleEngine(shown=shown)
-    feed = Feed(dissection, referee.ledger, closely=True)
+    dissection, engine = Watching(), RuleEngine(shown=shown)
+    feed = Feed(dissection, engine.ledger, closely=True)
     tell = feed.steps if runs else feed.frame_events
     found: list[Finding] = []
     at_once = 0
@@ -73,16 +73,16 @@ def judged(captured: list[Packet], *, runs: bool, shown: int | None = None) -> t
         for step in told:
             if isinstance(step, DocumentRun):
                 at_once += step.frames
-                found.extend(referee.feed_burst(step))
+                found.extend(engine.feed_burst(step))
             else:
-                found.extend(referee.feed(step))
+                found.extend(engine.feed(step))
 
     for block in blocks(captured):
         take(tell(dissection.feed_block(block)))
     take(tell(dissection.close_blocks()))
     take(feed.rest())
-    feed.close(None, referee.lose)
-    return found + referee.close(), at_once
+    feed.close(None, engine.lose)
+    return found + engine.close(), at_once
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -299,18 +299,18 @@ def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
 
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
     """Return the findings on captured packets, frame by frame."""
-    dissection, referee = Watching(), RuleEngine(rules)
-    feed = Feed(dissection, referee.ledger, closely=True)
+    dissection, engine = Watching(), RuleEngine(rules)
+    feed = Feed(dissection, engine.ledger, closely=True)
     found: list[Finding] = []
     for block in blocks(captured):
         for frame in feed.frame_events(dissection.feed_block(block)):
-            found += referee.feed(frame)
+            found += engine.feed(frame)
     for frame in feed.frame_events(dissection.close_blocks()):
-        found += referee.feed(frame)
+        found += engine.feed(frame)
     for step in feed.rest():
-        found += referee.feed_step(step)
-    feed.close(None, referee.lose)
-    return found + referee.close()
+        found += engine.feed_step(step)
+    feed.close(None, engine.lose)
+    return found + engine.close()
 
 
 def findings(text: str) -> list[Finding]:

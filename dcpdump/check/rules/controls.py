@@ -69,7 +69,7 @@ def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     """
     key = safe(frame.key)
     streams = connection.current.values()
-    if key not in _AT_CREATION or not any(each.witnessed and each.live and not each.closed for each in streams):
+    if key not in _AT_CREATION or not any(each.begin_captured and each.live and not each.closed for each in streams):
         return None
     if connection.exchanges.early(frame.direction, CONTROL, frame.opaque) is not None:
         return None  # it was captured after its answer, and maybe after the streams

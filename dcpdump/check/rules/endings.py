@@ -86,12 +86,12 @@ def abandoned(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Usual causes: a client that does not know all reasons, and treats unknown ones as the end.
     """
-    heard_ns = max((ns for ns in connection.heard_ns if ns is not None), default=0)
+    latest_ns = max((ns for ns in connection.latest_ns if ns is not None), default=0)
     found: list[Remark] = []
     for each in connection.current.values():
         if each.end_status not in (_STATE, _SLOW, _BACKFILL) or each.ended_ns is None:
             continue
-        if heard_ns - each.ended_ns >= 60 * 10**9:
+        if latest_ns - each.ended_ns >= 60 * 10**9:
             reason = STREAM_END_STATUS.names[each.end_status]
             at = each.last_sight._replace(number=each.end_frame or 0, ts_ns=each.ended_ns)
             found.append(Remark(f"ended with {reason} and was not requested again here", frame=at))

@@ -129,7 +129,7 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 
     Usual causes: a capture that was paused; keep-alive turned off.
     """
-    before = connection.heard_ns[frame.direction]
+    before = connection.latest_ns[frame.direction]
     if before is None or frame.ts_ns is None or connection.opened_by is None:
         return None
     return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"

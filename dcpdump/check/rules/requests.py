@@ -104,7 +104,7 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 @rule(
     "DCP225",
     "L5",
-    "Rollback to nowhere",
+    "Rollback without a usable seqno",
     severity=VIOLATION,
     source="failover-table.cc, dcp/consumer.cc",
     on=(STREAM_REQ | RESPONSE,),
@@ -229,7 +229,7 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     Usual causes: a constant opaque; a counter of 8 or 16 bits that wrapped.
     """
     other = connection.by_opaque.get(frame.opaque)
-    if other is None or not other.live or other.closed or other.vbucket == frame.word or not other.witnessed:
+    if other is None or not other.live or other.closed or other.vbucket == frame.word or not other.begin_captured:
         return None
     text = f"opaque 0x{frame.opaque:08x} is that of the stream of vbucket {other.vbucket}"
     if len(connection.by_opaque) > 1:

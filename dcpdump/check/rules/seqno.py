@@ -86,7 +86,7 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
     if seqno is None:
         return None
     if last is not None and seqno > last:
-        # What lies between was lost: the panel makes "unknown" of it, as the stream is stale.
+        # What lies between was lost: the runner makes "unknown" of it, as the stream is stale.
         unseen = stream.stale and seqno > last + 1 and _lost_since_last(connection, stream)
         return Remark(f"the order between seqno {last} and {seqno} was not seen") if unseen else None
     status = "" if frame.opcode == ADVANCED else "Erange"
