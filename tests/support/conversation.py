@@ -32,7 +32,7 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
-from dcpdump.net.flow import Flow
+from dcpdump.net.endpoints import Flow
 from dcpdump.net.packet import Packet
 from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
