@@ -14,7 +14,7 @@ FLOORS: list[set[str]] = [
     {"record", "disclosure", "conversation"},
     {"filter", "redact", "unsealing"},
     {"paste", "capture", "dissect", "annotate"},
-    {"batch"},
+    {"batch", "scapy"},
     {"streams", "rewrite"},
     {"check"},
     {"diagnosis"},
@@ -27,7 +27,7 @@ FLOORS: list[set[str]] = [
 ]
 #: Third parties, and the only modules that may know them.
 DOORS: dict[str, set[str]] = {
-    "scapy": {"capture", "net/link.py"},
+    "scapy": {"capture", "net/link.py", "scapy"},
     "cramjam": {"wire/snappy.py", "capture/compression.py"},
     "rich": {"render/style.py"},
     "click": {"cli"},
