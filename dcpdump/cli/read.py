@@ -7,7 +7,7 @@ import click
 from dcpdump.capture import expand
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
+from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options, time_option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
@@ -19,6 +19,7 @@ from dcpdump.filter.header_clauses import wanted_of
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
 @display_options()
+@time_option
 @input_options()
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work; the default: the cores."

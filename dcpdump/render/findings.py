@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
+from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
@@ -62,7 +63,7 @@ def lines(findings: Folded) -> Iterator[Line]:
     """Yield a line for each finding."""
     for finding, more in findings:
         rule = finding.rule
-        when = "" if finding.ts_ns is None else f" {iso_time(finding.ts_ns)}"
+        when = "" if finding.ts_ns is None else f" {clock_in_use().full(finding.ts_ns)}"
         head = f"{finding.severity.value:<10} {rule.code} {rule.id:<3} {_place(finding)} #{finding.frame}{when}"
         yield Line(_KINDS[finding.severity], f"{head}  {_sentence(finding)}")
         if more:
