@@ -18,11 +18,16 @@ class View:
     palette: Palette
     file: bool = False  #: several captures: say which one a frame is from
     times: FrameTimes = PLAIN_TIMES  #: asked once for each frame
+    context: bool | None = None  #: where chosen frames are shown with others around them: whether it is one of those
 
     def when(self, record: Record) -> str:
         """Return the time of the next frame; empty where it has none."""
         ts_ns = record.frame.raw.where.ts_ns
         return "" if ts_ns is None else self.times.text(ts_ns)
+
+    def marked(self, drawn: Line) -> Line:
+        """Return the first line of a frame, marked where it is chosen and others are not."""
+        return drawn if self.context is None else Line(drawn.kind, f"{' ' if self.context else '>'} {drawn.text}")
 
 
 Writer = Callable[[Record, View], str]
@@ -34,7 +39,7 @@ def _drawn(draw: Callable[[Record, int | None], list[Line]]) -> Writer:
     def write(record: Record, view: View) -> str:
         lines = draw(record, view.value_bytes)
         if record.connection is not None:
-            lines.insert(0, table.place(record, view.when(record), file=view.file))
+            lines.insert(0, view.marked(table.place(record, view.when(record), file=view.file)))
         lines.append(Line(LineKind.PLAIN, ""))
         return "".join(f"{view.palette.paint(drawn)}\n" for drawn in lines)
 
@@ -42,8 +47,8 @@ def _drawn(draw: Callable[[Record, int | None], list[Line]]) -> Writer:
 
 
 def _one_line(record: Record, view: View) -> str:
-    drawn = line.lines(record, view.value_bytes, view.when(record))
-    return "".join(f"{view.palette.paint(each)}\n" for each in drawn)
+    (drawn,) = line.lines(record, view.value_bytes, view.when(record))
+    return f"{view.palette.paint(view.marked(drawn))}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,6 @@ OUTPUTS: dict[str, Output] = {
     "table": Output(_drawn(table.lines)),
     "grid": Output(_drawn(grid.lines)),
     "line": Output(_one_line),
-    "ndjson": Output(lambda record, view: ndjson.text(record, view.value_bytes) + "\n"),
+    "ndjson": Output(lambda record, view: ndjson.text(record, view.value_bytes, context=view.context is True) + "\n"),
     "csv": Output(lambda record, view: csv.text(record, view.value_bytes) + "\r\n", lambda: csv.header() + "\r\n"),
 }
