@@ -152,6 +152,7 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
     "vbucket": _vbucket,
     "kind": _kind,
     "status": _status,
+    "latency": _status,
     "opaque": _opaque,
     "stream-id": _stream_id,
     "connection": _place(clauses.by_connection),

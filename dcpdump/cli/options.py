@@ -35,6 +35,15 @@ _CAPTURE_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
 )
 
+#: only where each frame is read together with its request
+_LATENCY = (
+    "latency",
+    clauses.by_latency,
+    "BOUND",
+    "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
+)
+_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, _LATENCY)
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -128,6 +137,11 @@ def time_option(command: Command) -> Command:
     )(command)
 
 
+def latency_option(command: Command) -> Command:
+    """Add the option that chooses responses by how long they took."""
+    return clause_option(_LATENCY[0], *_LATENCY[2:])(command)
+
+
 def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
     """Return an option that chooses; given several times, its values add up, as those of a list do."""
 
@@ -139,10 +153,10 @@ def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Com
 
 def selection(options: dict[str, Any]) -> Selection:
     """Take the options that choose frames out of ``options``, and return the selection. Raises FilterError."""
-    names = [name for name, _, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES)] + ["since", "until"]
+    names = [name for name, _, _, _ in _ALL_CLAUSES] + ["since", "until"]
     given = {name: options.pop(name.replace("-", "_"), None) for name in names}
     texts = {name: text for name, text in given.items() if text is not None}
-    found = [parse(texts[name]) for name, parse, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES) if name in texts]
+    found = [parse(texts[name]) for name, parse, _, _ in _ALL_CLAUSES if name in texts]
     if options.pop("problems", False):
         found.append(clauses.with_problems)
     window = _window(texts.get("since"), texts.get("until"), zone_in(options))

@@ -7,7 +7,16 @@ import click
 from dcpdump.capture import expand
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options, time_option
+from dcpdump.cli.options import (
+    Display,
+    Selection,
+    display,
+    display_options,
+    latency_option,
+    selection,
+    selection_options,
+    time_option,
+)
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
@@ -18,6 +27,7 @@ from dcpdump.filter.header_clauses import wanted_of
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
+@latency_option
 @display_options()
 @time_option
 @click.option(
