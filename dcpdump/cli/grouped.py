@@ -12,7 +12,7 @@ GROUPS: dict[str, str] = {
     "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
         --keylog --memory --jobs""",
     "How to judge": "--idle --fail-on --no-check",
-    "How to show": """--format --time --all --color --value-bytes --once --interval --rows --title
+    "How to show": """--format --time --all --sort --reverse --color --value-bytes --once --interval --rows --title
         --frames --summary --quiet""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
     "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
