@@ -19,9 +19,9 @@ from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 from dcpdump.unsealing import Unsealing
-from dcpdump.wire.cut import Cut
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
+from dcpdump.wire.piece import Cut
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 

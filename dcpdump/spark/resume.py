@@ -10,8 +10,8 @@ from dcpdump.batch.part import Part
 from dcpdump.conversation import Conversation
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.connections import Half
+from dcpdump.net.endpoints import Connection, flow_of
 from dcpdump.net.event import Seen
-from dcpdump.net.flow import Connection, flow_of
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.connection_state import SavedConnection, thinned
 from dcpdump.spark.session_delta import WatchedSession

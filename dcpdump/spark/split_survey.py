@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dcpdump.batch.block import Block
-from dcpdump.net.flow import reverse_key
+from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.connection_state import SavedConnection, pair_of
 from dcpdump.spark.guess import Beginning, Guesser, guess
