@@ -9,10 +9,10 @@ import pytest
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
 FLOORS: list[set[str]] = [
     {"spec", "errors", "escape", "forked_worker", "pseudonymize", "tally", "compiled", "big_endian"},
-    {"wire", "net"},
+    {"wire", "net", "zone"},
     {"tls"},
     {"record", "disclosure", "conversation"},
-    {"filter", "redact", "unsealing"},
+    {"filter", "redact", "unsealing", "clock"},
     {"paste", "capture", "dissect", "annotate"},
     {"batch", "scapy"},
     {"streams", "rewrite"},

@@ -13,7 +13,7 @@ from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
 from dcpdump.batch.part import Part
-from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
+from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
 from dcpdump.filter.opcode_names import named_opcodes
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.batch import NO_TIME
@@ -33,9 +33,7 @@ class Masks:
     seqno: Ranges | None = None
     collection: Ranges | None = None
     key: Clause | None = None
-    since: Instant | None = None
-    until: Instant | None = None
-    window: TimeWindow | None = None  #: knows when the capture begins
+    window: TimeWindow | None = None
     problems: bool = False
 
     def by_header(self, part: Part) -> Array:
@@ -43,13 +41,13 @@ class Masks:
         keep = np.ones(len(part), bool)
         for mask in self.header:
             keep &= mask(part)
-        begins = self.window.start_ns if self.window is not None else None
-        if self.since is not None or self.until is not None:
+        if self.window is not None:
+            since, until, begins = self.window.since, self.window.until, self.window.start_ns
             keep &= part.ts_ns != NO_TIME
-        if self.since is not None:
-            keep &= part.ts_ns >= self.since.at(begins)
-        if self.until is not None:
-            keep &= part.ts_ns <= self.until.end(begins)
+            if since is not None:
+                keep &= part.ts_ns >= since.at(begins)
+            if until is not None:
+                keep &= part.ts_ns <= until.end(begins)
         return keep
 
     def undecided(self, part: Part) -> list[int]:
@@ -100,8 +98,6 @@ def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | 
         parse_ranges("--seqno", texts["seqno"]) if "seqno" in texts else None,
         parse_ranges("--collection", texts["collection"], 0xFFFFFFFF) if "collection" in texts else None,
         clauses.by_key(texts["key"]) if "key" in texts else None,
-        parse_instant("--since", texts["since"]) if "since" in texts else None,
-        parse_instant("--until", texts["until"]) if "until" in texts else None,
         window,
         clauses.with_problems in whole.clauses,
     )
@@ -156,6 +152,7 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
     "vbucket": _vbucket,
     "kind": _kind,
     "status": _status,
+    "latency": _status,
     "opaque": _opaque,
     "stream-id": _stream_id,
     "connection": _place(clauses.by_connection),

@@ -39,11 +39,12 @@ class Bulk:
         self._write = OUTPUTS[form].write
         self._view = view
         self._redactor = redactor
-        self._template = None if view.palette.paints or redactor is not None else TEMPLATES.get(form)
+        plain = not view.palette.paints and view.times.plain and redactor is None
+        self._template = TEMPLATES.get(form) if plain else None
 
     @property
     def in_columns(self) -> bool:
-        """Return whether most rows are written at once; not with colours, and not with hashes."""
+        """Return whether most rows are written at once; not with colours, hashes, or other times."""
         return self._template is not None
 
     def text(self, part: Part, wanted: Sequence[int]) -> bytes:

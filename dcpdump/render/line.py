@@ -4,7 +4,7 @@ TX is what the consumer sends, RX what it receives.
 """
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, iso_time, masked, value_length
+from dcpdump.record import Record, masked, value_length
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec.field import Bits, EnumValue, Field, Message, Sender
 from dcpdump.spec.header import WORD_END
@@ -17,12 +17,11 @@ _NEVER = (1 << 64) - 1
 _SHORTER = {"DCP_SNAPSHOT_MARKER": {"start_seqno": "start", "end_seqno": "end"}}
 
 
-def lines(record: Record, value_bytes: int | None) -> list[Line]:
-    """Return the frame as one line; ``value_bytes`` is how much of a value to show."""
-    where = record.frame.raw.where
+def lines(record: Record, value_bytes: int | None, when: str = "") -> list[Line]:
+    """Return the frame as one line; ``value_bytes`` is how much of a value to show, ``when`` its time."""
     parts = [] if record.connection is None else [f"#{record.number}"]
-    if where.ts_ns is not None:
-        parts.append(iso_time(where.ts_ns))
+    if when:
+        parts.append(when)
     if record.connection is not None:
         parts.append(f"c{record.connection}")
     parts += [

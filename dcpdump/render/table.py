@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, iso_time, value_length
+from dcpdump.record import Record, value_length
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec.field import Blob, Field, Names
 from dcpdump.spec.names import SNAPPY
@@ -39,12 +39,12 @@ def title(record: Record) -> str:
     return f"{name} {'response' if frame.magic.response else 'command'}"
 
 
-def place(record: Record, *, file: bool = False) -> Line:
-    """Return the line above a table: where and when the frame was captured. ``file``: name the capture too."""
+def place(record: Record, when: str, *, file: bool = False) -> Line:
+    """Return the line above a table: where the frame was captured, and ``when``. ``file``: name the capture too."""
     raw = record.frame.raw
     parts = [f"#{record.number}"]
-    if raw.where.ts_ns is not None:
-        parts.append(iso_time(raw.where.ts_ns))
+    if when:
+        parts.append(when)
     parts += [f"{record.src} → {record.dst}", f"connection {record.connection}", f"packet {raw.where.packet}"]
     if file:
         parts.append(f"file {safe(raw.where.file)}")
