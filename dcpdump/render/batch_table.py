@@ -32,7 +32,7 @@ def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> li
     shapes = list(zip((columns.key_length + key_at).tolist(), sizes, strict=True))
     shaped = {shape: _shape(key_at, *shape, label, narrow) for shape in set(shapes)}
     peers = [f"  {each.src} → {each.dst}  connection {each.connection}  packet ".encode() for each in columns.places]
-    owned = list(zip(columns.collection, columns.inferred, strict=True))
+    owned = list(zip(columns.collection, columns.collection_name, columns.inferred, strict=True))
     owners = {each: _owner(*each) for each in set(owned)}
     datatypes = columns.datatype.tolist() if plan.message.document else [0] * len(sizes)
     shown = list(zip(columns.plain_length, sizes, datatypes, strict=True))
@@ -108,9 +108,11 @@ def _remarks(columns: TemplateColumns, view: View) -> list[bytes]:
     return remarks
 
 
-def _owner(number: int, inferred: bool) -> bytes:
+def _owner(number: int, name: str, inferred: bool) -> bytes:
     """Return the collection of a key as text; empty where it has none."""
-    return f" (collection 0x{number:x}{', inferred' if inferred else ''})".encode() if number >= 0 else b""
+    if number < 0:
+        return b""
+    return f" (collection 0x{number:x}{f' {name}' if name else ''}{', inferred' if inferred else ''})".encode()
 
 
 def _beside_value(whole: int, size: int, datatype: int, limit: int | None) -> bytes:

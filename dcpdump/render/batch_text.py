@@ -116,6 +116,7 @@ class Bulk:
             key=_safe(_cut(part.data, logical, key_end)),
             wire_key=_cut(part.data, key_at, key_end),
             collection=collection,
+            collection_name=_names(part, rows, collection),
             inferred=part.inferred[rows].tolist(),
             value=_safe(values),
             plain_length=plain_length,
@@ -167,6 +168,14 @@ def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes]
         if faults:  # where the datatype may describe a value that was left out, it is not a fault
             good &= ~(part.underlying[rows] & np.isin(rows, list(faults)))
     return good, opened, faults
+
+
+def _names(part: Part, rows: Array, collection: list[int]) -> list[str]:
+    """Return the names of the collections of rows; nearly always none is known."""
+    if not part.names:
+        return [""] * len(collection)
+    both = zip(rows.tolist(), collection, strict=True)
+    return [(part.collection_path(row, number) or "") if number >= 0 else "" for row, number in both]
 
 
 def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:

@@ -147,7 +147,7 @@ def _key(record: Record, key: bytes) -> str:
     meaning = record.meaning
     if meaning.collection is not None and meaning.key is not None:
         guess = ", inferred" if meaning.collection_inferred else ""
-        return f"{safe(meaning.key)} (collection 0x{meaning.collection:x}{guess})"
+        return f"{safe(meaning.key)} ({_collection(record, meaning.collection)}{guess})"
     if meaning.collection_name is not None:
         return f"{safe(key)} (collection {safe(meaning.collection_name)!r})"
     return safe(key)
@@ -175,8 +175,14 @@ def _item(record: Record, field: FieldValue, data: bytes, value_bytes: int | Non
     item = record.meaning.items[field.item]
     if field.field.name == "value":
         return _limited(item.body.value, value_bytes)
-    collection = "" if item.collection is None else f" (collection 0x{item.collection:x})"
+    collection = "" if item.collection is None else f" ({_collection(record, item.collection)})"
     return safe(item.key) + collection
+
+
+def _collection(record: Record, number: int) -> str:
+    """Return a collection as text, with its name where that is known."""
+    path = record.collection_path(number)
+    return f"collection 0x{number:x} {path}" if path else f"collection 0x{number:x}"
 
 
 def _xattrs(record: Record) -> list[TableRow]:
