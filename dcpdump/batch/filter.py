@@ -14,6 +14,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
 from dcpdump.batch.part import Part
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
+from dcpdump.filter.collection_choice import CollectionChoice, collection_choice
 from dcpdump.filter.opcode_names import named_opcodes
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.batch import NO_TIME
@@ -31,7 +32,7 @@ class Masks:
     header: tuple[HeaderMask, ...] = ()
     any_frame: tuple[HeaderMask, ...] = ()  #: of those, the ones that are true of every frame, planned or not
     seqno: Ranges | None = None
-    collection: Ranges | None = None
+    collection: CollectionChoice | None = None
     key: Clause | None = None
     window: TimeWindow | None = None
     problems: bool = False
@@ -75,11 +76,18 @@ class Masks:
                 found |= _inside(self.seqno, group.column(field.name))
         return found
 
-    def by_collection(self, collection: Array, split: Array) -> Array:
-        """Return which frames' collections are wanted; ``split``: whether there is one."""
-        if self.collection is None:
+    def by_collection(self, part: Part, rows: Array, collection: Array, split: Array) -> Array:
+        """Return which rows' collections are wanted; ``split``: whether there is one."""
+        chosen = self.collection
+        if chosen is None:
             return np.ones(len(split), bool)
-        return split & _inside(self.collection, collection)
+        if not chosen.by_name:
+            return split & _inside(chosen.ids, collection)
+        found: Array = split.copy()
+        for place in split.nonzero()[0].tolist():
+            number = int(collection[place])
+            found[place] = chosen.accepts(number, part.collection_path(int(rows[place]), number))
+        return found
 
     def by_key(self, keys: Sequence[bytes]) -> Array:
         """Return which keys are wanted."""
@@ -96,7 +104,7 @@ def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | 
         header,
         tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts and name in _OF_ANY_FRAME),
         parse_ranges("--seqno", texts["seqno"]) if "seqno" in texts else None,
-        parse_ranges("--collection", texts["collection"], 0xFFFFFFFF) if "collection" in texts else None,
+        collection_choice(texts["collection"]) if "collection" in texts else None,
         clauses.by_key(texts["key"]) if "key" in texts else None,
         window,
         clauses.with_problems in whole.clauses,

@@ -17,6 +17,8 @@ from dcpdump.zone import UTC, Zone, zone_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: The help of --collection.
+COLLECTIONS = "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
 #: option, the function that parses its text to a clause, its metavar, its help
 _CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("opcode", clauses.by_opcode, "NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
@@ -25,7 +27,7 @@ _CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("kind", clauses.by_kind, "KIND", "request or response."),
     ("status", clauses.by_status, "NAMES", "Responses by status: rollback · 0x23 · '!success'."),
     ("key", clauses.by_key, "PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
-    ("collection", clauses.by_collection, "IDS", "Collection ids: 0x8,0x9."),
+    ("collection", clauses.by_collection, "NAMES", COLLECTIONS),
     ("opaque", clauses.by_opaque, "NUMBERS", "Opaques: 0xdeadbeef."),
     ("stream-id", clauses.by_stream_id, "NUMBERS", "DCP stream ids."),
 )

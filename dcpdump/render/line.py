@@ -65,7 +65,8 @@ def _message(record: Record) -> str:
     words += [word for field in frame.fields for word in _field(record, field)]
     words += _groups(record)
     if record.meaning.collection is not None:
-        words.append(f"collection=0x{record.meaning.collection:x}")
+        path = record.collection_path(record.meaning.collection)
+        words.append(f"collection=0x{record.meaning.collection:x}" + (f"({path})" if path else ""))
     if record.meaning.key is not None:
         words.append(f"key={safe(record.meaning.key)}")
     words += _value(record)
