@@ -10,7 +10,7 @@ import click
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
-from dcpdump.filter.ranges import BETWEEN
+from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.redact import Redactor
 from dcpdump.zone import UTC, Zone, zone_of
@@ -36,6 +36,10 @@ _CAPTURE_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("host", clauses.by_host, "ADDRESSES", "Frames from or to an address."),
     ("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
 )
+_FRAME_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
+    ("frame", clauses.by_frame, "NUMBERS", "Frames by their number: 7 · 100-200,512."),
+)
+_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, *_FRAME_CLAUSES)
 
 #: only where each frame is read together with its request
 _LATENCY = (
@@ -55,6 +59,11 @@ class Selection:
     count: int | None
     window: TimeWindow | None
     texts: Mapping[str, str]  #: the options that the filter was made of, by their names
+
+    @property
+    def numbers(self) -> Ranges | None:
+        """Return the numbers of the frames that may be shown; None where that is not asked."""
+        return parse_ranges("--frame", self.texts["frame"]) if "frame" in self.texts else None
 
     def begin(self, start_ns: int | None) -> None:
         """Take the time of the first packet, from which relative times count."""
@@ -94,11 +103,11 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
-def selection_options(*, captures: bool) -> Callable[[Command], Command]:
-    """Add the options that choose frames; ``captures``: those of connections and times too."""
+def selection_options(*, captures: bool, frames: bool = False) -> Callable[[Command], Command]:
+    """Add the options that choose frames; ``captures``: those of connections and times too; ``frames``: of numbers."""
 
     def add(command: Command) -> Command:
-        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ())
+        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
         if captures:
             command = tz_option(command)
             command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
