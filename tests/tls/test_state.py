@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from dcpdump.capture import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.event import Bytes, End, Event, Gap, Seen
+from dcpdump.tls.cut import SealedCutter
+from dcpdump.tls.late import Joining
 from dcpdump.tls.secrets import MissingSecretError, Secrets
+from dcpdump.tls.side import Side
+from dcpdump.tls.side_state import side_state
 from dcpdump.tls.unsealer import Unsealer
 from dcpdump.tls.unsealer_state import SecretsState, UnsealerState
 from tests.tls.encoder import CLIENT, SERVER, Script, made
@@ -279,3 +283,12 @@ def test_the_order_of_a_key_log_changes_no_state() -> None:
     events = [event for way, each in fed[:30] for event in unsealer.feed(way, each)]
     events += given_by(renewed(unsealer, other), fed[30:])
     assert events == given_by(Unsealer(secrets_of(script.keylog)), fed)
+
+
+def test_all_that_a_direction_has_is_in_its_state() -> None:
+    side = Side(SERVER, Secrets(), 0, late=False, searching=False)
+    state = side_state(side)
+    elsewhere = {"direction", "opener", "places"}  # they follow from the key, or are of the run
+    assert set(state["plain"]) | (set(state) - {"plain", "basis", "before"}) == set(Side.__slots__) - elsewhere
+    assert set(state["cutter"]) == {name.strip("_") for name in SealedCutter.__slots__} - {"at"}
+    assert set(state["joining"]) == {name.strip("_") for name in Joining.__slots__} - {"secrets"}
