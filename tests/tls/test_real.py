@@ -1,4 +1,4 @@
-"""Real connections: of OpenSSL, made here, and of Java and Go, as tcpdump captured them; and what tshark says of the same."""
+"""Real connections: of OpenSSL, made here, and of Java and Go, as tcpdump captured them; and what tshark says."""
 
 import json
 import shutil
