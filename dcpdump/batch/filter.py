@@ -73,11 +73,13 @@ class Masks:
     window: TimeWindow | None = None
     problems: bool = False
     vbucket: bool = False  #: there is a clause of vbuckets
+    latency: bool = False  #: there is a clause of latencies
 
     @property
     def header_only(self) -> bool:
         """Return whether headers, places and times decide everything."""
-        return self.seqno is None and self.collection is None and self.key is None and not self.problems
+        nothing_else = self.seqno is None and self.collection is None and self.key is None
+        return nothing_else and not self.problems and not self.latency
 
     def by_header(self, part: FrameRows) -> Array:
         """Return which frames' headers and places are wanted."""
@@ -151,6 +153,7 @@ def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | 
         window,
         clauses.with_problems in whole.clauses,
         "vbucket" in texts,
+        "latency" in texts,
     )
 
 
@@ -177,6 +180,11 @@ def _status(text: str) -> HeaderMask:
     table[list(wanted)] = True
     table[list(excluded)] = False
     return lambda part: responses(part.header.magic) & table[part.header.status]
+
+
+def _latency(_text: str) -> HeaderMask:
+    """Only responses have one; which of them, their requests decide."""
+    return lambda part: responses(part.header.magic)
 
 
 def _opaque(text: str) -> HeaderMask:
@@ -213,7 +221,7 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
     "vbucket": _vbucket,
     "kind": _kind,
     "status": _status,
-    "latency": _status,
+    "latency": _latency,
     "opaque": _opaque,
     "stream-id": _stream_id,
     "frame": _frame,
