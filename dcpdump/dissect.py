@@ -75,6 +75,11 @@ class Dissector:
         """Return the connections that the packets belong to."""
         return self._connections
 
+    @property
+    def conversations(self) -> dict[int, Conversation]:
+        """Return those of the connections that brought bytes, by number."""
+        return self._conversations
+
     def feed(self, packet: Packet) -> list[Record]:
         """Dissect the next packet, and return the records that it completes."""
         records = self.open_waiting() if self._unsealing.any else []

@@ -62,6 +62,14 @@ class Record:
         return self.frame.hints + self.meaning.hints
 
     @property
+    def stream_id(self) -> int | None:
+        """Return the id of the stream that the frame is of, or, of a request for one, that it asks for."""
+        if self.frame.stream_id is not None:
+            return self.frame.stream_id
+        asked = self.meaning.document.get("sid") if isinstance(self.meaning.document, dict) else None
+        return asked if isinstance(asked, int) else None
+
+    @property
     def latency_ns(self) -> int | None:
         """Return the time from the request to this response; None where either has no time."""
         ts = self.frame.raw.where.ts_ns
@@ -128,10 +136,8 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     framing = _framing(frame)
     if framing:
         out["framing"] = framing
-    if frame.stream_id is not None:
-        out["stream_id"] = frame.stream_id
-    elif isinstance(meaning.document, dict) and isinstance(meaning.document.get("sid"), int):
-        out["stream_id"] = meaning.document["sid"]
+    if record.stream_id is not None:
+        out["stream_id"] = record.stream_id
     fields = _fields(frame)
     if meaning.items:
         for item, flat in zip(meaning.items, fields["items"], strict=False):

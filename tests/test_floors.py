@@ -15,7 +15,7 @@ FLOORS: list[set[str]] = [
     {"filter", "redact", "unsealing"},
     {"paste", "capture", "dissect", "annotate"},
     {"batch"},
-    {"streams", "rewrite"},
+    {"streams", "rewrite", "index"},
     {"check"},
     {"diagnosis"},
     {"render"},
@@ -28,12 +28,13 @@ FLOORS: list[set[str]] = [
 #: Third parties, and the only modules that may know them.
 DOORS: dict[str, set[str]] = {
     "scapy": {"capture", "net/link.py"},
-    "cramjam": {"wire/snappy.py", "capture/compression.py"},
+    "cramjam": {"wire/snappy.py", "capture/compression.py", "index/checkpoints.py"},
     "rich": {"render/style.py"},
     "click": {"cli"},
     "numpy": {
         "arrow",
         "batch",
+        "index",
         "report",
         "render/batch_text.py",
         "render/batch_table.py",

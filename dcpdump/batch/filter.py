@@ -6,21 +6,57 @@ further. Frames that were decoded one by one are asked the one-by-one way.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.gather import Array
-from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group, responses
 from dcpdump.batch.part import Part
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
-from dcpdump.filter.opcode_names import named_opcodes
+from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.wire.value import Meaning
 
-HeaderMask = Callable[[Part], Array]
+
+class HeaderColumns(Protocol):
+    """What masks ask of headers. Of a request ``word`` is the vbucket, of a response ``status`` the status."""
+
+    @property
+    def magic(self) -> Array: ...
+    @property
+    def opcode(self) -> Array: ...
+    @property
+    def word(self) -> Array: ...
+    @property
+    def status(self) -> Array: ...
+    @property
+    def opaque(self) -> Array: ...
+    @property
+    def framing(self) -> Array: ...
+
+
+class FrameRows(Protocol):
+    """What masks ask of frames: a part, or the columns of an index."""
+
+    def __len__(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def header(self) -> HeaderColumns: ...
+    @property
+    def ts_ns(self) -> Array: ...
+    @property
+    def place(self) -> Array: ...
+    @property
+    def places(self) -> Sequence[Ends]: ...
+    def stream_id(self) -> Array: ...
+
+
+HeaderMask = Callable[[FrameRows], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +73,14 @@ class Masks:
     until: Instant | None = None
     window: TimeWindow | None = None  #: knows when the capture begins
     problems: bool = False
+    vbucket: bool = False  #: there is a clause of vbuckets
 
-    def by_header(self, part: Part) -> Array:
+    @property
+    def header_only(self) -> bool:
+        """Return whether headers, places and times decide everything."""
+        return self.seqno is None and self.collection is None and self.key is None and not self.problems
+
+    def by_header(self, part: FrameRows) -> Array:
         """Return which frames' headers and places are wanted."""
         keep = np.ones(len(part), bool)
         for mask in self.header:
@@ -104,6 +146,7 @@ def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | 
         parse_instant("--until", texts["until"]) if "until" in texts else None,
         window,
         clauses.with_problems in whole.clauses,
+        "vbucket" in texts,
     )
 
 
@@ -119,12 +162,17 @@ def _vbucket(text: str) -> HeaderMask:
 
 
 def _kind(text: str) -> HeaderMask:
-    requests = "request" in clauses.parse_kinds(text)
-    return lambda part: np.full(len(part), requests)
+    kinds = clauses.parse_kinds(text)
+    table = np.array(["request" in kinds, "response" in kinds])
+    return lambda part: table[responses(part.header.magic).astype(np.intp)]
 
 
 def _status(text: str) -> HeaderMask:
-    return lambda part: np.zeros(len(part), bool)  # what plans take is never a response
+    wanted, excluded = named_statuses(text)
+    table = np.full(65_536, not wanted)
+    table[list(wanted)] = True
+    table[list(excluded)] = False
+    return lambda part: responses(part.header.magic) & table[part.header.status]
 
 
 def _opaque(text: str) -> HeaderMask:

@@ -123,15 +123,7 @@ def by_opaque(text: str) -> Clause:
 def by_stream_id(text: str) -> Clause:
     """Accept frames that carry the stream id, and the stream requests that ask for it."""
     ranges = parse_ranges("--stream-id", text, 0xFFFF)
-
-    def accepts(record: Record) -> bool:
-        sid = record.frame.stream_id
-        if sid is None and isinstance(record.meaning.document, dict):
-            asked = record.meaning.document.get("sid")
-            sid = asked if isinstance(asked, int) else None
-        return sid is not None and sid in ranges
-
-    return accepts
+    return lambda record: record.stream_id is not None and record.stream_id in ranges
 
 
 def by_connection(text: str) -> Clause:
