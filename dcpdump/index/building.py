@@ -59,6 +59,7 @@ class Update:
     damage: list[Damage] = field(default_factory=list)
     idle: bool = False  #: nothing comes at the moment
     complete: bool = False
+    failure: str = ""  #: why nothing more is indexed before the end, in words
 
 
 class Input(NamedTuple):
@@ -79,12 +80,20 @@ class Builder:
         self._blocks = self._read()
         self._number = 0  # of blocks
         self._since = 0  # bytes since the last checkpoint
-        self.distance = options.distance
+        self._distance = options.distance
         self._frames = self._answers = self._gaps = 0
         self._begins_ns: int | None = None
         self._before = bytes_read()
         self._plain_bytes = 0
         self._known_ends = self._known_damage = self._evictions = 0
+
+    def updates(self, wait: float = 0.0) -> list[Update]:
+        """Index the next block, however long that takes."""
+        return [self.step()]
+
+    def double_distance(self) -> None:
+        """Make half as many checkpoints from here on."""
+        self._distance *= 2
 
     def step(self) -> Update:
         """Index the next block, or the end of the input."""
@@ -128,7 +137,7 @@ class Builder:
         if evictions != self._evictions:
             # What a dissection forgets depends on how much it holds, of which a state knows only what is needed.
             self._evictions, update.evicted, self._since = evictions, True, 0
-        elif self._since >= max(self.distance, _CONNECTION_BYTES * len(self._dissection.conversations)):
+        elif self._since >= max(self._distance, _CONNECTION_BYTES * len(self._dissection.conversations)):
             self._note_checkpoint(update)
 
     def _note_checkpoint(self, update: Update) -> None:

@@ -8,9 +8,10 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
-from dcpdump.index.building import BlockPlace, Builder, IndexOptions, Input, Update, input_bytes
+from dcpdump.index.building import BlockPlace, IndexOptions, Input, Update, input_bytes
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.columns import Columns
+from dcpdump.index.helper import builder_of
 from dcpdump.index.matching import matching
 from dcpdump.index.replay import Replay
 from dcpdump.index.spool import Spool
@@ -23,27 +24,35 @@ class CaptureIndex:
     Call ``step`` again and again, from an event loop for instance; ``frames`` grows until ``complete``. Frames are
     numbered 1, 2, 3 … as ``read`` numbers them; the columns begin with frame 1 in row 0. In a ``with`` it is closed.
 
+    With ``helped`` a process is forked, so there must be no other thread yet: then ``step`` only takes what that has
+    sent. It ends with ``close``, and when this process ends in whatever way.
+
     It is used by one thread of one process: no method may be called while another runs, and it must be closed by the
     process that made it. Arrays that were taken from ``columns`` are read only, stay valid and as long as they were,
     and may be read by any thread. Errors of reading are those of ``read``: CaptureError, OSError; LookupError where
     there is no such frame (yet), or where it is no longer kept.
     """
 
-    def __init__(self, captures: Sequence[Capture], options: IndexOptions | None = None) -> None:
+    def __init__(
+        self, captures: Sequence[Capture], options: IndexOptions | None = None, *, helped: bool = False
+    ) -> None:
+        """``helped``: index in another process, where one can be had, so that this one stays free for its user."""
         options = IndexOptions() if options is None else options
+        self.bytes = input_bytes(captures)  #: of all files; None where that is not known
         self.columns = Columns()  #: of all frames so far
         self._spool = Spool(options.spool_bytes)
-        self._builder = Builder(Input(captures, self.columns, self._spool), options)
+        self._builder = builder_of(Input(captures, self.columns, self._spool), options, helped=helped)
         self._blocks: list[BlockPlace] = []
         self._checkpoints = Checkpoints(options.memory)
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
         self.ends: list[Ends] = []  #: the directions that ``columns.place`` numbers
         self.damage: list[Damage] = []  #: of the captures, found so far
         self.bytes_read = 0
-        self.bytes = input_bytes(captures)  #: of all files; None where that is not known
         self.begins_ns: int | None = None  #: the time of the first packet, from which relative times count
         self.complete = False  #: everything was read
         self.idle = False  #: nothing comes at the moment
+        self.failure = ""  #: why nothing more is indexed before the end, in words
+        self._counts = 0, 0, 0
 
     @property
     def frames(self) -> int:
@@ -55,15 +64,23 @@ class CaptureIndex:
         """Return how many bytes were read, and of how many; None where that is not known."""
         return self.bytes_read if self.bytes is None else min(self.bytes_read, self.bytes), self.bytes
 
-    def step(self) -> bool:
-        """Index one more block; return whether there is more to do."""
-        if not self.complete:
-            self._take(self._builder.step())
-        return not self.complete
+    def step(self, wait: float = 0.0) -> bool:
+        """Index one more block, or take what a process has indexed; return whether there is more to do.
+
+        ``wait``: seconds that it may wait for such a process where nothing is there yet.
+        """
+        if self.complete or self.failure:
+            return False
+        for update in self._builder.updates(wait):
+            self._take(update)
+        frames, answers, gaps = self._counts
+        if frames != self.frames:
+            self.columns.refresh(frames, answers, gaps)
+        return not (self.complete or self.failure)
 
     def finish(self) -> None:
         """Index all that is left."""
-        while self.step():
+        while self.step(wait=1.0):
             pass
 
     def record(self, number: int) -> Record:
@@ -110,14 +127,14 @@ class CaptureIndex:
             self._replay.forget()
         for checkpoint in update.checkpoints:
             if self._checkpoints.add(checkpoint):
-                self._builder.distance *= 2
+                self._builder.double_distance()
         self.ends += update.ends
         self.damage += update.damage
         self.bytes_read, self.begins_ns = update.bytes_read, update.begins_ns
         self.idle, self.complete = update.idle, update.complete
+        self.failure = update.failure
         self._replay.complete = update.complete
-        if update.frames != self.frames:
-            self.columns.refresh(update.frames, update.answers, update.gaps)
+        self._counts = update.frames, update.answers, update.gaps
 
 
 def _partner(numbers: Array, partners: Array, number: int) -> int | None:

@@ -34,10 +34,10 @@ def options(size: int, **others: int) -> IndexOptions:
     return replace(IndexOptions(block_bytes=size, distance=1, parts=1), **others)  # type: ignore[arg-type]
 
 
-def check_frames(paths: Sequence[str], given: IndexOptions) -> int:
+def check_frames(paths: Sequence[str], given: IndexOptions, *, helped: bool = False) -> int:
     """Compare all frames of an index, in any order, with those of a dissector."""
     expected = dissected(paths, given.limits)
-    with CaptureIndex([open_capture(path) for path in paths], given) as index:
+    with CaptureIndex([open_capture(path) for path in paths], given, helped=helped) as index:
         index.finish()
         assert index.frames == len(expected)
         numbers = list(range(1, index.frames + 1))
