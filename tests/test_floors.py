@@ -22,6 +22,7 @@ FLOORS: list[set[str]] = [
     {"arrow"},
     {"spark"},
     {"report"},
+    {"browse"},
     {"cli"},
     {"__main__"},
 ]
@@ -29,11 +30,13 @@ FLOORS: list[set[str]] = [
 DOORS: dict[str, set[str]] = {
     "scapy": {"capture", "net/link.py"},
     "cramjam": {"wire/snappy.py", "capture/compression.py", "index/checkpoints.py"},
-    "rich": {"render/style.py"},
+    "rich": {"render/style.py", "browse"},
+    "textual": {"browse"},
     "click": {"cli"},
     "numpy": {
         "arrow",
         "batch",
+        "browse",
         "index",
         "report",
         "render/batch_text.py",
