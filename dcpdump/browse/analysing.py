@@ -4,6 +4,7 @@ import os
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
+from threading import active_count
 
 from dcpdump.browse.analysis import Analysis
 from dcpdump.forked_worker import ForkedWorker, can_fork, write_all
@@ -25,7 +26,7 @@ class Analysing:
         self._begun = False
         self._buffer = b""
         self._worker: ForkedWorker | None = None
-        if can_fork():
+        if can_fork() and active_count() == 1:
             with suppress(OSError):
                 self._worker = ForkedWorker(self._work)
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.browse.listed import Numbers
-from dcpdump.browse.rows import Facts
+from dcpdump.browse.rows import Facts, has_vbucket
 from dcpdump.index import CaptureIndex
 from dcpdump.index.columns import (
     GAP_BEFORE,
@@ -90,12 +90,15 @@ class Frames:
         return None
 
     def of_stream(self, number: int) -> Callable[[slice], Mask]:
-        """Return which frames are of the same stream as a frame."""
+        """Return which frames are of the same stream as a frame; of one that is of no stream, of its connection."""
         at, columns = number - 1, self.index.columns
         places = self.connection_places(self.index.ends[int(columns.place[at])].connection)
         vbucket, stream_id = columns.vbucket[at], columns.stream_id[at]
+        streamless = not has_vbucket(int(columns.opcode[at]), bool(columns.flags[at] & SERVER))
 
         def wanted(span: slice) -> Mask:
+            if streamless:
+                return np.isin(columns.place[span], places)
             keep: Mask = (columns.vbucket[span] == vbucket) & (columns.flags[span] & HAS_VBUCKET != 0)
             keep &= columns.stream_id[span] == stream_id
             return keep & np.isin(columns.place[span], places)

@@ -24,8 +24,8 @@ from dcpdump.spec.opcodes import (
 from dcpdump.streams.request import ROLLBACK
 
 _SECOND = 1_000_000_000
-#: Narrower lists leave out the length, and shorten times.
-_WIDE = 100
+#: Narrower lists leave out seqno and length, which the text has too, and shorten times.
+_WIDE = 120
 _MESSAGE, _SHORT_MESSAGE = 24, 20
 MARKED, PROBLEM, REFUSED, LOST = "●", "!", "✗", "▼"
 _COLOURS = {

@@ -117,6 +117,8 @@ class BrowseScreen(Screen[int]):
         """Show the dialogue instead of fields and bytes, or these again."""
         self.set_class(shown, "talking")
         (self.ladder if shown else self.list).focus()
+        if shown:
+            self.call_after_refresh(self.ladder.centre, always=True)
 
     def turn(self, by: int) -> None:
         """Go to the next pane."""

@@ -51,13 +51,15 @@ class TabPages:
         page.border_title = "" if row is None else " · ".join(filter(None, row.cells[:4]))
         page.border_subtitle = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
         lines = [] if row is None else [*row.page]
-        page.show(_lines(lines, page.size.width) + (self._dialogue(row.stream) if row and row.stream else []))
+        page.show(
+            _lines(lines, self._screen.size.width - 2) + (self._dialogue(row.stream) if row and row.stream else [])
+        )
 
     def _dialogue(self, place: StreamPlace) -> list[Sequence[Piece]]:
         analysis = self._browser.analysis
         lines: list[Sequence[Piece]] = []
         for dialogue in analysis.dialogues.get(place, ()) if analysis else ():
-            lines += [[], *(rung_pieces(rung, self._screen.page.size.width) for rung in dialogue.rungs)]
+            lines += [[], *(rung_pieces(rung, self._screen.size.width - 3) for rung in dialogue.rungs)]
         return lines
 
     def enter(self) -> None:

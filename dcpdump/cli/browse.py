@@ -11,6 +11,7 @@ from dcpdump.cli.filter_text import words_of
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.options import ValueBytes, selection, selection_options
+from dcpdump.cli.standard_input import standard_input
 from dcpdump.errors import DcpdumpError
 from dcpdump.record import DEFAULT_VALUE_BYTES
 
@@ -35,14 +36,14 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
     selection(options)
     given = input_of(options)
     shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
-    from dcpdump.cli.browsing import Browsing, standard_input
+    from dcpdump.cli.browsing import Browsing
 
-    with standard_input(captures) as (paths, terminal):
-        names = expand(paths)
-        inputs = given.open(names)
-        if not (terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
+    with standard_input(captures) as copies:
+        paths = expand(copies.paths)
+        inputs = given.open(paths)
+        if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
-        with Browsing(inputs, names, captures, given) as browsing:
+        with Browsing(inputs, captures, copies._replace(again=expand(copies.again)), given) as browsing:
             return browsing.run(words, shown, mouse=not no_mouse)
 
 

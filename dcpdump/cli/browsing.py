@@ -3,8 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.filter import Masks, masks
@@ -26,6 +26,7 @@ from dcpdump.cli.options import Display
 from dcpdump.cli.progress import bytes_text, progress
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.signals import raise_at_signals
+from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import note
 from dcpdump.index import CaptureIndex, IndexOptions
 from dcpdump.render.lines import Line, LineKind
@@ -41,8 +42,8 @@ _TEXT = Display("text", "never", None, None, False, False)
 class FilterCommands:
     """What the screen asks about filters and commands. ``given``: the captures, as they were named."""
 
-    def __init__(self, given: Sequence[str], options: Sequence[str]) -> None:
-        self._given, self._options = given, options
+    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str]) -> None:
+        self._named, self._paths, self._options = named, paths, options
 
     def filter_of(self, text: str) -> Masks:
         """Return what a text chooses. Raises FilterError."""
@@ -58,9 +59,13 @@ class FilterCommands:
         return with_clause(text, name, value)
 
     def words(self, name: str, text: str, frames: str, more: Sequence[str] = ()) -> list[str]:
-        """Return a command over the captures, with a filter; ``frames``: of these numbers alone, unless empty."""
+        """Return a command over the captures, with a filter; ``frames``: of these numbers alone, unless empty.
+
+        With ``more`` it is to be run, else to be shown.
+        """
+        given = self._paths if more else self._named
         chosen = [*filter_words(text), *(["--frame", frames] if frames else [])]
-        return [sys.executable, "-m", "dcpdump", name, *self._given, *chosen, *self._options, *more]
+        return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *self._options, *more]
 
 
 class Watched(Checking):
@@ -81,8 +86,9 @@ class Watched(Checking):
 class Browsing:
     """Captures that are browsed. In a ``with`` it ends what runs beside the screen."""
 
-    def __init__(self, inputs: Sequence[Capture], paths: Sequence[str], named: Sequence[str], given: InputOptions):
-        self._inputs, self._paths, self._named, self._given = inputs, paths, named, given
+    def __init__(self, inputs: Sequence[Capture], named: Sequence[str], copies: Copies, given: InputOptions) -> None:
+        self._inputs, self._named, self._given = inputs, named, given
+        self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
         options = IndexOptions(given.limits, given.secrets)
         self._index = CaptureIndex(inputs, options, helped=True)
@@ -113,7 +119,7 @@ class Browsing:
     def app(self, text: str, value_bytes: int | None) -> BrowseApp:
         """Return the screen. ``text``: the filter of the beginning."""
         options = ["--salvage"] if self._given.salvage else []
-        commands = FilterCommands(self._named, options)
+        commands = FilterCommands(self._named, self._paths, options)
         return BrowseApp(
             Opened(self._name(), Frames(self._index), commands, self._analysing, value_bytes, self._about, text)
         )
@@ -143,7 +149,7 @@ class Browsing:
         return code.UNUSABLE
 
     def _name(self) -> str:
-        names = [os.path.basename(name) or name for name in self._named]
+        names = ["standard input" if name == STANDARD_INPUT else os.path.basename(name) or name for name in self._named]
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
 
     def _about(self) -> list[Line]:
@@ -165,21 +171,9 @@ class Browsing:
 
     def _analyse(self, report: Callable[[float], None]) -> Analysis:
         """Run the ledger and the rules over all frames."""
+        self._copies.check()
         size = sum(os.path.getsize(path) for path in self._paths if os.path.isfile(path))
         watched = Watched(self._given, report, size, alone=len(self._paths) == 1)
         watched.captures = self._given.open(self._paths)
         Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
         return analysis_of(evidence_of(watched))
-
-
-@contextmanager
-def standard_input(named: Sequence[str]) -> Iterator[tuple[Sequence[str], bool]]:
-    """Yield the captures, and whether standard input is a terminal, or could be replaced by one.
-
-    A capture that comes on standard input is copied to a file while it is read: the screen needs the terminal there,
-    and what needs all frames reads them again.
-    """
-    if "-" not in named or sys.stdin is None or sys.stdin.isatty():
-        yield named, sys.stdin is not None and sys.stdin.isatty()
-        return
-    yield named, False
