@@ -185,6 +185,11 @@ def _stream_id(text: str) -> HeaderMask:
     return lambda part: (part.header.framing == STREAM_ID_LENGTH) & _inside(ranges, part.stream_id())
 
 
+def _frame(text: str) -> HeaderMask:
+    ranges = parse_ranges("--frame", text)
+    return lambda part: _inside(ranges, np.arange(part.first, part.first + len(part), dtype=np.uint64))
+
+
 def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
     """A clause that reads only whose frame it is: asked once for each direction of a connection."""
 
@@ -206,13 +211,14 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
     "status": _status,
     "opaque": _opaque,
     "stream-id": _stream_id,
+    "frame": _frame,
     "connection": _place(clauses.by_connection),
     "host": _place(clauses.by_host),
     "port": _place(clauses.by_port),
 }
 
 
-_OF_ANY_FRAME = frozenset({"opcode", "opaque", "connection", "host", "port"})
+_OF_ANY_FRAME = frozenset({"opcode", "opaque", "frame", "connection", "host", "port"})
 
 
 def _inside(ranges: Ranges, numbers: Array) -> Array:

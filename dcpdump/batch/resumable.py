@@ -25,11 +25,6 @@ class ResumableDissection(Dissection):
     """A dissection that continues from a state as the one that it was taken of would."""
 
     @property
-    def first(self) -> int:
-        """Return the number that the next frame will have."""
-        return self._first
-
-    @property
     def has_tls(self) -> bool:
         """Return whether a connection is or may be TLS."""
         return any(each.tls is not None or each.suspect is not None for each in self._conversations.values())

@@ -7,8 +7,8 @@ import click
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
     "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
-        --connection --host --port --since --until --problems --count --stuck --rolled-back --ended --cause --select
-        --ignore""",
+        --connection --host --port --frame --since --until --problems --count --stuck --rolled-back --ended --cause
+        --select --ignore""",
     "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
         --keylog --memory --jobs""",
     "How to judge": "--idle --fail-on --no-check",

@@ -9,7 +9,7 @@ import click
 
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
-from dcpdump.filter.ranges import BETWEEN
+from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.redact import Redactor
 
@@ -32,6 +32,10 @@ _CAPTURE_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("host", clauses.by_host, "ADDRESSES", "Frames from or to an address."),
     ("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
 )
+_FRAME_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
+    ("frame", clauses.by_frame, "NUMBERS", "Frames by their number: 7 · 100-200,512."),
+)
+_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, *_FRAME_CLAUSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,11 @@ class Selection:
     count: int | None
     window: TimeWindow | None
     texts: Mapping[str, str]  #: the options that the filter was made of, by their names
+
+    @property
+    def numbers(self) -> Ranges | None:
+        """Return the numbers of the frames that may be shown; None where that is not asked."""
+        return parse_ranges("--frame", self.texts["frame"]) if "frame" in self.texts else None
 
     def begin(self, start_ns: int | None) -> None:
         """Take the time of the first packet, from which relative times count."""
@@ -80,11 +89,11 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
-def selection_options(*, captures: bool) -> Callable[[Command], Command]:
-    """Add the options that choose frames; ``captures``: those of connections and times too."""
+def selection_options(*, captures: bool, frames: bool = False) -> Callable[[Command], Command]:
+    """Add the options that choose frames; ``captures``: those of connections and times too; ``frames``: of numbers."""
 
     def add(command: Command) -> Command:
-        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ())
+        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
         if captures:
             command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
             command = click.option(
@@ -114,10 +123,10 @@ def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Com
 
 def selection(options: dict[str, Any]) -> Selection:
     """Take the options that choose frames out of ``options``, and return the selection. Raises FilterError."""
-    names = [name for name, _, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES)] + ["since", "until"]
+    names = [name for name, _, _, _ in _ALL_CLAUSES] + ["since", "until"]
     given = {name: options.pop(name.replace("-", "_"), None) for name in names}
     texts = {name: text for name, text in given.items() if text is not None}
-    found = [parse(texts[name]) for name, parse, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES) if name in texts]
+    found = [parse(texts[name]) for name, parse, _, _ in _ALL_CLAUSES if name in texts]
     if options.pop("problems", False):
         found.append(clauses.with_problems)
     window = _window(texts.get("since"), texts.get("until"))

@@ -132,6 +132,12 @@ def by_connection(text: str) -> Clause:
     return lambda record: record.connection is not None and record.connection in ranges
 
 
+def by_frame(text: str) -> Clause:
+    """Accept frames by their number in the output: ``7`` · ``100-200,512``."""
+    ranges = parse_ranges("--frame", text)
+    return lambda record: record.number in ranges
+
+
 def by_host(text: str) -> Clause:
     """Accept frames from or to these addresses, or those of a network: ``10.0.0.2`` · ``10.0.0.0/24`` · ``!::1``."""
     hosts = [(_network(word), negated) for word, negated in words("--host", text)]

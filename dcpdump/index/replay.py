@@ -55,7 +55,7 @@ class Replay:
     def _enter(self, number: int) -> ResumableDissection:
         """Return a dissection whose next frames are at the frame or before it."""
         checkpoint, dissection = self._checkpoints.before(number), self._dissection
-        if dissection is None or self._closed or not checkpoint.frame <= dissection.first <= number:
+        if dissection is None or self._closed or not checkpoint.frame <= dissection.next_frame <= number:
             dissection = self._options.dissection()
             if checkpoint.state:
                 dissection.restore(checkpoint.unpacked())
