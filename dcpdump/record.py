@@ -5,11 +5,11 @@ All names and their types are derived from the protocol table; nothing about an 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Protocol
 
 from dcpdump.escape import safe
+from dcpdump.iso_time import iso_time
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
@@ -20,8 +20,6 @@ from dcpdump.wire.value import Meaning
 
 Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64
-_NS = 1_000_000_000
-_EPOCH = datetime(1970, 1, 1)
 #: A header's keys, and how many bytes of it must be there to know them.
 _NEEDS = {
     "opcode": 2,
@@ -95,24 +93,6 @@ class Record:
         ts = self.frame.raw.where.ts_ns
         asked = self.request.ts_ns if self.request else None
         return None if ts is None or asked is None else ts - asked
-
-
-def iso_time(ts_ns: int) -> str:
-    """Return a time as ISO 8601 in UTC, with microseconds, or with nanoseconds where these are not zero."""
-    seconds, ns = divmod(ts_ns, _NS)
-    moment = _iso_second(seconds)
-    if not moment:
-        return f"{ts_ns} ns after 1970"
-    return f"{moment}.{ns:09d}Z" if ns % 1000 else f"{moment}.{ns // 1000:06d}Z"
-
-
-@lru_cache(maxsize=64)
-def _iso_second(seconds: int) -> str:
-    """Return a time without its fraction; cached, since successive frames often share a second."""
-    try:
-        return (_EPOCH + timedelta(seconds=seconds)).isoformat()
-    except OverflowError:  # a capture can claim any year; the calendar ends with 9999
-        return ""
 
 
 def seqnos(frame: Frame) -> Iterator[int]:

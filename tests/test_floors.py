@@ -8,7 +8,7 @@ import pytest
 
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
 FLOORS: list[set[str]] = [
-    {"spec", "errors", "escape", "forked_worker", "pseudonymize", "tally", "compiled", "big_endian"},
+    {"spec", "errors", "escape", "forked_worker", "pseudonymize", "tally", "compiled", "big_endian", "iso_time"},
     {"wire", "net", "zone"},
     {"tls"},
     {"record", "disclosure", "conversation"},
@@ -22,6 +22,7 @@ FLOORS: list[set[str]] = [
     {"arrow"},
     {"spark"},
     {"report"},
+    {"browse"},
     {"cli"},
     {"__main__"},
 ]
@@ -29,11 +30,13 @@ FLOORS: list[set[str]] = [
 DOORS: dict[str, set[str]] = {
     "scapy": {"capture", "net/link.py", "scapy"},
     "cramjam": {"wire/snappy.py", "capture/compression.py", "index/checkpoints.py"},
-    "rich": {"render/style.py"},
+    "rich": {"render/style.py", "browse"},
+    "textual": {"browse"},
     "click": {"cli"},
     "numpy": {
         "arrow",
         "batch",
+        "browse",
         "index",
         "report",
         "render/batch_text.py",

@@ -39,8 +39,6 @@ _CAPTURE_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
 _FRAME_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("frame", clauses.by_frame, "NUMBERS", "Frames by their number: 7 · 100-200,512."),
 )
-_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, *_FRAME_CLAUSES)
-
 #: only where each frame is read together with its request
 _LATENCY = (
     "latency",
@@ -48,7 +46,7 @@ _LATENCY = (
     "BOUND",
     "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
 )
-_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, _LATENCY)
+_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, *_FRAME_CLAUSES, _LATENCY)
 
 
 @dataclass(frozen=True, slots=True)
