@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections.abc import Iterable
 from types import TracebackType
 
 from dcpdump.escape import safe
@@ -14,6 +15,18 @@ def note(text: str) -> None:
     if sys.stderr is not None:
         clear_status()
         sys.stderr.write(f"{safe(text)}\n")
+
+
+def complain(what: str, hints: Iterable[str]) -> None:
+    """Write an error: what went wrong, and a line for each hint. Where that cannot be written, it is lost."""
+    try:
+        note(f"dcpdump: error: {what}")
+        for line in filter(None, hints):
+            note(f"hint: {line}")
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
 
 
 def status(text: str) -> None:
