@@ -89,7 +89,9 @@ class _Reader:
         elif expression in ("SUBQUERY", "POSITIONAL_REFERENCE"):
             self._streamed = False  # it may be evaluated more than once
             self._whole |= expression == "POSITIONAL_REFERENCE"
-        elif expression is None and isinstance(kind, str) and not kind.endswith("_MODIFIER"):
+        elif (
+            expression is None and isinstance(kind, str) and not kind.endswith("_MODIFIER") and "null_order" not in node
+        ):
             self._streamed &= kind in _STREAMED
             self._whole |= kind not in _UNDERSTOOD
             if kind == "SELECT_NODE":
