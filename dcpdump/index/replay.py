@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from dcpdump.batch.block import Block, PcapPlace
 from dcpdump.batch.part import Part
-from dcpdump.batch.pcap_blocks import PlainPcap
+from dcpdump.batch.read_blocks import read_again
 from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.errors import CaptureError
-from dcpdump.index.building import BlockPlace, IndexOptions
+from dcpdump.index.building import IndexOptions, KeptPlace
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.spool import Spool
 
@@ -20,7 +20,7 @@ class NoLongerKept(LookupError):
 class Replay:
     """The parts of an indexed input. ``blocks`` and ``checkpoints`` grow while it is indexed."""
 
-    def __init__(self, blocks: list[BlockPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
+    def __init__(self, blocks: list[KeptPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
         self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
         self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
         self._dissection: ResumableDissection | None = None  # that made the last part
@@ -79,13 +79,14 @@ class Replay:
             self._kept.popitem(last=False)
         return parts
 
-    def _read(self, place: BlockPlace) -> Block:
-        if isinstance(place, PcapPlace):
-            block = PlainPcap(place.path).read_again(place)
+    def _read(self, place: KeptPlace) -> Block:
+        if isinstance(place, int):
+            block = self._spool.read(place)
             if block is None:
-                raise CaptureError("this file was changed or cut while it was read", place.path)
+                raise NoLongerKept("the packets of this frame are no longer kept")
             return block
-        block = self._spool.read(place)
+        block = read_again(place)
         if block is None:
-            raise NoLongerKept("the packets of this frame are no longer kept")
+            path = place.path if isinstance(place, PcapPlace) else place.begins.path
+            raise CaptureError("this file was changed or cut after it was read", path)
         return block
