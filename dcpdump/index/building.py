@@ -38,9 +38,9 @@ class IndexOptions:
     spool_bytes: int = SPOOL_BYTES
     parts: int = 16  #: decoded parts that are kept
 
-    def dissection(self) -> ResumableDissection:
+    def dissection(self, secrets: Secrets | None) -> ResumableDissection:
         """Return a dissection that nothing was fed to."""
-        return ResumableDissection(self.limits, show_secrets=self.show_secrets, secrets=self.secrets)
+        return ResumableDissection(self.limits, show_secrets=self.show_secrets, secrets=secrets)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Builder:
 
     def __init__(self, given: Input, options: IndexOptions) -> None:
         self._given, self._options = given, options
-        self._dissection = options.dissection()
+        self._dissection = options.dissection(options.secrets)
         self._places = Places()
         self._blocks = self._read()
         self._number = 0  # of blocks
@@ -145,7 +145,7 @@ class Builder:
         return len(self._dissection.conversations)
 
     def _note_checkpoint(self, update: Update) -> None:
-        if self._dissection.has_tls:
+        if not self._dissection.resumable:
             return
         self._since = 0
         state = self._dissection.state()

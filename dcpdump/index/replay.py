@@ -11,6 +11,7 @@ from dcpdump.errors import CaptureError
 from dcpdump.index.building import IndexOptions, KeptPlace
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.spool import Spool
+from dcpdump.tls.secrets import Secrets
 
 
 class NoLongerKept(LookupError):
@@ -56,11 +57,21 @@ class Replay:
         """Return a dissection whose next frames are at the frame or before it."""
         checkpoint, dissection = self._checkpoints.before(number), self._dissection
         if dissection is None or self._closed or not checkpoint.frame <= dissection.next_frame <= number:
-            dissection = self._options.dissection()
-            if checkpoint.state:
-                dissection.restore(checkpoint.unpacked())
+            state = checkpoint.unpacked() if checkpoint.state else None
+            dissection = self._options.dissection(self._secrets(now=state is not None and bool(state.tls)))
+            if state is not None:
+                dissection.restore(state)
             self._dissection, self._next, self._closed = dissection, checkpoint.block, False
         return dissection
+
+    def _secrets(self, *, now: bool) -> Secrets | None:
+        """Return the same secrets for another reading, ``now`` or once they are asked for: captures hold some."""
+        secrets = self._options.secrets
+        if secrets is None or now:
+            return None if secrets is None else secrets.renewed()
+        later = Secrets()
+        later.add_source(lambda: later.take_all(secrets.renewed()))
+        return later
 
     def _more(self, dissection: ResumableDissection) -> list[Part]:
         """Return the parts of the next block, or of the end."""
