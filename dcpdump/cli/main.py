@@ -31,6 +31,7 @@ from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
 COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
     "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
+    "relay": ("dcpdump.cli.relay:relay", "Pass connections on to a server, and print the frames that pass."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
     "browse": ("dcpdump.cli.browse:browse", "Browse frames, fields, bytes, streams and findings in the terminal."),
     "stats": ("dcpdump.cli.stats:stats", "Count frames by message, vbucket, size and latency."),
@@ -56,7 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
-    "Look at frames": ("read", "browse", "sniff", "explain", "spec", "stats"),
+    "Look at frames": ("read", "browse", "sniff", "relay", "explain", "spec", "stats"),
     "Find what is wrong": ("diagnose", "report", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
     "Share captures": ("carve", "redact"),
     "Make tables": ("export", "pipeline"),
