@@ -66,8 +66,7 @@ class BrowseApp(App[int]):
         self.set_interval(1 / _TURNS, self._turn)
         loop = asyncio.get_running_loop()
         for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, 130)):
-            if self.opened.handles_signals:
-                loop.add_signal_handler(number, partial(self.exit, status))
+            loop.add_signal_handler(number, partial(self.exit, status))
         if self.opened.filter:
             self._apply(self.opened.filter)
         self._turn()

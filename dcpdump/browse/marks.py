@@ -118,7 +118,7 @@ class Marks:
         process = self._process
         if process is None or process.poll() is None:
             return
-        said = (process.stderr.read() if process.stderr else b"").decode("utf-8", "replace").splitlines()
+        said = process.communicate()[1].decode("utf-8", "replace").splitlines()
         name, marks = self._writing
         self._process = None
         if process.returncode in (0, 4):

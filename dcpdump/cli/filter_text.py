@@ -23,7 +23,7 @@ def _options() -> dict[str, click.Option]:
     """Return the options that choose frames, by their names without dashes."""
 
     @click.command()
-    @selection_options(captures=True)
+    @selection_options(captures=True, frames=True)
     def command(**_: object) -> None:
         """Choose frames."""
 
