@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES, PUSHES
@@ -37,6 +37,19 @@ _NEEDS = {
 }
 
 
+class Names(Protocol):
+    """The names of collections on a connection. Without ``frame``: as known in the end."""
+
+    def path(self, collection: int, frame: int = ...) -> str | None:
+        """Return the name of a collection, as known at a frame: ``scope.collection``."""
+
+    def scope(self, number: int, frame: int = ...) -> str | None:
+        """Return the name of a scope, as known at a frame."""
+
+    def known(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all collections that were named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One frame with all that is known of it. ``connection`` is None for pasted bytes."""
@@ -50,6 +63,13 @@ class Record:
     direction: int = 0  #: 0: sent by the end that opened the connection
     src: str = ""
     dst: str = ""
+    names: Names | None = None  #: of collections
+
+    def collection_path(self, collection: int | None) -> str | None:
+        """Return the name of a collection, ``scope.collection``, where one was captured up to this frame."""
+        if collection is None or self.names is None:
+            return None
+        return self.names.path(collection, self.number)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -142,6 +162,8 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     if meaning.items:
         for item, flat in zip(meaning.items, fields["items"], strict=False):
             flat |= {"collection": item.collection, "key": safe(item.key)}
+            if path := record.collection_path(item.collection):
+                flat["collection_name"] = path
             flat["value"] = safe(_head(item.body.value, value_bytes))
     if fields:
         out["fields"] = fields
@@ -267,6 +289,8 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
         out["collection"] = meaning.collection
         if meaning.collection_inferred:
             out["collection_inferred"] = True
+        if path := record.collection_path(meaning.collection):
+            out["collection_name"] = path
     if frame.key is not None and meaning.key is not None:
         out["key"] = safe(meaning.key)
         out["key_hex"] = frame.key.hex()

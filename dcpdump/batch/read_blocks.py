@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dcpdump.batch.block import BLOCK_BYTES, Block, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
+from dcpdump.capture.merge import begin
 from dcpdump.capture.stream_queue import StreamQueue
-from dcpdump.capture.timeline import begin
 
 
 def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES, *, first: int = BLOCK_BYTES) -> Iterator[Block]:

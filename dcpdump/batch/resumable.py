@@ -7,7 +7,7 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.dissector import BlockDissector, StreamsOf
 from dcpdump.conversation import Conversation
 from dcpdump.net.connections import ConnectionsState, Half
-from dcpdump.net.flow import Connection, flow_of
+from dcpdump.net.endpoints import Connection, flow_of
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 

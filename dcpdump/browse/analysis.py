@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dcpdump.check.finding import Finding
+from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.escape import safe
-from dcpdump.record import iso_time
 from dcpdump.render import findings as finding_lines
 from dcpdump.render import flow
 from dcpdump.render import streams as stream_rows
@@ -144,7 +144,7 @@ def _finding(finding: Finding, more: int) -> TabRow:
         number(more or None),
         finding_lines.sentence(finding),
     )
-    when = "" if finding.ts_ns is None else f"  {iso_time(finding.ts_ns)}"
+    when = "" if finding.ts_ns is None else f"  {clock_in_use().full(finding.ts_ns)}"
     page = (Line(line.kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(rule))
     clauses = [("connection", str(finding.connection))]
     if finding.vbucket is not None:

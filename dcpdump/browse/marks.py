@@ -7,8 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from dcpdump.browse.browser import Browser
+from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.filter import FilterError
+from dcpdump.record import Record
 from dcpdump.render import line, table
 
 #: Ending of a file → the command that writes it, and its options.
@@ -168,9 +170,9 @@ class Marks:
             case "b":
                 return record.frame.raw.data.hex()
             case "t":
-                return "\n".join(each.text for each in (table.place(record), *table.lines(record, None)))
+                return "\n".join(each.text for each in (table.place(record, _when(record)), *table.lines(record, None)))
             case "l":
-                return "\n".join(each.text for each in line.lines(record, None))
+                return "\n".join(each.text for each in line.lines(record, None, _when(record)))
             case "c":
                 return self._shown(self._browser.commands.words("read", "", str(record.number)))
             case "a":
@@ -182,6 +184,11 @@ class Marks:
         """Return a command as people type it."""
         at = words.index("dcpdump")
         return " ".join(map(shlex.quote, words[at:]))
+
+
+def _when(record: Record) -> str:
+    ts_ns = record.frame.raw.where.ts_ns
+    return "" if ts_ns is None else clock_in_use().full(ts_ns)
 
 
 def ranges(numbers: set[int]) -> str:

@@ -23,13 +23,14 @@ from dcpdump.cli.filter_text import completions, filter_of, filter_words, text_o
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.ledger_reading import Chosen
 from dcpdump.cli.options import Display
-from dcpdump.cli.progress import bytes_text, progress
+from dcpdump.cli.progress import progress
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.signals import raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import note
 from dcpdump.index import CaptureIndex, IndexOptions
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import bytes_text
 from dcpdump.streams.wording import counted
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
@@ -40,14 +41,15 @@ _TEXT = Display("text", "never", None, None, False, False)
 
 
 class FilterCommands:
-    """What the screen asks about filters and commands. ``given``: the captures, as they were named."""
+    """What the screen asks about filters and commands. ``named``: the captures, as they were given."""
 
-    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str]) -> None:
-        self._named, self._paths, self._options = named, paths, options
+    def __init__(self, named: Sequence[str], paths: Sequence[str], tz: str | None, *, salvage: bool) -> None:
+        self._named, self._paths, self._tz = named, paths, tz
+        self._options = [*(["--salvage"] if salvage else []), *(["--tz", tz] if tz else [])]
 
     def filter_of(self, text: str) -> Masks:
         """Return what a text chooses. Raises FilterError."""
-        chosen = filter_of(text)
+        chosen = filter_of(text, self._tz)
         return masks(chosen.texts, chosen.filter, window=chosen.window)
 
     def completions(self, text: str) -> list[str]:
@@ -86,8 +88,16 @@ class Watched(Checking):
 class Browsing:
     """Captures that are browsed. In a ``with`` it ends what runs beside the screen."""
 
-    def __init__(self, inputs: Sequence[Capture], named: Sequence[str], copies: Copies, given: InputOptions) -> None:
-        self._inputs, self._named, self._given = inputs, named, given
+    def __init__(
+        self,
+        inputs: Sequence[Capture],
+        named: Sequence[str],
+        copies: Copies,
+        given: InputOptions,
+        *,
+        tz: str | None = None,
+    ) -> None:
+        self._inputs, self._named, self._given, self._tz = inputs, named, given, tz
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
         options = IndexOptions(given.limits, given.secrets)
@@ -118,8 +128,7 @@ class Browsing:
 
     def app(self, text: str, value_bytes: int | None) -> BrowseApp:
         """Return the screen. ``text``: the filter of the beginning."""
-        options = ["--salvage"] if self._given.salvage else []
-        commands = FilterCommands(self._named, self._paths, options)
+        commands = FilterCommands(self._named, self._paths, self._tz, salvage=self._given.salvage)
         return BrowseApp(
             Opened(self._name(), Frames(self._index), commands, self._analysing, value_bytes, self._about, text)
         )

@@ -7,13 +7,13 @@ import click
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
     "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
-        --connection --host --port --frame --since --until --problems --count --stuck --rolled-back --ended --cause
-        --select --ignore""",
+        --connection --host --port --frame --since --until --tz --problems --latency --context --count --stuck
+        --rolled-back --ended --cause --select --ignore""",
     "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
         --keylog --memory --jobs""",
     "How to judge": "--idle --fail-on --no-check",
-    "How to show": """--format --all --color --value-bytes --no-mouse --once --interval --rows --title --frames
-        --summary --quiet""",
+    "How to show": """--format --time --all --sort --reverse --color --value-bytes --no-mouse --once --interval --rows
+        --title --frames --summary --quiet""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
     "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
 }

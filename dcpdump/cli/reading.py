@@ -5,7 +5,7 @@ It does not know where packets come from or what is done with frames, but how a 
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
@@ -17,7 +17,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.sink import PipeClosed, Sink
-from dcpdump.cli.stderr import end_line
+from dcpdump.cli.stderr import end_line, note
 from dcpdump.cli.summary import SHOWN, status_of, summarise
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
@@ -56,6 +56,10 @@ class Consumer(ABC, Generic[P]):
 
     def close(self) -> None:
         """Free resources, however the reading ended."""
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return what is to be said of the whole run, above its summary."""
+        return ()
 
 
 class CaptureSource:
@@ -161,6 +165,8 @@ class Reading(Generic[P]):
     def _conclude(self, summary: str, *, interrupted: bool) -> None:
         if self._sink is not None:
             self._sink.settle()
+        for line in () if summary == "none" else self._consumer.remarks(self._dissection):
+            note(line)
         self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)
 
     def _feed(self, blocks: Blocks) -> bool:

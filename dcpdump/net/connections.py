@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
+from dcpdump.net.endpoints import Connection, reverse_key
 from dcpdump.net.event import END, EVICTED, End, Event, Seen
-from dcpdump.net.flow import Connection, reverse_key
 from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet

@@ -4,7 +4,7 @@ TX is what the consumer sends, RX what it receives.
 """
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, iso_time, masked, value_length
+from dcpdump.record import Record, masked, value_length
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec.field import Bits, EnumValue, Field, Message, Sender
 from dcpdump.spec.header import WORD_END
@@ -17,12 +17,11 @@ _NEVER = (1 << 64) - 1
 _SHORTER = {"DCP_SNAPSHOT_MARKER": {"start_seqno": "start", "end_seqno": "end"}}
 
 
-def lines(record: Record, value_bytes: int | None) -> list[Line]:
-    """Return the frame as one line; ``value_bytes`` is how much of a value to show."""
-    where = record.frame.raw.where
+def lines(record: Record, value_bytes: int | None, when: str = "") -> list[Line]:
+    """Return the frame as one line; ``value_bytes`` is how much of a value to show, ``when`` its time."""
     parts = [] if record.connection is None else [f"#{record.number}"]
-    if where.ts_ns is not None:
-        parts.append(iso_time(where.ts_ns))
+    if when:
+        parts.append(when)
     if record.connection is not None:
         parts.append(f"c{record.connection}")
     parts += [
@@ -74,7 +73,8 @@ def message_words(record: Record, *, vbucket: bool = True) -> list[str]:
     words += [word for field in frame.fields for word in _field(record, field)]
     words += _groups(record)
     if record.meaning.collection is not None:
-        words.append(f"collection=0x{record.meaning.collection:x}")
+        path = record.collection_path(record.meaning.collection)
+        words.append(f"collection=0x{record.meaning.collection:x}" + (f"({path})" if path else ""))
     if record.meaning.key is not None:
         words.append(f"key={safe(record.meaning.key)}")
     return words + _value(record)

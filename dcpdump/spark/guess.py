@@ -15,8 +15,8 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.connection_state import HEAD, SavedConnection, pair_of
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
+from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.event import Seen
-from dcpdump.net.flow import reverse_key
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.seqnum import distance

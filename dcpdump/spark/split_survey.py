@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.connection_state import SavedConnection, pair_of
-from dcpdump.net.flow import reverse_key
+from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.spark.guess import Beginning, Guesser, guess
 from dcpdump.spark.resume import ResumedDissection

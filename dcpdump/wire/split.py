@@ -8,10 +8,10 @@ back: a hole inside a body needs no search, since the frame's end is known; a lo
 from typing import Final
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
-from dcpdump.wire.cut import Cut, Skipped, Why, merged
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.held import Held
+from dcpdump.wire.piece import Cut, Skipped, Why, merged
 from dcpdump.wire.resync import SEARCH_WINDOW, Judgement, Streams, begins, find_frame, framed, known, nearly
 from dcpdump.wire.splitter_state import CUT, PASS, SEARCH, START, SplitterState
 

@@ -35,7 +35,9 @@ def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64, limits: L
     dissector = Dissector(limits)
     records = [record for packet in packets for record in dissector.feed(packet)]
     rows = [as_json(record, value_bytes=value_bytes) for record in records + dissector.close()]
-    for row in rows:  # an identity that a FlatBuffers table leaves out
+    for row in rows:
+        row.pop("collection_name", None)  # tables have ids
+        # an identity that a FlatBuffers table leaves out:
         for name in IDENTITIES & row.get("fields", {}).keys():
             if row["fields"][name] == 0:
                 row["fields"][name] = f"0x{0:016x}"
