@@ -133,7 +133,7 @@ def test_a_wrong_filter_is_said_in_the_words_of_read(text: str, error: str, hint
     ("text", "found"),
     [
         ("opc", ["opcode "]),
-        ("--vb", []),
+        ("--vb", ["--vbucket "]),
         ("problems sta", ["problems status "]),
         ("opcode snapshot_m", ["opcode snapshot_marker"]),
         ("opcode noop,!stream-e", ["opcode noop,!stream_end"]),
