@@ -38,6 +38,6 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         reading = Reading(CaptureSource(inputs), dissection, counting, sink)
         reading.analyse()
-        if found.total.frames:
+        if dissection.tally.frames:
             report(sink, shown, lambda: statistics.lines(found, order), lambda: statistics.objects(found, order))
         return reading.conclude("none" if quiet else "text")

@@ -85,7 +85,10 @@ def streams(
         drawn = {} if rates is None else _drawn(consumer, rates, [stream for stream, _ in wanted])
         consumer.report(
             sink,
-            lambda: [rows.table(wanted, drawn), rows.total(judged, len(judged), consumer.connections)],
+            lambda: [
+                rows.table(wanted, drawn) if judged else consumer.nothing(),
+                rows.total(judged, len(judged), consumer.connections),
+            ],
             lambda: rows.objects(wanted),
         )
         return reading.conclude("none" if quiet else "text")

@@ -38,6 +38,8 @@ COLUMNS: Mapping[str, Callable[[Row], Any]] = {
 
 def lines(found: Statistics, order: Order = list) -> list[Line]:
     """Return everything that was counted. ``order`` arranges the rows of a table."""
+    if not found.total.frames:
+        return [Line(LineKind.PLAIN, "no frame matches")]
     out = [Line(LineKind.TITLE, _total(found))]
     out += _section("messages", _messages(found, order))
     out += _section("connections", _connections(found, order))
@@ -51,6 +53,8 @@ def lines(found: Statistics, order: Order = list) -> list[Line]:
 
 def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
     """Yield the same as objects, each with its ``kind``."""
+    if not found.total.frames:
+        return
     total: Json = {"kind": "total", **_amount(found.total), "seconds": _seconds(found), "after_gaps": found.gaps}
     if found.first_ns is not None and found.last_ns is not None:
         total |= {"first": iso_time(found.first_ns), "last": iso_time(found.last_ns)}

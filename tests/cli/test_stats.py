@@ -70,7 +70,8 @@ def test_people_see_a_map_of_the_vbuckets() -> None:
 
 
 def test_a_capture_without_frames_counts_nothing() -> None:
-    assert run("dcpdump stats samples/replica.pcap --connection 9 -q") == (0, "", "")
+    assert run("dcpdump stats samples/replica.pcap --connection 9 -q") == (0, "no frame matches\n", "")
+    assert run("dcpdump stats samples/replica.pcap --connection 9 -q -f ndjson") == (0, "", "")
 
 
 def test_percentiles_are_exact_where_values_are_small() -> None:
