@@ -127,5 +127,6 @@ def _drawn(consumer: LedgerConsumer, rates: Rates, shown: Sequence[Stream]) -> d
         counts = rates.of(stream.connection.number, place, first, last, _BARS)
         length = max(1, last - first + 1)
         low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
-        out[stream] = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
+        drawn = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
+        out[stream] = drawn if drawn.strip() else ""
     return out

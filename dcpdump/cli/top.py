@@ -21,6 +21,7 @@ from dcpdump.cli.reading import CaptureSource, Reading, Source
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
 from dcpdump.cli.stderr import note
+from dcpdump.clock import writing_times
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
@@ -83,6 +84,8 @@ def top(
     inputs = given.open(paths)
     ends = bool(inputs) and all(capture.rereadable for capture in inputs)
     with ExitStack() as open_now:
+        if shown.format == "text":
+            open_now.enter_context(writing_times(chosen.zone, None, None))
         live = None if inputs else wanted.open()
         seconds = wanted.duration or (_ONCE_S if once else None)
         screens = shown.format == "text" and not (once or ends or shown.path) and Sink(None).is_terminal

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
+from dcpdump.clock import clock_in_use
 from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
@@ -120,7 +121,7 @@ def _total(found: Statistics) -> str:
     seconds = _seconds(found)
     text = f"{counted(found.total.frames, 'frame')}, {counted(found.total.bytes, 'byte')}"
     if found.first_ns is not None:
-        text += f", from {iso_time(found.first_ns)} for {seconds:,.3f} s"
+        text += f", from {clock_in_use().full(found.first_ns)} for {seconds:,.3f} s"
     if seconds >= _SHORTEST:
         rate = found.total.frames / seconds
         text += f": {rate:,.{0 if rate >= 10 else 2}f} frames/s, {bytes_text(found.total.bytes / seconds)}/s"
