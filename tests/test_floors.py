@@ -8,32 +8,36 @@ import pytest
 
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
 FLOORS: list[set[str]] = [
-    {"spec", "errors", "escape", "forked_worker", "pseudonymize", "tally", "compiled", "big_endian"},
+    {"spec", "errors", "escape", "forked_worker", "pseudonymize", "tally", "compiled", "big_endian", "iso_time"},
     {"wire", "net", "zone"},
     {"tls"},
     {"record", "disclosure", "conversation"},
     {"filter", "redact", "unsealing", "clock"},
     {"paste", "capture", "dissect", "annotate"},
-    {"batch"},
-    {"streams", "rewrite"},
+    {"batch", "scapy"},
+    {"streams", "rewrite", "index"},
     {"check"},
     {"diagnosis"},
     {"render"},
     {"arrow"},
     {"spark"},
     {"report"},
+    {"browse"},
     {"cli"},
     {"__main__"},
 ]
 #: Third parties, and the only modules that may know them.
 DOORS: dict[str, set[str]] = {
-    "scapy": {"capture", "net/link.py"},
-    "cramjam": {"wire/snappy.py", "capture/compression.py"},
-    "rich": {"render/style.py"},
+    "scapy": {"capture", "net/link.py", "scapy"},
+    "cramjam": {"wire/snappy.py", "capture/compression.py", "index/checkpoints.py"},
+    "rich": {"render/style.py", "browse"},
+    "textual": {"browse"},
     "click": {"cli"},
     "numpy": {
         "arrow",
         "batch",
+        "browse",
+        "index",
         "report",
         "render/batch_text.py",
         "render/batch_table.py",

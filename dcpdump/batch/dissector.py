@@ -44,6 +44,11 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         self._parts: list[P] = []
         self.gaps: list[Lost] = []
 
+    @property
+    def next_frame(self) -> int:
+        """Return the number that the next frame will have."""
+        return self._first
+
     def feed_block(self, block: Block) -> list[P]:
         """Take the next packets, and return the frames that they complete."""
         self.open_waiting()

@@ -8,12 +8,14 @@ from dcpdump.batch.chosen import wanted_rows
 from dcpdump.batch.filter import masks
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
+from dcpdump.cli import collection_notes
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import SHOWN
 from dcpdump.cli.workers import Workers
 from dcpdump.clock import TimeKind
+from dcpdump.dissect import Dissector
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_text import Bulk
 from dcpdump.render.style import Palette
@@ -32,6 +34,10 @@ class Selected(Consumer[Part]):
         self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
         self._put = put
         self.verb = verb
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which names of collections are not known."""
+        return collection_notes.lines(self._chosen.texts, dissection)
 
     def meet(self, block: Block) -> None:
         """Set the beginning of the capture in the selection."""

@@ -11,13 +11,15 @@ import click
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
-from dcpdump.filter.ranges import BETWEEN
+from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.redact import Redactor
 from dcpdump.zone import UTC, Zone, zone_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: The help of --collection.
+COLLECTIONS = "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
 #: option, the function that parses its text to a clause, its metavar, its help
 _CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("opcode", clauses.by_opcode, "NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
@@ -26,7 +28,7 @@ _CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("kind", clauses.by_kind, "KIND", "request or response."),
     ("status", clauses.by_status, "NAMES", "Responses by status: rollback · 0x23 · '!success'."),
     ("key", clauses.by_key, "PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
-    ("collection", clauses.by_collection, "IDS", "Collection ids: 0x8,0x9."),
+    ("collection", clauses.by_collection, "NAMES", COLLECTIONS),
     ("opaque", clauses.by_opaque, "NUMBERS", "Opaques: 0xdeadbeef."),
     ("stream-id", clauses.by_stream_id, "NUMBERS", "DCP stream ids."),
 )
@@ -35,7 +37,9 @@ _CAPTURE_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("host", clauses.by_host, "ADDRESSES", "Frames from or to an address."),
     ("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
 )
-
+_FRAME_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
+    ("frame", clauses.by_frame, "NUMBERS", "Frames by their number: 7 · 100-200,512."),
+)
 #: only where each frame is read together with its request
 _LATENCY = (
     "latency",
@@ -43,7 +47,7 @@ _LATENCY = (
     "BOUND",
     "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
 )
-_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, _LATENCY)
+_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, *_FRAME_CLAUSES, _LATENCY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,11 @@ class Selection:
     count: int | None
     window: TimeWindow | None
     texts: Mapping[str, str]  #: the options that the filter was made of, by their names
+
+    @property
+    def numbers(self) -> Ranges | None:
+        """Return the numbers of the frames that may be shown; None where that is not asked."""
+        return parse_ranges("--frame", self.texts["frame"]) if "frame" in self.texts else None
 
     def begin(self, start_ns: int | None) -> None:
         """Take the time of the first packet, from which relative times count."""
@@ -93,11 +102,11 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
-def selection_options(*, captures: bool) -> Callable[[Command], Command]:
-    """Add the options that choose frames; ``captures``: those of connections and times too."""
+def selection_options(*, captures: bool, frames: bool = False) -> Callable[[Command], Command]:
+    """Add the options that choose frames; ``captures``: those of connections and times too; ``frames``: of numbers."""
 
     def add(command: Command) -> Command:
-        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ())
+        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
         if captures:
             command = tz_option(command)
             command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)

@@ -3,13 +3,16 @@
 The modules for columns are only imported when many frames of a block are chosen.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Union
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.picker import Picked
+from dcpdump.cli import collection_notes
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
+from dcpdump.dissect import Dissector
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 
@@ -34,6 +37,10 @@ class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
         """Write the header."""
         if self._output.header is not None:
             self._sink.write(self._output.header())
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which names of collections are not known."""
+        return collection_notes.lines(self._chosen.texts, dissection)
 
     def meet(self, block: Block) -> None:
         """Set the beginning of the capture in the selection."""

@@ -18,6 +18,7 @@ from dcpdump.cli.progress import progress
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
+from dcpdump.filter.collection_choice import collection_choice
 
 if TYPE_CHECKING:
     from dcpdump.spark.input import Input
@@ -75,6 +76,9 @@ class Job:
     given: InputOptions
 
 
+_BY_ID = "--collection takes ids here (0x8): a task may not see where names were said; 'dcpdump read' shows both"
+
+
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option(
@@ -129,6 +133,8 @@ def pipeline(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
+    if "collection" in chosen.texts and collection_choice(chosen.texts["collection"]).by_name:
+        raise click.UsageError(_BY_ID)
     given = input_of(options)
     job = Job(
         captures,

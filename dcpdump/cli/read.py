@@ -21,12 +21,14 @@ from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.workers import worth_having
 from dcpdump.filter.clauses import with_problems
+from dcpdump.filter.error import FilterError
 from dcpdump.filter.header_clauses import wanted_of
+from dcpdump.filter.ranges import Ranges
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@selection_options(captures=True)
+@selection_options(captures=True, frames=True)
 @latency_option
 @display_options()
 @time_option
@@ -71,7 +73,10 @@ def read(
             if context is None
             else _with_context(source, chosen, shown, sink, given, around=context, several=len(inputs) > 1)
         )
-        return reading.run("none" if quiet else summary)
+        status = reading.run("none" if quiet else summary)
+        if reading.ended and chosen.numbers is not None:
+            _check_numbers(chosen.numbers, reading.frames)
+        return status
 
 
 def _with_context(
@@ -85,18 +90,32 @@ def _with_context(
     return Reading(source, dissection, ContextOutput(chosen, shown, sink, **options), sink)
 
 
+def _check_numbers(wanted: Ranges, frames: int) -> None:
+    """Refuse numbers of frames that the input does not have."""
+    beyond = [low for low, _ in wanted.spans if low > frames]
+    if beyond and frames:
+        s = "" if frames == 1 else "s"
+        raise FilterError(f"--frame: there is no frame {min(beyond):,}: the capture has {frames:,} frame{s}")
+
+
 def _reading(
     source: CaptureSource, chosen: Selection, shown: Display, sink: Sink, given: InputOptions, **options: Any
 ) -> Reading[Any]:
     """Return the reading that suits what is chosen; each kind imports only what it needs."""
+    numbers = chosen.numbers
     wanted = None if with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
-    if wanted is not None:
-        from dcpdump.batch.picker import BLOCK_BYTES, Picker
+    if wanted is not None or numbers is not None:
+        from dcpdump.batch.picker import BLOCK_BYTES, NumberPicker, Picker
         from dcpdump.cli.picked_frames import PickedFrameOutput
 
         source.block_bytes = BLOCK_BYTES
-        picker = Picker(wanted, given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-        return Reading(source, picker, PickedFrameOutput(chosen, shown, sink, **options), sink)
+        how: dict[str, Any] = {"show_secrets": shown.show_secrets, "secrets": given.secrets}
+        if wanted is not None:
+            picker = Picker(wanted, given.limits, **how)
+        elif numbers is not None:
+            picker = NumberPicker(numbers, given.limits, **how)
+        last = None if numbers is None else numbers.last
+        return Reading(source, picker, PickedFrameOutput(chosen, shown, sink, **options), sink, last=last)
     from dcpdump.batch.dissection import Dissection
     from dcpdump.cli.frame_output import FrameOutput
 

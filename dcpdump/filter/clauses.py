@@ -7,6 +7,7 @@ from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from operator import ge, gt, le, lt
 
+from dcpdump.filter.collection_choice import collection_choice
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
@@ -129,13 +130,13 @@ def _search_of(pattern: str, asked: str) -> Callable[[bytes], re.Match[bytes] | 
 
 
 def by_collection(text: str) -> Clause:
-    """Accept documents of these collection ids, and the system events that name them."""
-    ranges = parse_ranges("--collection", text, 0xFFFFFFFF)
+    """Accept documents of these collections, by id or name, and the system events that name them."""
+    chosen = collection_choice(text)
 
     def accepts(record: Record) -> bool:
         ids = [item.collection for item in record.meaning.items]
         ids += [record.meaning.collection, record.frame.get("collection_id")]
-        return any(number is not None and number in ranges for number in ids)
+        return any(number is not None and chosen.accepts(number, record.collection_path(number)) for number in ids)
 
     return accepts
 
@@ -149,21 +150,19 @@ def by_opaque(text: str) -> Clause:
 def by_stream_id(text: str) -> Clause:
     """Accept frames that carry the stream id, and the stream requests that ask for it."""
     ranges = parse_ranges("--stream-id", text, 0xFFFF)
-
-    def accepts(record: Record) -> bool:
-        sid = record.frame.stream_id
-        if sid is None and isinstance(record.meaning.document, dict):
-            asked = record.meaning.document.get("sid")
-            sid = asked if isinstance(asked, int) else None
-        return sid is not None and sid in ranges
-
-    return accepts
+    return lambda record: record.stream_id is not None and record.stream_id in ranges
 
 
 def by_connection(text: str) -> Clause:
     """Accept connections by their number."""
     ranges = parse_ranges("--connection", text)
     return lambda record: record.connection is not None and record.connection in ranges
+
+
+def by_frame(text: str) -> Clause:
+    """Accept frames by their number in the output: ``7`` · ``100-200,512``."""
+    ranges = parse_ranges("--frame", text)
+    return lambda record: record.number in ranges
 
 
 def by_host(text: str) -> Clause:

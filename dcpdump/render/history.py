@@ -50,7 +50,7 @@ def lines(
         rows.append(
             (
                 safe(each.key),
-                "" if each.collection is None else f"0x{each.collection:x}",
+                _collection(each),
                 str(record.vbucket),
                 number(each.seqno),
                 number(each.rev_seqno),
@@ -90,6 +90,13 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
         place |= {"first_seqno": covered.first, "last_seqno": covered.last, "complete": covered.complete}
         place["why"] = covered.why
         yield {name: value for name, value in place.items() if value is not None}
+
+
+def _collection(change: Change) -> str:
+    if change.collection is None:
+        return ""
+    path = change.record.collection_path(change.collection)
+    return f"0x{change.collection:x} {path}" if path else f"0x{change.collection:x}"
 
 
 def _covered(each: Coverage) -> str:

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
 from dcpdump.clock import clock_in_use
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.spec import find

@@ -51,6 +51,10 @@ class FrameSplitter:
         self._doubtful = False  # there has been no frame, and the first header was damaged
         self.foreign = False  # it is some other protocol; nothing more is looked for
 
+    def ask(self, streams: Streams) -> None:
+        """Ask something else for what the connection is known to carry."""
+        self._streams = streams
+
     def state(self) -> SplitterState:
         """Return all that decides where it cuts the next bytes, as plain values, for ``restore``."""
         held = self._held
