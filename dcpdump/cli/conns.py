@@ -37,7 +37,7 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
         consumer.report(
             sink,
-            lambda: [rows.ConnectionTable(connections, sealed)],
+            lambda: [rows.ConnectionTable(connections, sealed)] if connections else [consumer.nothing()],
             lambda: rows.objects(connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}),
         )
         return reading.conclude("none" if quiet else "text")

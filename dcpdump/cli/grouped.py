@@ -21,7 +21,7 @@ _TITLES = {option: title for title, options in GROUPS.items() for option in opti
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "read": (
-        "dcpdump read node1.pcap --opcode stream_req -f line",
+        "dcpdump read node1.pcap --opcode stream_end --context 3 -f line",
         "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
         "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
     ),

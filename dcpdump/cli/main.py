@@ -246,6 +246,8 @@ def outcome(words: list[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return code.USAGE
     except click.UsageError as error:
+        if isinstance(error, click.NoSuchOption):
+            error = click.NoSuchOption(error.option_name, None, _near_options(error), error.ctx)
         return _complain(error.format_message(), (getattr(error, "hint", "") or _usage_hint(error),), code.USAGE)
     except DcpdumpError as error:
         if debug:
@@ -277,6 +279,13 @@ def _code_of(error: DcpdumpError) -> int:
 def _of_os(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     return f"cannot write: {(error.strerror or str(error)).lower()}{where}"
+
+
+def _near_options(error: click.NoSuchOption) -> list[str]:
+    """Return the options of the command that are like the wrong one, whatever they begin with."""
+    params = error.ctx.command.params if error.ctx else []
+    names = {name.lstrip("-"): name for param in params for name in param.opts if name.startswith("--")}
+    return [names[near] for near in get_close_matches(error.option_name.lstrip("-"), names, n=3, cutoff=0.7)]
 
 
 def _usage_hint(error: click.UsageError) -> str:

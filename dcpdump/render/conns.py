@@ -213,6 +213,8 @@ def _noops(each: ConnectionState) -> str:
     noops = each.noops
     if not noops.sent:
         return ""
+    if not all(each.frames):
+        return f"{noops.sent} seen, the other direction was not captured"
     text = f"{noops.answered} of {noops.sent} answered"
     if noops.latencies_ns:
         text += " in " + "..".join(dict.fromkeys((span(min(noops.latencies_ns)), span(max(noops.latencies_ns)))))
