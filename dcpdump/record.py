@@ -49,6 +49,9 @@ class Names(Protocol):
     def known(self) -> list[tuple[int, str]]:
         """Return the ids and names of all collections that were named."""
 
+    def known_scopes(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all scopes that were named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

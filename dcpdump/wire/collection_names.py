@@ -61,6 +61,11 @@ class CollectionNames:
         for number, said in self._collections.items():
             yield number, self.path(number) or said[-1][1]
 
+    def known_scopes(self) -> Iterator[tuple[int, str]]:
+        """Yield the id and the last name of each scope."""
+        for number, said in self._scopes.items():
+            yield number, said[-1][1]
+
 
 def _take(table: dict[int, list[_Said]], number: int, said: _Said) -> None:
     known = table.get(number)
@@ -121,6 +126,11 @@ class ConnectionNames:
         """Return the ids and names of all collections that were named, in order."""
         tables = [each for each in (self._own, self._shared) if each is not None]
         return sorted({each for table in tables for each in table.known()})
+
+    def known_scopes(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all scopes that were named, in order."""
+        tables = [each for each in (self._own, self._shared) if each is not None]
+        return sorted({each for table in tables for each in table.known_scopes()})
 
     def own(self, make: "ServerNames") -> CollectionNames:
         """Return where names of this connection are to be kept."""

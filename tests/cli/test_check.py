@@ -16,7 +16,7 @@ def test_a_violation_is_told_with_its_place_and_the_right_answer() -> None:
     printed = run(f"dcpdump check -q {ORDER}")
     assert printed.code == 1
     assert printed.out.splitlines() == [
-        "violation  DCP402 S12 c0 vb 5 #16 2025-11-20T12:02:11.007250Z  MUTATION seqno 17 after 17 "
+        "violation  DCP402 S12 c0 vb 5 #16 2025-11-20T12:15:11.007250Z  MUTATION seqno 17 after 17 "
         "(a conforming peer answers Erange)",
         f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown",
     ]
@@ -32,7 +32,7 @@ def test_findings_are_objects_for_programs() -> None:
         "connection": 0,
         "vbucket": 5,
         "frame": 16,
-        "time": "2025-11-20T12:02:11.007250Z",
+        "time": "2025-11-20T12:15:11.007250Z",
         "message": "MUTATION seqno 17 after 17",
         "status": "Erange",
         "spec": "dcp/passive_stream.cc",
