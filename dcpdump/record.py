@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, STATUS
+from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.value import Meaning
@@ -35,22 +36,6 @@ _NEEDS = {
     "opaque": 16,
     "cas": 24,
 }
-
-
-class Names(Protocol):
-    """The names of collections on a connection. Without ``frame``: as known in the end."""
-
-    def path(self, collection: int, frame: int = ...) -> str | None:
-        """Return the name of a collection, as known at a frame: ``scope.collection``."""
-
-    def scope(self, number: int, frame: int = ...) -> str | None:
-        """Return the name of a scope, as known at a frame."""
-
-    def known(self) -> list[tuple[int, str]]:
-        """Return the ids and names of all collections that were named."""
-
-    def known_scopes(self) -> list[tuple[int, str]]:
-        """Return the ids and names of all scopes that were named."""
 
 
 @dataclass(frozen=True, slots=True)

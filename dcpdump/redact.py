@@ -25,11 +25,11 @@ from dcpdump.disclosure import (
     without_gaps,
 )
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.record import Names, Record
+from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.body import Body
-from dcpdump.wire.collection_names import LAST
+from dcpdump.wire.collection_names import LAST, Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.secret import MASK
 from dcpdump.wire.value import Item, Meaning

@@ -1,8 +1,11 @@
 """Format the help of commands: options in groups, and examples at the end."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import click
+
+from dcpdump.cli.completion import complete
 
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
@@ -110,7 +113,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options in groups, and examples."""
+    """A command whose help has its options in groups, and examples; its words are completed by their names."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        complete(self.params)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups; others last."""

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from dcpdump import __version__
 from dcpdump.cli import exit as code
+from dcpdump.cli.completion import words_of
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
@@ -116,6 +118,12 @@ class LazyGroup(click.Group):
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"
             raise CommandError(f"no such command or file: {word!r}", hint)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command, an option, or a file that is to be read; no command is imported for that."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return words_of([(name, about) for name, (_, about) in COMMANDS.items()], incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by what they are used for, without importing them."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
-from dcpdump.record import Json, Names, iso_time
+from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
@@ -12,6 +12,7 @@ from dcpdump.streams.facts import Control
 from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, printable, span, status
+from dcpdump.wire.collection_names import Names
 from dcpdump.wire.json_text import parse_json
 
 _HEADS = (

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dcpdump.record import Json, Names, iso_time
+from dcpdump.record import Json, iso_time
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
@@ -23,6 +23,7 @@ from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, counted, seqno
+from dcpdump.wire.collection_names import Names
 
 Judged = tuple[Stream, Verdict]
 
