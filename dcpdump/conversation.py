@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dcpdump.net.flow import Connection
+from dcpdump.net.endpoints import Connection
 from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter

@@ -20,9 +20,9 @@ from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 from dcpdump.unsealing import Unsealing
 from dcpdump.wire.collection_names import NAMING, ServerNames
-from dcpdump.wire.cut import Cut
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
+from dcpdump.wire.piece import Cut
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -76,6 +76,11 @@ class Dissector:
     def connections(self) -> Connections:
         """Return the connections that the packets belong to."""
         return self._connections
+
+    @property
+    def conversations(self) -> dict[int, Conversation]:
+        """Return those of the connections that brought bytes, by number."""
+        return self._conversations
 
     def feed(self, packet: Packet) -> list[Record]:
         """Dissect the next packet, and return the records that it completes."""

@@ -29,7 +29,7 @@ from dcpdump.tls.secrets import Secrets
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@selection_options(captures=True)
+@selection_options(captures=True, frames=True)
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The pcapng to write; - is standard output.")
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
 @input_options(follow=False)

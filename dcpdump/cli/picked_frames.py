@@ -30,7 +30,7 @@ class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
         self._chosen, self._shown, self._sink = chosen, shown, sink
         self._several, self._jobs = several, jobs
         self._output = OUTPUTS[shown.format]
-        self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several)
+        self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
         self._many: FrameOutput | None = None  # writes frames where there are many
 
     def begin(self) -> None:
@@ -45,6 +45,7 @@ class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
     def meet(self, block: Block) -> None:
         """Set the beginning of the capture in the selection."""
         self._chosen.begin(block.begins_ns)
+        self._shown.times.begin(block.begins_ns)
 
     def take(self, pieces: "list[Picked | Part]") -> bool:
         """Write what is chosen; return whether there are enough."""

@@ -22,8 +22,8 @@ from dcpdump.filter.collection_choice import collection_choice
 
 if TYPE_CHECKING:
     from dcpdump.spark.input import Input
-    from dcpdump.spark.options import Options
     from dcpdump.spark.outcome import Outcome
+    from dcpdump.spark.row_options import Options
 
 #: Input of less than this is done here before Spark has started.
 SMALL_BYTES = 1_000_000_000
@@ -254,7 +254,7 @@ def follow(job: Job) -> int:
 
 def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":
     from dcpdump.batch.filter import masks
-    from dcpdump.spark.options import Options
+    from dcpdump.spark.row_options import Options
 
     return Options(
         masks(chosen.texts, chosen.filter, window=chosen.window),

@@ -99,12 +99,28 @@ class CaptureSource:
 
 
 class Reading(Generic[P]):
-    """One run, of a source, a dissector and a consumer. ``sink``: flushed at the end."""
+    """One run, of a source, a dissector and a consumer.
+
+    ``sink``: flushed at the end; ``last``: the number of the last frame that the consumer wants.
+    """
 
     def __init__(
-        self, source: Source, dissection: BlockDissector[P], consumer: Consumer[P], sink: Sink | None = None
+        self,
+        source: Source,
+        dissection: BlockDissector[P],
+        consumer: Consumer[P],
+        sink: Sink | None = None,
+        *,
+        last: int | None = None,
     ) -> None:
         self._source, self._dissection, self._consumer, self._sink = source, dissection, consumer, sink
+        self._last = last
+        self.ended = False  #: the input was read to its end
+
+    @property
+    def frames(self) -> int:
+        """Return how many frames were read."""
+        return self._dissection.next_frame - 1
 
     def read(self) -> None:
         """Read everything, or as much as the consumer wants."""
@@ -113,6 +129,7 @@ class Reading(Generic[P]):
             consumer.begin()
             if not self._feed(blocks):
                 self._take(self._dissection.close_blocks())
+                self.ended = self._source.stop.status is None
             consumer.finish()
 
     def run(self, summary: str) -> int:
@@ -158,12 +175,16 @@ class Reading(Generic[P]):
         for block in blocks:
             if block is not None:
                 consumer.meet(block)
-                if self._take(self._dissection.feed_block(block)):
+                if self._take(self._dissection.feed_block(block)) or self._has_last:
                     return True
             elif self._take(self._dissection.idle()):
                 return True
             consumer.settle(idle=block is None)
         return False
+
+    @property
+    def _has_last(self) -> bool:
+        return self._last is not None and self._dissection.next_frame > self._last
 
     def _take(self, pieces: list[P]) -> bool:
         enough = self._consumer.take(pieces)

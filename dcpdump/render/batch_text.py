@@ -17,8 +17,9 @@ from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Group, Plan
 from dcpdump.batch.number_text import of_day
 from dcpdump.batch.part import Part
 from dcpdump.escape import safe
+from dcpdump.iso_time import iso_time
 from dcpdump.net.batch import NO_TIME
-from dcpdump.record import Record, iso_time
+from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_columns import TemplateColumns
@@ -41,11 +42,12 @@ class Bulk:
         self._view = view
         self._redactor = redactor
         self._judges = form == "table"  # it says that JSON is valid
-        self._template = None if view.palette.paints or redactor is not None else TEMPLATES.get(form)
+        plain = not view.palette.paints and view.times.plain and redactor is None
+        self._template = TEMPLATES.get(form) if plain else None
 
     @property
     def in_columns(self) -> bool:
-        """Return whether most rows are written at once; not with colours, and not with hashes."""
+        """Return whether most rows are written at once; not with colours, hashes, or other times."""
         return self._template is not None
 
     def text(self, part: Part, wanted: Sequence[int]) -> bytes:

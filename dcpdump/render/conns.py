@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.record import Json, as_json, iso_time
+from dcpdump.record import Json, as_json
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number
@@ -55,7 +56,7 @@ def lines(
                 number(each.rev_seqno),
                 dialogue_name(record.frame.message.name),
                 f"0x{each.cas:016x}",
-                "" if raw.where.ts_ns is None else iso_time(raw.where.ts_ns),
+                "" if raw.where.ts_ns is None else clock_in_use().full(raw.where.ts_ns),
                 str(record.connection),
                 str(record.frame.stream_id or ""),
                 str(record.number),

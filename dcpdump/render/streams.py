@@ -1,9 +1,12 @@
 """Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
@@ -55,6 +58,25 @@ _HEADS = (
 #: What a narrow terminal has no room for, the least first.
 _LEAST = ("rate", "bytes", "filter", "snapshots", "from..to", "asked", *(name.replace("_", " ") for name in _KINDS))
 _RIGHT = ("vb", "sid", "last seqno", "snapshots", *(name.replace("_", " ") for name in _KINDS), "bytes", "lost")
+
+
+#: What streams can be sorted by; None where there is nothing.
+COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
+    "conn": lambda each: each[0].connection.number,
+    "client": lambda each: client(each[0].connection),
+    "vb": lambda each: each[0].vbucket,
+    "sid": lambda each: each[0].stream_id or None,
+    "asked": lambda each: None if each[0].request is None else each[0].request.ts_ns,
+    "last-seqno": lambda each: each[0].high_seqno,
+    "snapshots": lambda each: each[0].snapshots,
+    **{
+        name.replace("_", "-"): partial(lambda opcode, each: each[0].count(opcode), opcode)
+        for name, opcode in _KINDS.items()
+    },
+    "bytes": lambda each: each[0].size,
+    "lost": lambda each: each[0].lost_bytes,
+    "verdict": lambda each: (each[1].rank, each[1].text),
+}
 
 
 def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> Table:

@@ -1,9 +1,10 @@
 """Write the specification's own table: ``Field (offset) (value)``, a line a field, every byte in one of them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, iso_time, value_length
+from dcpdump.record import Record, value_length
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.value_note import state_of, value_note
 from dcpdump.spec.field import Blob, Field, Names
@@ -17,14 +18,9 @@ _PAIR = 2  # a two-byte field of the header is "(2,3)", elsewhere "(52-53)"
 def lines(record: Record, value_bytes: int | None) -> list[Line]:
     """Return the frame's table, and what is wrong or odd; ``value_bytes`` limits values (None: all)."""
     rows = table_rows(record, value_bytes)
-    label = max([_LABEL, *(len(row[0]) for row in rows)])
-    offset = max([_OFFSET, *(len(row[1]) for row in rows)])
-    out = [Line(LineKind.TITLE, title(record)), Line(LineKind.COLUMNS, f"{'Field':<{label}} (offset) (value)")]
-    for name, place, text, _, _ in rows:
-        if place or text:
-            out.append(Line(LineKind.FIELD, f"{name:<{label}} {place:<{offset}}: {text}".rstrip()))
-        else:
-            out.append(Line(LineKind.FIELD, name))
+    head, *texts = row_texts(rows)
+    out = [Line(LineKind.TITLE, title(record)), Line(LineKind.COLUMNS, head)]
+    out += [Line(LineKind.FIELD, text) for text in texts]
     out += [Line(LineKind.PROBLEM, f"! {safe(problem.text)}") for problem in record.problems]
     out += [Line(LineKind.HINT, f"note: {safe(hint)}") for hint in record.hints]
     return out
@@ -39,12 +35,12 @@ def title(record: Record) -> str:
     return f"{name} {'response' if frame.magic.response else 'command'}"
 
 
-def place(record: Record, *, file: bool = False) -> Line:
-    """Return the line above a table: where and when the frame was captured. ``file``: name the capture too."""
+def place(record: Record, when: str, *, file: bool = False) -> Line:
+    """Return the line above a table: where the frame was captured, and ``when``. ``file``: name the capture too."""
     raw = record.frame.raw
     parts = [f"#{record.number}"]
-    if raw.where.ts_ns is not None:
-        parts.append(iso_time(raw.where.ts_ns))
+    if when:
+        parts.append(when)
     parts += [f"{record.src} → {record.dst}", f"connection {record.connection}", f"packet {raw.where.packet}"]
     if file:
         parts.append(f"file {safe(raw.where.file)}")
@@ -90,6 +86,17 @@ def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
         if field.section is Section.VALUE and _is_whole_value(field):
             rows += _xattrs(record)
     return rows
+
+
+def row_texts(rows: Sequence[TableRow]) -> list[str]:
+    """Return the head of the table, and its rows below one another."""
+    label = max([_LABEL, *(len(row.label) for row in rows)])
+    offset = max([_OFFSET, *(len(row.offsets) for row in rows)])
+    out = [f"{'Field':<{label}} (offset) (value)"]
+    for row in rows:
+        there = row.offsets or row.text
+        out.append(f"{row.label:<{label}} {row.offsets:<{offset}}: {row.text}".rstrip() if there else row.label)
+    return out
 
 
 def _is_whole_value(field: FieldValue) -> bool:

@@ -13,8 +13,9 @@ from dcpdump.tls.secrets import (
     SERVER_HANDSHAKE,
     SERVER_TRAFFIC,
     Secrets,
+    mark_of,
 )
-from dcpdump.tls.suites import BY_LENGTH, SUITES
+from dcpdump.tls.suites import BY_LENGTH, SUITES, Basis
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
@@ -38,7 +39,7 @@ class Key(NamedTuple):
 
     random: bytes
     label: str
-    place: int  #: among the secrets of this label, the oldest first
+    mark: bytes  #: that tells the secret from others of the label
     generation: int
     suite: int
     rank: int  #: EARLY, HANDSHAKE or APPLICATION
@@ -97,7 +98,7 @@ class Keyring:
         """Return what opens records under a key."""
         made = self._made.get((key, role))
         if made is None:
-            made = self._make(key, role)
+            made = self.make(key, self._basis(key, role))
             if len(self._made) > _OPENERS:
                 self._made.clear()
             self._made[key, role] = made
@@ -132,9 +133,9 @@ class Keyring:
             label = ORDER[role][each]
             for random in randoms if label else ():
                 found = self.secrets.of(random, label)
-                for at, secret in enumerate(found):
+                for secret in found:
                     for suite in [known] if known and each != EARLY else BY_LENGTH[len(secret)]:
-                        yield Key(random, label, len(found) - 1 - at, 0, suite.number, each, self.terms.turn)
+                        yield Key(random, label, mark_of(secret), 0, suite.number, each, self.terms.turn)
 
     def _masters(self) -> Iterator[Key]:
         server = self.terms.server
@@ -142,23 +143,28 @@ class Keyring:
             return
         for random in self.owners() if self.random else self._strangers():
             found = self.secrets.of(random, CLIENT_RANDOM)
-            for at in range(len(found)):
-                yield Key(random, CLIENT_RANDOM, len(found) - 1 - at, 0, server.suite, APPLICATION, self.terms.turn)
+            for secret in found:
+                yield Key(random, CLIENT_RANDOM, mark_of(secret), 0, server.suite, APPLICATION, self.terms.turn)
 
     def _strangers(self) -> list[bytes]:
         return [random for random, _ in zip(self.secrets.free(), range(_STRANGERS), strict=False)]
 
-    def _make(self, key: Key, role: int) -> "Opener":
+    def _basis(self, key: Key, role: int) -> Basis | None:
+        """Return what a key is made of beside its secret, as the hellos at hand say it."""
+        server = self.terms.server
+        if key.label != CLIENT_RANDOM or server is None:
+            return None
+        return Basis(server.version, server.random + (self.random or key.random), role == 1, server.etm)
+
+    def make(self, key: Key, basis: Basis | None) -> "Opener":
+        """Return what opens records under a key that is made of a basis."""
         # Only now, since importing ciphers takes a while.
         from dcpdump.tls.openers import Opener13, opener12
 
-        secret = self.secrets.of(key.random, key.label)[::-1][key.place]
+        secret = self.secrets.marked(key.random, key.label, key.mark)
         suite = SUITES[key.suite]
-        if key.label == CLIENT_RANDOM:
-            server = self.terms.server
-            assert server is not None
-            randoms = server.random + (self.random or key.random)
-            return opener12(suite, server.version, secret, randoms, server=role == 1, etm=server.etm)
+        if basis is not None:
+            return opener12(suite, secret, basis)
         opener = Opener13(suite, secret)
         for _ in range(key.generation):
             opener = opener.next()

@@ -7,10 +7,11 @@ all secrets first, larger ones at later records, and a bound for the direction a
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.tls.cut import Sealed
 from dcpdump.tls.keyring import APPLICATION, Key
-from dcpdump.tls.secrets import CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets
+from dcpdump.tls.record_cutter import Sealed
+from dcpdump.tls.secrets import CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of
 from dcpdump.tls.suites import BY_LENGTH, GCM, SUITES
+from dcpdump.tls.unsealer_state import JoiningState
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
@@ -73,6 +74,28 @@ class Joining:
         self._growth = secrets.growth
         self._nonce = -1
         self.version = 0  #: as the records show it, 0 where they do not
+
+    def state(self) -> JoiningState:
+        """Return how far the search has come as plain values, for ``restore``."""
+        return {
+            "records": self._records,
+            "attempts": self._attempts,
+            "left": self._left,
+            "slow_left": self._slow_left,
+            "shortest": self.shortest,
+            "reach": self.reach,
+            "tried": self.tried,
+            "growth": self._growth,
+            "nonce": self._nonce,
+            "version": self.version,
+        }
+
+    def restore(self, state: JoiningState) -> None:
+        """Restore a state."""
+        self._records, self._attempts, self._growth = state["records"], state["attempts"], state["growth"]
+        self._left, self._slow_left, self.shortest = state["left"], state["slow_left"], state["shortest"]
+        self.reach, self.tried = state["reach"], state["tried"]
+        self._nonce, self.version = state["nonce"], state["version"]
 
     def note(self, sealed: Sealed) -> None:
         """See by a record that is closed which version it may be: before 1.3 more is in clear."""
@@ -141,10 +164,10 @@ class Joining:
             choices = [(random, label) for random in self._secrets.free() for label in _LABELS]
         for random, label in choices:
             found = self._secrets.of(random, label)
-            for at, secret in enumerate(found):
+            for secret in found:
                 for suite in BY_LENGTH[len(secret)]:
                     if (suite.kind == GCM) == fast and (partner is None or partner.suite == suite.number):
-                        yield Key(random, label, len(found) - 1 - at, 0, suite.number, APPLICATION, 0), secret
+                        yield Key(random, label, mark_of(secret), 0, suite.number, APPLICATION, 0), secret
 
     def spend(self, window: int, *, fast: bool) -> bool:
         budget, left = self._secrets.budget, self._left if fast else self._slow_left

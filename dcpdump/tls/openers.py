@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
 from dcpdump.tls.keys import expand_label, prf
-from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, Suite
+from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, Basis, Suite
 
 DATA: Final = 23  #: the type of a record with text
 _BLOCK: Final = 16
@@ -20,6 +20,9 @@ _BLOCK: Final = 16
 
 class Opener(Protocol):
     """Opens records; ``number`` is that of the record under its key."""
+
+    basis: Basis | None  #: what its keys are made of beside a secret, of TLS 1.2 and before
+    before: bytes  #: the last block of the record before, which is the IV of the next, of CBC in TLS 1.0; else empty
 
     @property
     def suite(self) -> Suite: ...
@@ -73,10 +76,12 @@ def _unproven(suite: Suite, key: bytes, nonce: bytes, data: bytes) -> bytes:
 class Opener13:
     """TLS 1.3: the nonce is made of the number, the type is behind the text."""
 
-    __slots__ = ("_decrypt", "_key", "_secret", "_tag", "exact", "iv", "overhead", "suite")
+    __slots__ = ("_decrypt", "_key", "_secret", "_tag", "basis", "before", "exact", "iv", "overhead", "suite")
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self.suite = suite
+        self.basis: Basis | None = None
+        self.before = b""
         self._secret = secret
         self._key = expand_label(secret, "key", suite.key, suite.digest)
         self.iv = int.from_bytes(expand_label(secret, "iv", 12, suite.digest), "big")
@@ -135,10 +140,12 @@ class Opener13:
 class Opener12:
     """TLS 1.2 with an AEAD: a part of the nonce may be in the record, the number is authenticated."""
 
-    __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag", "exact", "overhead", "suite")
+    __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag", "basis", "before", "exact", "overhead", "suite")
 
-    def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
+    def __init__(self, suite: Suite, key: bytes, iv: bytes, basis: Basis) -> None:
         self.suite = suite
+        self.basis: Basis | None = basis
+        self.before = b""
         self._key, self._iv = key, iv
         self._number = int.from_bytes(iv, "big") if suite.kind == CHACHA else 0
         self._decrypt = _aead(suite, key).decrypt
@@ -196,13 +203,15 @@ class Opener12:
 class OpenerCbc:
     """AES-CBC of TLS 1.0 to 1.2, with the MAC inside (then padded), or outside (RFC 7366)."""
 
-    __slots__ = ("_before", "_etm", "_key", "_mac", "_size", "_version", "exact", "overhead", "suite")
+    __slots__ = ("_etm", "_key", "_mac", "_size", "_version", "basis", "before", "exact", "overhead", "suite")
 
-    def __init__(self, suite: Suite, version: int, keys: tuple[bytes, bytes, bytes], *, etm: bool) -> None:
+    def __init__(self, suite: Suite, keys: tuple[bytes, bytes, bytes], basis: Basis) -> None:
         self.suite = suite
-        self._version, self._etm = version, etm
+        self.basis: Basis | None = basis
+        self._version = version = basis.version
+        self._etm = basis.etm
         self._mac, self._key, iv = keys
-        self._before = iv if version < 0x0302 else b""  # the block before: the IV of the next record
+        self.before = iv if version < 0x0302 else b""
         self._size = len(self._mac)
         self.overhead = self._size + 1 + (_BLOCK if version >= 0x0302 else 0)
         self.exact = False
@@ -211,7 +220,7 @@ class OpenerCbc:
         """Return the type in the header, and the text without MAC and padding."""
         sealed, mac = (body[: -self._size], body[-self._size :]) if self._etm else (body, b"")
         last = sealed[-_BLOCK:]
-        iv, sealed = (self._before, sealed) if self._version < 0x0302 else (sealed[:_BLOCK], sealed[_BLOCK:])
+        iv, sealed = (self.before, sealed) if self._version < 0x0302 else (sealed[:_BLOCK], sealed[_BLOCK:])
         if len(iv) != _BLOCK or not sealed or len(sealed) % _BLOCK:
             return None
         if self._etm and mac != self._made(number, head, body[: -self._size]):
@@ -251,26 +260,18 @@ class OpenerCbc:
     def next(self) -> None:
         """Return nothing: keys change by a new handshake."""
 
-    @property
-    def before(self) -> bytes:
-        """The last block of the record before, of TLS 1.0; else empty."""
-        return self._before
-
-    @before.setter
-    def before(self, block: bytes) -> None:
-        self._before = block
-
     def _chain(self, last: bytes) -> None:
         if self._version < 0x0302:
-            self._before = last
+            self.before = last
 
     def _made(self, number: int, head: bytes, data: bytes) -> bytes:
         seal = number.to_bytes(8, "big") + head[:3] + len(data).to_bytes(2, "big")
         return hmac.digest(self._mac, seal + data, self.suite.mac)
 
 
-def opener12(suite: Suite, version: int, master: bytes, randoms: bytes, *, server: bool, etm: bool) -> Opener:
-    """Return what opens the records of one side; ``randoms``: the server's, then the client's."""
+def opener12(suite: Suite, master: bytes, basis: Basis) -> Opener:
+    """Return what opens the records of one side."""
+    version, randoms, server, _ = basis
     digest = suite.digest if version >= 0x0303 else ""
     mac = hashlib.new(suite.mac).digest_size if suite.kind == CBC else 0
     iv = _BLOCK if suite.kind == CBC and version < 0x0302 else 12 if suite.kind == CHACHA else 4
@@ -282,5 +283,5 @@ def opener12(suite: Suite, version: int, master: bytes, randoms: bytes, *, serve
         pieces.append(block[start : start + size])
         at += 2 * size
     if suite.kind == CBC:
-        return OpenerCbc(suite, version, (pieces[0], pieces[1], pieces[2]), etm=etm)
-    return Opener12(suite, pieces[1], pieces[2])
+        return OpenerCbc(suite, (pieces[0], pieces[1], pieces[2]), basis)
+    return Opener12(suite, pieces[1], pieces[2], basis)

@@ -4,9 +4,12 @@ Key logs of programs hold lines of other uses, and lines that are damaged; those
 here ever shows a secret: neither by ``repr`` nor in the text of an error.
 """
 
+import hmac
 import re
 from collections.abc import Callable, Iterator
 from typing import Final
+
+from dcpdump.tls.unsealer_state import SecretsState
 
 CLIENT_RANDOM: Final = "CLIENT_RANDOM"  #: the master secret of TLS 1.2 and before
 CLIENT_EARLY: Final = "CLIENT_EARLY_TRAFFIC_SECRET"
@@ -38,6 +41,15 @@ _CONNECTIONS: Final = 1_000_000
 _SESSIONS: Final = 65_536
 #: Zeros up to which some programs fill secrets.
 _PADDED: Final = 64
+
+
+class MissingSecretError(LookupError):
+    """A state needs a secret that is not there."""
+
+
+def mark_of(secret: bytes) -> bytes:
+    """Return what tells a secret from others of its label and connection, and says nothing of it."""
+    return hmac.digest(secret, b"dcpdump mark", "sha256")[:8]
 
 
 class Budget:
@@ -82,6 +94,20 @@ class Secrets:
         self.refused = 0  #: lines that are not understood
         self.useless = 0  #: lines that are right, and open no records
         self.budget = Budget()
+
+    def state(self) -> SecretsState:
+        """Return what the connections so far say of the secrets as plain values, for ``restore``."""
+        return {
+            "claimed": sorted(self._claimed),
+            "last": self._last,
+            "sessions": dict(self._sessions),
+            "budget": self.budget.left,
+        }
+
+    def restore(self, state: SecretsState) -> None:
+        """Continue from a state. To be asked once the secrets are there."""
+        self._claimed, self._last = set(state["claimed"]), state["last"]
+        self._sessions, self.budget.left = dict(state["sessions"]), state["budget"]
 
     def __repr__(self) -> str:
         return f"<secrets of {len(self._of)} connections>"
@@ -156,6 +182,23 @@ class Secrets:
         """Return the secrets of a connection that have a label, the newest first."""
         number = _LABELS.index(label)
         return [secret for each, secret in _entries(self._of.get(random, b"")) if each == number][::-1]
+
+    def marked(self, random: bytes, label: str, mark: bytes) -> bytes:
+        """Return the secret of a connection that has a label and a mark."""
+        for secret in self.of(random, label):
+            if mark_of(secret) == mark:
+                return secret
+        raise MissingSecretError("a secret that opened a connection before is not among those given")
+
+    def fingerprint(self) -> str:
+        """Return a text that is the same for the same secrets, whatever their order. Takes time for each of them."""
+        total = 0
+        for random, packed in self._of.items():
+            for number, secret in _entries(packed):
+                total += int.from_bytes(
+                    hmac.digest(secret, b"dcpdump fingerprint" + bytes((number,)) + random, "sha256"), "big"
+                )
+        return f"{total % (1 << 256):064x}"
 
     def knows(self, random: bytes) -> bool:
         """Return whether there is any secret of a connection."""

@@ -26,6 +26,15 @@ class Suite(NamedTuple):
         return f"AES-{8 * self.key}-{self.kind}" + (f"-{self.mac.upper()}" if self.mac else "")
 
 
+class Basis(NamedTuple):
+    """What the keys of TLS 1.2 and before are made of beside the secret."""
+
+    version: int
+    randoms: bytes  #: the server's, then the client's
+    server: bool  #: they are the server's
+    etm: bool  #: the MAC is outside
+
+
 def _table() -> dict[int, Suite]:
     suites = [
         Suite(0x1301, GCM, 16, "sha256"),

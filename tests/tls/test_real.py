@@ -1,4 +1,4 @@
-"""Real connections: of OpenSSL, made here, and of Java, as tcpdump captured them; and what tshark says of the same."""
+"""Real connections: of OpenSSL, made here, and of Java and Go, as tcpdump captured them; and what tshark says."""
 
 import json
 import shutil
@@ -43,12 +43,14 @@ def test_connections_of_openssl_open_twice_resumed(version: ssl.TLSVersion, ciph
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
-def test_connections_of_java_open(capture: Path) -> None:
+def test_connections_of_java_and_go_open(capture: Path) -> None:
     result = run(f"dcpdump read {capture} --keylog {capture.with_suffix('.keys')} -f ndjson -q")
     rows = [json.loads(line) for line in result.out.splitlines()]
     clear = run(f"dcpdump read {Path(__file__).parents[2] / 'samples' / 'replica.pcap'} -f ndjson -q")
     wanted = [json.loads(line) for line in clear.out.splitlines()]
-    for number in {row["connection"] for row in rows}:
+    there = run(f"dcpdump conns {capture} --keylog {capture.with_suffix('.keys')} -f ndjson -q").out.splitlines()
+    assert {row["connection"] for row in rows} == set(range(len(there)))
+    for number in range(len(there)):
         mine = [row for row in rows if row["connection"] == number]
         assert [(row["name"], row["opaque"], row["offset"]) for row in mine] == [
             (row["name"], row["opaque"], row["offset"]) for row in wanted

@@ -1,0 +1,294 @@
+"""An unsealer continues from its state as if it had not stopped, wherever that was taken."""
+
+import marshal
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.capture import open_capture
+from dcpdump.dissect import Dissector
+from dcpdump.net.event import Bytes, End, Event, Gap, Seen
+from dcpdump.tls.late import Joining
+from dcpdump.tls.record_cutter import SealedCutter
+from dcpdump.tls.secrets import MissingSecretError, Secrets
+from dcpdump.tls.side import Side
+from dcpdump.tls.side_state import side_state
+from dcpdump.tls.unsealer import Unsealer
+from dcpdump.tls.unsealer_state import SecretsState, UnsealerState
+from tests.tls.encoder import CLIENT, SERVER, Script, made
+from tests.tls.feeding import secrets_of
+from tests.tls.test_lanes import one_by_one, packets_of
+from tests.tls.test_twins import SAMPLES
+from tests.tls.twins import seal
+
+Fed = list[tuple[int, Event]]
+
+
+def plain(state: Any) -> Any:
+    """Carry a state through bytes: it is made of plain values."""
+    return marshal.loads(marshal.dumps(cast(Any, state)))
+
+
+def renewed(unsealer: Unsealer, secrets: Secrets) -> Unsealer:
+    """Return another unsealer with the same state, under secrets that were read again."""
+    state: UnsealerState = plain(unsealer.state())
+    other = Unsealer(secrets)
+    other.restore(state)
+    assert other.state() == unsealer.state() == state
+    return other
+
+
+def of_version(version: int, suite: int) -> Callable[[], Script]:
+    """Return what makes a conversation of a version."""
+
+    def make() -> Script:
+        script = Script(version, suite)
+        script.handshake()
+        return talked(script)
+
+    return make
+
+
+def talked(script: Script) -> Script:
+    script.say(CLIENT, made("ask", size=300))
+    script.say(SERVER, made("answer", size=9_000), size=700)
+    script.say(CLIENT, made("again", size=900), size=70)
+    return script
+
+
+def updated() -> Script:
+    script = of_version(0x0304, 0x1302)()
+    for _ in range(2):
+        script.key_update(SERVER)
+        talked(script)
+    script.key_update(CLIENT)
+    return talked(script)
+
+
+def renegotiated(suite: int) -> Callable[[], Script]:
+    def make() -> Script:
+        script = of_version(0x0302 if suite == 0xC013 else 0x0303, suite)()
+        script.renegotiate()
+        return talked(script)
+
+    return make
+
+
+def early() -> Script:
+    script = Script()
+    script.handshake13(early=b"early text", takes=True)
+    return talked(script)
+
+
+def refused() -> Script:
+    script = Script()
+    script.handshake13(early=b"early text", takes=False)
+    return talked(script)
+
+
+def padded() -> Script:
+    script = of_version(0x0304, 0x1301)()
+    script.say(SERVER, made("padded", size=3_000), size=500, padding=40)
+    return talked(script)
+
+
+SCRIPTS = {
+    "padded": padded,
+    "1.3": of_version(0x0304, 0x1301),
+    "1.3 ChaCha20": of_version(0x0304, 0x1303),
+    "1.2 GCM": of_version(0x0303, 0xC02F),
+    "1.2 CBC": of_version(0x0303, 0xC014),
+    "1.0 CBC": of_version(0x0301, 0xC013),
+    "updated": updated,
+    "renegotiated": renegotiated(0xC02F),
+    "renegotiated CBC": renegotiated(0xC013),
+    "early": early,
+    "refused": refused,
+}
+
+
+def segments(script: Script, size: int, dice: random.Random, loss: float = 0.0, *, late: bool = False) -> Fed:
+    """Cut what is said into segments, some of them lost, and end both directions."""
+    fed: Fed = []
+    offsets = [0, 0]
+    for way, data in script.flights:
+        for at in range(0, len(data), size):
+            piece, seen = data[at : at + size], Seen(len(fed) + 1, 1_000 * len(fed), "t.pcap", 1)
+            if dice.random() < loss:
+                fed.append((way, Gap(offsets[way], len(piece), "lost-by-capture", seen)))
+            else:
+                fed.append((way, Bytes(offsets[way], piece, seen, late)))
+            offsets[way] += len(piece)
+    for way in (CLIENT, SERVER):
+        fed.append((way, End(offsets[way], "fin", Seen(len(fed) + 1, None), 7, by_peer=True)))
+    return fed
+
+
+def damaged(fed: tuple[int, Event], dice: random.Random, often: float) -> tuple[int, Event]:
+    """Damage a byte now and then."""
+    way, event = fed
+    if isinstance(event, Bytes) and event.data and dice.random() < often:
+        at = dice.randrange(len(event.data))
+        data = event.data[:at] + bytes((event.data[at] ^ 0x55,)) + event.data[at + 1 :]
+        event = event._replace(data=data)
+    return way, event
+
+
+def given_by(unsealer: Unsealer, fed: Fed) -> Fed:
+    """Return what all of a conversation gives."""
+    events = [event for way, each in fed for event in unsealer.feed(way, each)]
+    return events + unsealer.close()
+
+
+@pytest.mark.parametrize("size", [400, 5_000])
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_state_of_any_moment_gives_the_same_text(name: str, size: int) -> None:
+    script = SCRIPTS[name]()
+    fed = segments(script, size, random.Random(1))
+    whole = given_by(Unsealer(secrets_of(script.keylog)), fed)
+    assert b"".join(event.data for way, event in whole if way == SERVER and isinstance(event, Bytes)) == script.texts[1]
+    secrets = secrets_of(script.keylog)
+    unsealer, events = Unsealer(secrets), Fed()
+    for way, each in fed:
+        noted: SecretsState = plain(secrets.state())
+        secrets = secrets_of(script.keylog)
+        secrets.restore(noted)
+        assert secrets.state() == noted
+        unsealer = renewed(unsealer, secrets)
+        events += unsealer.feed(way, each)
+    assert events + unsealer.close() == whole
+
+
+@given(st.sampled_from(sorted(SCRIPTS)), st.booleans(), st.integers(0, 1 << 30))
+@settings(max_examples=300, deadline=None)
+def test_losses_and_late_joins_change_nothing_of_that(name: str, late: bool, seed: int) -> None:
+    dice, script = random.Random(seed), SCRIPTS[name]()
+    if late:
+        del script.flights[: dice.randrange(len(script.flights))]
+    loss = dice.choice((0.0, 0.1))
+    fed = [damaged(each, dice, loss) for each in segments(script, dice.choice((90, 400, 5_000)), dice, loss, late=late)]
+    keylog = b"".join(line for line in script.lines if dice.random() < 0.9)
+    few, same, again = (secrets_of(keylog) for _ in range(3))
+    few.budget.left = same.budget.left = 1 << 20
+    one, whole = Unsealer(few, late=late), Unsealer(same, late=late)
+    cut = dice.randrange(len(fed))
+    before = [event for way, each in fed[:cut] for event in one.feed(way, each)]
+    state = one.state()
+    again.restore(few.state())
+    other = renewed(one, again)
+    after = given_by(other, fed[cut:])
+    assert one.state() == state  # it is what it was, and of its own
+    assert before + after == given_by(whole, fed)
+    assert (other.account, other.sealing()) == (whole.account, whole.sealing())
+    assert sum(other.account) == sum(len(event.data) for _, event in fed if isinstance(event, Bytes))
+
+
+@pytest.mark.parametrize("number", [3, 70_000])
+def test_the_search_of_a_number_continues_where_it_was(number: int) -> None:
+    script = Script(suite=0x1302)
+    script.handshake()
+    script.flights.clear()
+    sealer = script.sealers[SERVER]
+    assert sealer is not None
+    sealer.number = number
+    talked(script)
+    fed = segments(script, 333, random.Random(1), late=True)
+    whole, secrets = Unsealer(secrets_of(script.keylog), late=True), secrets_of(script.keylog)
+    one, wanted, events, found = Unsealer(secrets, late=True), Fed(), Fed(), 0
+    for way, each in fed:
+        one = renewed(one, secrets)
+        found += not one.opened
+        events += one.feed(way, each)
+        wanted += whole.feed(way, each)
+        assert one.state() == whole.state()
+    assert found > 2
+    assert events + one.close() == wanted + whole.close()
+    assert one.sealing() == whole.sealing()
+    assert secrets.budget.left == whole._secrets.budget.left
+
+
+def test_what_waits_for_its_secret_is_in_the_state() -> None:
+    script = of_version(0x0304, 0x1301)()
+    fed = segments(script, 1_000, random.Random(1))
+    waiting = Unsealer(secrets_of(b"", growing=True))
+    for way, each in fed[:-2]:
+        assert waiting.feed(way, each) == []
+    secrets = secrets_of(b"", growing=True)
+    other = renewed(waiting, secrets)
+    assert (other.waits, other.held, other.pending) == (True, waiting.held, waiting.pending)
+    secrets.feed(script.keylog)
+    text = [event.data for way, event in other.open_waiting() if way == SERVER and isinstance(event, Bytes)]
+    assert b"".join(text) == script.texts[SERVER]
+
+
+@pytest.mark.parametrize("way", [(0x0304, 0x1301, 300), (0x0303, 0xC02F, 16_384), (0x0301, 0xC014, 900)])
+@pytest.mark.parametrize("first", [0, 11])
+def test_the_frames_of_a_capture_are_the_same_across_a_cut_at_every_packet(
+    way: tuple[int, int, int], first: int
+) -> None:
+    version, suite, size = way
+    twin = seal(open_capture(str(SAMPLES / "replica.pcap")), version=version, suite=suite, size=size, mtu=300)
+    packets = packets_of(twin)[first:]
+    wanted, _ = one_by_one(packets, twin.keylog)
+    dissector = Dissector(show_secrets=True, secrets=secrets_of(twin.keylog))
+    records = []
+    for packet in packets:
+        for conversation in dissector._conversations.values():
+            for name in ("tls", "suspect"):
+                each = getattr(conversation, name)
+                setattr(conversation, name, each and renewed(each, dissector.secrets))
+        records += dissector.feed(packet)
+    records += dissector.drain()
+    found = [
+        (each.connection, each.direction, each.frame.raw.offset, each.frame.raw.gap_before, each.frame.raw.data)
+        for each in records
+    ]
+    assert found == wanted
+
+
+def test_no_secret_is_in_a_state() -> None:
+    script = updated()
+    unsealer = Unsealer(secrets_of(script.keylog))
+    given_by(unsealer, segments(script, 700, random.Random(1)))
+    written = marshal.dumps(cast(Any, unsealer.state())) + marshal.dumps(cast(Any, unsealer._secrets.state()))
+    for line in script.lines:
+        secret = bytes.fromhex(line.split()[2].decode())
+        assert not any(secret[at : at + 8] in written for at in range(len(secret) - 7))
+
+
+def test_a_state_under_other_secrets_is_refused() -> None:
+    script = of_version(0x0304, 0x1301)()
+    unsealer = Unsealer(secrets_of(script.keylog))
+    for way, each in segments(script, 700, random.Random(1))[:-2]:
+        unsealer.feed(way, each)
+    other = Script(name="other")
+    other.handshake()
+    with pytest.raises(MissingSecretError):
+        Unsealer(secrets_of(other.keylog)).restore(unsealer.state())
+
+
+def test_the_order_of_a_key_log_changes_no_state() -> None:
+    script = of_version(0x0304, 0x1301)()
+    guess = Script(name="one")
+    guess.random = script.random
+    guess.log("SERVER_TRAFFIC_SECRET_0", made("guess"))
+    one, other = secrets_of(guess.keylog + script.keylog), secrets_of(script.keylog + guess.keylog)
+    assert one.fingerprint() == other.fingerprint() != secrets_of(script.keylog).fingerprint()
+    fed = segments(script, 700, random.Random(1))
+    unsealer = Unsealer(one)
+    events = [event for way, each in fed[:30] for event in unsealer.feed(way, each)]
+    events += given_by(renewed(unsealer, other), fed[30:])
+    assert events == given_by(Unsealer(secrets_of(script.keylog)), fed)
+
+
+def test_all_that_a_direction_has_is_in_its_state() -> None:
+    side = Side(SERVER, Secrets(), 0, late=False, searching=False)
+    state = side_state(side)
+    elsewhere = {"direction", "opener", "places"}  # they follow from the key, or are of the run
+    assert set(state["plain"]) | (set(state) - {"plain", "basis", "before"}) == set(Side.__slots__) - elsewhere
+    assert set(state["cutter"]) == {name.strip("_") for name in SealedCutter.__slots__} - {"at"}
+    assert set(state["joining"]) == {name.strip("_") for name in Joining.__slots__} - {"secrets"}
