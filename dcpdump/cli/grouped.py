@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from dcpdump.cli.completion import complete
+from dcpdump.cli.config import keep_from_environment
 from dcpdump.render.row_keys import COMMANDS as ROW_COMMANDS
 
 #: title → the options that stand under it, in whichever command they are
@@ -128,6 +129,7 @@ class GroupedCommand(click.Command):
         complete(self.params)
         if self.name in ROW_COMMANDS:
             self.params.append(_schema_option())
+        keep_from_environment(self.name, self.params)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups; others last."""
