@@ -1,8 +1,14 @@
 """Format the help of commands: options in groups, and examples at the end."""
 
+import json
 from collections.abc import Iterable
+from typing import Any
 
 import click
+
+from dcpdump.cli.completion import complete
+from dcpdump.cli.config import keep_from_environment
+from dcpdump.render.row_keys import COMMANDS as ROW_COMMANDS
 
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
@@ -13,7 +19,7 @@ GROUPS: dict[str, str] = {
         --follow --keylog --memory --jobs""",
     "How to judge": "--idle --fail-on --no-check",
     "How to show": """--format --time --all --sort --reverse --color --value-bytes --no-mouse --once --interval --rows
-        --title --frames --summary --quiet""",
+        --title --frames --summary --quiet --schema""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
     "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
 }
@@ -121,7 +127,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options in groups, and examples."""
+    """A command whose help has its options in groups, and examples; its words are completed by their names."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        complete(self.params)
+        if self.name in ROW_COMMANDS:
+            self.params.append(_schema_option())
+        keep_from_environment(self.name, self.params)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups; others last."""
@@ -140,6 +153,26 @@ class GroupedCommand(click.Command):
         with formatter.section("Examples"):
             for example in EXAMPLES[ctx.info_name or ""]:
                 formatter.write(f"  {example}\n")
+
+
+def _schema_option() -> click.Option:
+    """Return the option that prints what the rows of a command are, and does no more."""
+    return click.Option(
+        ["--schema"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_schema,
+        help="Print the JSON Schema of the rows of -f ndjson, and do nothing.",
+    )
+
+
+def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from dcpdump.render.json_schema import schema
+
+        click.echo(json.dumps(schema(ctx.info_name or ""), indent=2))
+        ctx.exit()
 
 
 def _title(names: Iterable[str]) -> str:
