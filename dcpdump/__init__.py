@@ -7,9 +7,11 @@ the package costs nothing: what a function needs is imported when it is called.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dcpdump.capture.key_log import KeyLogs
+    from dcpdump.net.packet import Packet
     from dcpdump.record import Record
 
 __version__ = "0.1.0"
@@ -24,18 +26,34 @@ def explain(paste: str | bytes) -> "list[Record]":
     return [one.record for one in annotate(read_paste(paste).parts)]
 
 
-def read(*paths: str, keylog: str | None = None) -> "Iterator[Record]":
+def read(*sources: Any, keylog: str | None = None) -> "Iterator[Record]":
     """Yield the frames of captures, in the order in which they completed. Raises errors.CaptureError.
 
-    ``keylog`` is a file with the secrets of TLS connections, as SSLKEYLOGFILE has it.
+    Sources are paths of captures (files, folders, globs), or packets of scapy's, one by one or in lists: then the
+    ``where.packet`` of a record counts them from 1. ``keylog`` is a file with the secrets of TLS connections, as
+    SSLKEYLOGFILE has it.
     """
-    from dcpdump.capture import expand, open_capture, timeline
     from dcpdump.capture.key_log import KeyLogs
     from dcpdump.dissect import Dissector
 
     keys = KeyLogs((keylog,) if keylog else ())
     keys.read()
     dissector = Dissector(secrets=keys.secrets)
-    for packet in timeline([open_capture(path, secrets=keys.secrets) for path in expand(paths)]):
+    for packet in _packets(sources, keys):
         yield from dissector.feed(packet)
     yield from dissector.drain()
+
+
+def _packets(sources: tuple[Any, ...], keys: "KeyLogs") -> "Iterator[Packet]":
+    """Yield the packets of captures merged by time, or those that scapy has read."""
+    from os import PathLike, fspath
+
+    if all(isinstance(source, (str, PathLike)) for source in sources):
+        from dcpdump.capture import expand, open_capture, timeline
+
+        return timeline([open_capture(path, secrets=keys.secrets) for path in expand([*map(fspath, sources)])])
+    if any(isinstance(source, (str, PathLike)) for source in sources):
+        raise TypeError("either paths of captures or packets of scapy's, not both")
+    from dcpdump.scapy import packets_of
+
+    return packets_of(sources)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, WORD_END
+from dcpdump.wire.collection_names import NAMING, ConnectionNames, ServerNames
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, RawFrame, unpack_header
 from dcpdump.wire.mend import Edit, mend
@@ -34,13 +35,17 @@ class Annotated:
 
 def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False) -> list[Annotated]:
     """Annotate every byte of each run; the runs are taken as one connection."""
-    session = Session()
+    session, names, server = Session(), ConnectionNames(), ServerNames()
     out: list[Annotated] = []
     for part in parts:
         at = 0
         while at < len(part):
             end = _end(part, at, session)
             one = _annotate(part[at:end], len(out) + 1, session, show_secrets)
+            record = one.record
+            if record.frame.header.opcode in NAMING:
+                server.learn(names, record.frame, record.meaning.document, record.number, ("", ""))
+            one = replace(one, record=replace(record, names=names))
             stray = part[at] not in MAGICS and end < len(part) and end - at != one.record.frame.raw.length
             out.append(replace(one, frame_at=end) if stray else one)
             at = end

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from dcpdump.net.flow import Connection
+from dcpdump.net.endpoints import Connection
+from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -20,6 +21,7 @@ class Conversation:
         "ended",
         "ends",
         "framed",
+        "names",
         "protocol",
         "session",
         "splitters",
@@ -30,6 +32,7 @@ class Conversation:
     def __init__(self, connection: Connection, session: Session) -> None:
         self.connection = connection
         self.session = session
+        self.names = ConnectionNames()  #: of its collections
         self.splitters: list[FrameSplitter | None] = [None, None]
         flows = connection.flow, connection.flow.reverse
         self.ends = tuple((str(flow.src), str(flow.dst)) for flow in flows)  #: source and destination, by direction

@@ -19,9 +19,10 @@ from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
 from dcpdump.unsealing import Unsealing
-from dcpdump.wire.cut import Cut
+from dcpdump.wire.collection_names import NAMING, ServerNames
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame, Where
+from dcpdump.wire.piece import Cut
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -63,6 +64,7 @@ class Dissector:
         self._show_secrets = show_secrets
         self.balance = self._connections.counts
         self.tally = Tally()
+        self.names = ServerNames()  #: of collections, by server and bucket
         self._unsealing = Unsealing(Secrets() if secrets is None else secrets, self.tally)
 
     @property
@@ -74,6 +76,11 @@ class Dissector:
     def connections(self) -> Connections:
         """Return the connections that the packets belong to."""
         return self._connections
+
+    @property
+    def conversations(self) -> dict[int, Conversation]:
+        """Return those of the connections that brought bytes, by number."""
+        return self._conversations
 
     def feed(self, packet: Packet) -> list[Record]:
         """Dissect the next packet, and return the records that it completes."""
@@ -247,6 +254,8 @@ class Dissector:
             self.tally.dcp_frames += 1
         understood = conversation.session.understand(frame, number, direction)
         src, dst = conversation.ends[direction]
+        if frame.header.opcode in NAMING:
+            self.names.learn(conversation.names, frame, understood.meaning.document, number, (src, dst))
         return Record(
             number,
             frame,
@@ -257,6 +266,7 @@ class Dissector:
             direction,
             src,
             dst,
+            conversation.names,
         )
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from select import select
 from threading import Thread
 
 #: Input of less than this is done by one process: starting others would take longer.
@@ -63,6 +64,20 @@ class ForkedWorker:
             pieces.append(piece)
             size -= len(piece)
         return b"".join(pieces)
+
+    def arrived(self) -> bytes | None:
+        """Return the results that are there, without waiting for any; None where the worker has ended."""
+        pieces: list[bytes] = []
+        while select([self._results], [], [], 0)[0]:
+            piece = os.read(self._results, 1 << 20)
+            if not piece:
+                return b"".join(pieces) or None
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until results are there, or so long."""
+        select([self._results], [], [], seconds)
 
     def kill(self) -> None:
         """Kill the worker, whatever it is doing."""

@@ -5,11 +5,11 @@ All names and their types are derived from the protocol table; nothing about an 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache
+from typing import Any, Protocol
 
 from dcpdump.escape import safe
+from dcpdump.iso_time import iso_time
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
@@ -20,8 +20,6 @@ from dcpdump.wire.value import Meaning
 
 Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64
-_NS = 1_000_000_000
-_EPOCH = datetime(1970, 1, 1)
 #: A header's keys, and how many bytes of it must be there to know them.
 _NEEDS = {
     "opcode": 2,
@@ -37,6 +35,19 @@ _NEEDS = {
 }
 
 
+class Names(Protocol):
+    """The names of collections on a connection. Without ``frame``: as known in the end."""
+
+    def path(self, collection: int, frame: int = ...) -> str | None:
+        """Return the name of a collection, as known at a frame: ``scope.collection``."""
+
+    def scope(self, number: int, frame: int = ...) -> str | None:
+        """Return the name of a scope, as known at a frame."""
+
+    def known(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all collections that were named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One frame with all that is known of it. ``connection`` is None for pasted bytes."""
@@ -50,6 +61,13 @@ class Record:
     direction: int = 0  #: 0: sent by the end that opened the connection
     src: str = ""
     dst: str = ""
+    names: Names | None = None  #: of collections
+
+    def collection_path(self, collection: int | None) -> str | None:
+        """Return the name of a collection, ``scope.collection``, where one was captured up to this frame."""
+        if collection is None or self.names is None:
+            return None
+        return self.names.path(collection, self.number)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -62,29 +80,19 @@ class Record:
         return self.frame.hints + self.meaning.hints
 
     @property
+    def stream_id(self) -> int | None:
+        """Return the id of the stream that the frame is of, or, of a request for one, that it asks for."""
+        if self.frame.stream_id is not None:
+            return self.frame.stream_id
+        asked = self.meaning.document.get("sid") if isinstance(self.meaning.document, dict) else None
+        return asked if isinstance(asked, int) else None
+
+    @property
     def latency_ns(self) -> int | None:
         """Return the time from the request to this response; None where either has no time."""
         ts = self.frame.raw.where.ts_ns
         asked = self.request.ts_ns if self.request else None
         return None if ts is None or asked is None else ts - asked
-
-
-def iso_time(ts_ns: int) -> str:
-    """Return a time as ISO 8601 in UTC, with microseconds, or with nanoseconds where these are not zero."""
-    seconds, ns = divmod(ts_ns, _NS)
-    moment = _iso_second(seconds)
-    if not moment:
-        return f"{ts_ns} ns after 1970"
-    return f"{moment}.{ns:09d}Z" if ns % 1000 else f"{moment}.{ns // 1000:06d}Z"
-
-
-@lru_cache(maxsize=64)
-def _iso_second(seconds: int) -> str:
-    """Return a time without its fraction; cached, since successive frames often share a second."""
-    try:
-        return (_EPOCH + timedelta(seconds=seconds)).isoformat()
-    except OverflowError:  # a capture can claim any year; the calendar ends with 9999
-        return ""
 
 
 def seqnos(frame: Frame) -> Iterator[int]:
@@ -128,14 +136,14 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     framing = _framing(frame)
     if framing:
         out["framing"] = framing
-    if frame.stream_id is not None:
-        out["stream_id"] = frame.stream_id
-    elif isinstance(meaning.document, dict) and isinstance(meaning.document.get("sid"), int):
-        out["stream_id"] = meaning.document["sid"]
+    if record.stream_id is not None:
+        out["stream_id"] = record.stream_id
     fields = _fields(frame)
     if meaning.items:
         for item, flat in zip(meaning.items, fields["items"], strict=False):
             flat |= {"collection": item.collection, "key": safe(item.key)}
+            if path := record.collection_path(item.collection):
+                flat["collection_name"] = path
             flat["value"] = safe(_head(item.body.value, value_bytes))
     if fields:
         out["fields"] = fields
@@ -261,6 +269,8 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
         out["collection"] = meaning.collection
         if meaning.collection_inferred:
             out["collection_inferred"] = True
+        if path := record.collection_path(meaning.collection):
+            out["collection_name"] = path
     if frame.key is not None and meaning.key is not None:
         out["key"] = safe(meaning.key)
         out["key_hex"] = frame.key.hex()

@@ -24,10 +24,11 @@ from dcpdump.disclosure import (
     without_gaps,
 )
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.record import Record
+from dcpdump.record import Names, Record
 from dcpdump.spec.field import Blob, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.body import Body
+from dcpdump.wire.collection_names import LAST
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.secret import MASK
 from dcpdump.wire.value import Item, Meaning
@@ -50,10 +51,11 @@ class Redactor:
         damaged = is_damaged(record.frame) or is_stray(record.frame)
         frame = self._frame(record.frame, record.meaning, damaged)
         meaning = self._meaning(record.frame, record.meaning, damaged)
+        names = self.names(record.names)
         if not self._full:
-            return replace(record, frame=frame, meaning=meaning)
+            return replace(record, frame=frame, meaning=meaning, names=names)
         src, dst = self._endpoint(record.src), self._endpoint(record.dst)
-        return replace(record, frame=frame, meaning=meaning, src=src, dst=dst)
+        return replace(record, frame=frame, meaning=meaning, src=src, dst=dst, names=names)
 
     # -- texts by themselves ------------------------------------------------------------------------------
 
@@ -74,6 +76,14 @@ class Redactor:
     def value(self, message: Message, text: str) -> str:
         """Return the value of a request as it may be shown."""
         return self.text(text, text_holds(message, text.encode("utf-8", "surrogatepass")))
+
+    def names(self, names: Names | None) -> Names | None:
+        """Return the names of collections as they may be shown."""
+        return None if names is None else HiddenNames(names, self)
+
+    def path(self, path: str) -> str:
+        """Return the name of a collection, with or without its scope, as it may be shown."""
+        return ".".join(self.text(name, Holds.META) for name in path.split("."))
 
     def identifier(self, text: str) -> str:
         """Return what should be the id of a collection or scope as it may be shown."""
@@ -179,6 +189,28 @@ class Redactor:
     def _endpoint(self, end: str) -> str:
         host, _, port = end.rpartition(":")
         return f"{self.hash(host.encode()).decode()}:{self.hash(port.encode()).decode()}" if end else ""
+
+
+class HiddenNames:
+    """The names of collections, hashed: of the scope and of the collection, as system events have them."""
+
+    def __init__(self, names: Names, redactor: Redactor) -> None:
+        self._names, self._redactor = names, redactor
+
+    def path(self, collection: int, frame: int = LAST) -> str | None:
+        """Return the hashes of the name of a collection, as known at a frame."""
+        return self._hidden(self._names.path(collection, frame))
+
+    def scope(self, number: int, frame: int = LAST) -> str | None:
+        """Return the hash of the name of a scope, as known at a frame."""
+        return self._hidden(self._names.scope(number, frame))
+
+    def known(self) -> list[tuple[int, str]]:
+        """Return the ids of all collections that were named, and the hashes of their names."""
+        return [(number, self._redactor.path(path)) for number, path in self._names.known()]
+
+    def _hidden(self, path: str | None) -> str | None:
+        return None if path is None else self._redactor.path(path)
 
 
 #: The header shown for bytes that are not a header.

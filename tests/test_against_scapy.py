@@ -10,7 +10,7 @@ from scapy.layers.l2 import GRE, LLC, SNAP, CookedLinux, Dot1AD, Dot1Q, Dot3, Et
 from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 
-from dcpdump.net.flow import Endpoint, Flow
+from dcpdump.net.endpoints import Endpoint, Flow
 from dcpdump.net.layers import Layers
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import Segment

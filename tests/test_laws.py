@@ -5,10 +5,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.wire.cut import Cut, Skipped
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode, encode_frame
 from dcpdump.wire.frame import RawFrame, unpack_header
+from dcpdump.wire.piece import Cut, Skipped
 from dcpdump.wire.resync import framed
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter

@@ -114,7 +114,7 @@ class FrameTable:
             keep &= values.faulty & ~part.underlying
         planned = np.flatnonzero(keep & values.planned)
         if len(planned):
-            good = wanted.by_collection(values.collection[planned], values.split[planned])
+            good = wanted.by_collection(part, planned, values.collection[planned], values.split[planned])
             if wanted.key is not None:
                 keyed = np.flatnonzero(part.header.key[planned])
                 found = np.zeros(len(planned), bool)
@@ -138,7 +138,8 @@ class FrameTable:
         )
         ends = part.places[part.place[row]]
         number, word = part.first + row, frame.header.word
-        return Record(number, frame, meaning, word, None, ends.connection, ends.direction, ends.src, ends.dst)
+        place = ends.connection, ends.direction, ends.src, ends.dst
+        return Record(number, frame, meaning, word, None, *place, part.names.get(ends.connection))
 
     # -- filling ----------------------------------------------------------------------------------------
 

@@ -16,6 +16,10 @@ def row(record: Record, value_bytes: int | None) -> Row:
     """Return the columns of one frame that are not null."""
     flat = as_json(record, value_bytes=value_bytes)
     fields = flat.pop("fields", {})
+    flat.pop("collection_name", None)  # a table has names where events say them
+    for item in fields.get("items", ()):
+        if isinstance(item, dict):
+            item.pop("collection_name", None)
     out = {**fields, **flat}
     for name in out.keys() & _IDENTITIES:
         out[name] = _number(out[name])

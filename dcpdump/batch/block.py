@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.net.batch import NO_TIME, Batch
 from dcpdump.net.packet import Packet
@@ -17,12 +17,26 @@ BLOCK_BYTES = 2 * 1024 * 1024
 BLOCK_PACKETS = 65_536
 
 
-class Block:
-    """Packets in the order of the input. ``packets`` makes each of them when it is asked for."""
+class PcapPlace(NamedTuple):
+    """Where in a plain pcap the records of a block are."""
 
-    def __init__(self, batch: Batch, packets: Sequence[Packet]) -> None:
+    path: str
+    at: int  #: the offset of the first
+    size: int  #: in bytes
+    passed: int  #: packets of the file before it
+    seconds: int | None  #: those of the record before it
+
+
+class Block:
+    """Packets in the order of the input. ``packets`` makes each of them when it is asked for.
+
+    ``place``: where they can be read again; None where that is not known.
+    """
+
+    def __init__(self, batch: Batch, packets: Sequence[Packet], place: PcapPlace | None = None) -> None:
         self.batch = batch
         self.packets = packets
+        self.place = place
 
     def __len__(self) -> int:
         return len(self.batch)

@@ -30,7 +30,7 @@ def wanted_rows(part: Part, wanted: Masks) -> list[int]:
 def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
     """Return those of planned rows whose keys and collections are wanted."""
     keys = keys_of(part, rows)
-    good = wanted.by_collection(keys.collection, keys.split)
+    good = wanted.by_collection(part, rows, keys.collection, keys.split)
     if wanted.key is not None:
         good &= keys.end > keys.start
         there = good.nonzero()[0]
@@ -65,4 +65,5 @@ def record_of(part: Part, row: int) -> Record:
         ends.direction,
         ends.src,
         ends.dst,
+        part.names.get(ends.connection),
     )

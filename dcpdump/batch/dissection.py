@@ -29,4 +29,6 @@ def learnt(
         return Ends(place // 2, direction, src, dst, conversation.connection.syn)
 
     part = part_of(frames, first, ends_of)
-    return part, learn_frames(part, involved, record, show_secrets=show_secrets)
+    planned = learn_frames(part, involved, record, show_secrets=show_secrets)
+    part.names.update({number: each.names for number, each in involved.items() if each.names.any})
+    return part, planned

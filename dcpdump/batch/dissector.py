@@ -15,15 +15,15 @@ from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
 from dcpdump.net.batch import Segments, take
 from dcpdump.net.connections import Delivery
+from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import Bytes, Event, Gap
-from dcpdump.net.flow import Connection
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
-from dcpdump.wire.cut import Cut
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.frames import Frames
+from dcpdump.wire.piece import Cut
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -43,6 +43,11 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         self._first = 1  # the number of the first frame that is in no part yet
         self._parts: list[P] = []
         self.gaps: list[Lost] = []
+
+    @property
+    def next_frame(self) -> int:
+        """Return the number that the next frame will have."""
+        return self._first
 
     def feed_block(self, block: Block) -> list[P]:
         """Take the next packets, and return the frames that they complete."""

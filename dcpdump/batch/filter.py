@@ -6,21 +6,58 @@ further. Frames that were decoded one by one are asked the one-by-one way.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.gather import Array
-from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
+from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group, responses
 from dcpdump.batch.part import Part
-from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
-from dcpdump.filter.opcode_names import named_opcodes
+from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
+from dcpdump.filter.collection_choice import CollectionChoice, collection_choice
+from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.wire.value import Meaning
 
-HeaderMask = Callable[[Part], Array]
+
+class HeaderColumns(Protocol):
+    """What masks ask of headers. Of a request ``word`` is the vbucket, of a response ``status`` the status."""
+
+    @property
+    def magic(self) -> Array: ...
+    @property
+    def opcode(self) -> Array: ...
+    @property
+    def word(self) -> Array: ...
+    @property
+    def status(self) -> Array: ...
+    @property
+    def opaque(self) -> Array: ...
+    @property
+    def framing(self) -> Array: ...
+
+
+class FrameRows(Protocol):
+    """What masks ask of frames: a part, or the columns of an index."""
+
+    def __len__(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def header(self) -> HeaderColumns: ...
+    @property
+    def ts_ns(self) -> Array: ...
+    @property
+    def place(self) -> Array: ...
+    @property
+    def places(self) -> Sequence[Ends]: ...
+    def stream_id(self) -> Array: ...
+
+
+HeaderMask = Callable[[FrameRows], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +68,31 @@ class Masks:
     header: tuple[HeaderMask, ...] = ()
     any_frame: tuple[HeaderMask, ...] = ()  #: of those, the ones that are true of every frame, planned or not
     seqno: Ranges | None = None
-    collection: Ranges | None = None
+    collection: CollectionChoice | None = None
     key: Clause | None = None
-    since: Instant | None = None
-    until: Instant | None = None
-    window: TimeWindow | None = None  #: knows when the capture begins
+    window: TimeWindow | None = None
     problems: bool = False
+    vbucket: bool = False  #: there is a clause of vbuckets
+    latency: bool = False  #: there is a clause of latencies
 
-    def by_header(self, part: Part) -> Array:
+    @property
+    def header_only(self) -> bool:
+        """Return whether headers, places and times decide everything."""
+        nothing_else = self.seqno is None and self.collection is None and self.key is None
+        return nothing_else and not self.problems and not self.latency
+
+    def by_header(self, part: FrameRows) -> Array:
         """Return which frames' headers and places are wanted."""
         keep = np.ones(len(part), bool)
         for mask in self.header:
             keep &= mask(part)
-        begins = self.window.start_ns if self.window is not None else None
-        if self.since is not None or self.until is not None:
+        if self.window is not None:
+            since, until, begins = self.window.since, self.window.until, self.window.start_ns
             keep &= part.ts_ns != NO_TIME
-        if self.since is not None:
-            keep &= part.ts_ns >= self.since.at(begins)
-        if self.until is not None:
-            keep &= part.ts_ns <= self.until.end(begins)
+            if since is not None:
+                keep &= part.ts_ns >= since.at(begins)
+            if until is not None:
+                keep &= part.ts_ns <= until.end(begins)
         return keep
 
     def undecided(self, part: Part) -> list[int]:
@@ -77,11 +120,18 @@ class Masks:
                 found |= _inside(self.seqno, group.column(field.name))
         return found
 
-    def by_collection(self, collection: Array, split: Array) -> Array:
-        """Return which frames' collections are wanted; ``split``: whether there is one."""
-        if self.collection is None:
+    def by_collection(self, part: Part, rows: Array, collection: Array, split: Array) -> Array:
+        """Return which rows' collections are wanted; ``split``: whether there is one."""
+        chosen = self.collection
+        if chosen is None:
             return np.ones(len(split), bool)
-        return split & _inside(self.collection, collection)
+        if not chosen.by_name:
+            return split & _inside(chosen.ids, collection)
+        found: Array = split.copy()
+        for place in split.nonzero()[0].tolist():
+            number = int(collection[place])
+            found[place] = chosen.accepts(number, part.collection_path(int(rows[place]), number))
+        return found
 
     def by_key(self, keys: Sequence[bytes]) -> Array:
         """Return which keys are wanted."""
@@ -98,12 +148,12 @@ def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | 
         header,
         tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts and name in _OF_ANY_FRAME),
         parse_ranges("--seqno", texts["seqno"]) if "seqno" in texts else None,
-        parse_ranges("--collection", texts["collection"], 0xFFFFFFFF) if "collection" in texts else None,
+        collection_choice(texts["collection"]) if "collection" in texts else None,
         clauses.by_key(texts["key"]) if "key" in texts else None,
-        parse_instant("--since", texts["since"]) if "since" in texts else None,
-        parse_instant("--until", texts["until"]) if "until" in texts else None,
         window,
         clauses.with_problems in whole.clauses,
+        "vbucket" in texts,
+        "latency" in texts,
     )
 
 
@@ -119,12 +169,22 @@ def _vbucket(text: str) -> HeaderMask:
 
 
 def _kind(text: str) -> HeaderMask:
-    requests = "request" in clauses.parse_kinds(text)
-    return lambda part: np.full(len(part), requests)
+    kinds = clauses.parse_kinds(text)
+    table = np.array(["request" in kinds, "response" in kinds])
+    return lambda part: table[responses(part.header.magic).astype(np.intp)]
 
 
 def _status(text: str) -> HeaderMask:
-    return lambda part: np.zeros(len(part), bool)  # what plans take is never a response
+    wanted, excluded = named_statuses(text)
+    table = np.full(65_536, not wanted)
+    table[list(wanted)] = True
+    table[list(excluded)] = False
+    return lambda part: responses(part.header.magic) & table[part.header.status]
+
+
+def _latency(_text: str) -> HeaderMask:
+    """Only responses have one; which of them, their requests decide."""
+    return lambda part: responses(part.header.magic)
 
 
 def _opaque(text: str) -> HeaderMask:
@@ -135,6 +195,11 @@ def _opaque(text: str) -> HeaderMask:
 def _stream_id(text: str) -> HeaderMask:
     ranges = parse_ranges("--stream-id", text, 0xFFFF)
     return lambda part: (part.header.framing == STREAM_ID_LENGTH) & _inside(ranges, part.stream_id())
+
+
+def _frame(text: str) -> HeaderMask:
+    ranges = parse_ranges("--frame", text)
+    return lambda part: _inside(ranges, np.arange(part.first, part.first + len(part), dtype=np.uint64))
 
 
 def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
@@ -156,15 +221,17 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
     "vbucket": _vbucket,
     "kind": _kind,
     "status": _status,
+    "latency": _latency,
     "opaque": _opaque,
     "stream-id": _stream_id,
+    "frame": _frame,
     "connection": _place(clauses.by_connection),
     "host": _place(clauses.by_host),
     "port": _place(clauses.by_port),
 }
 
 
-_OF_ANY_FRAME = frozenset({"opcode", "opaque", "connection", "host", "port"})
+_OF_ANY_FRAME = frozenset({"opcode", "opaque", "frame", "connection", "host", "port"})
 
 
 def _inside(ranges: Ranges, numbers: Array) -> Array:

@@ -146,10 +146,14 @@ class Headers:
         return self.body - self.framing - self.extras - self.key
 
     @property
+    def status(self) -> Array:
+        """The statuses of responses, which stand where requests have their vbucket."""
+        return self.word
+
+    @property
     def response(self) -> Array:
         """Which frames are responses, by their magic."""
-        found: Array = _RESPONSE[self.magic]
-        return found
+        return responses(self.magic)
 
     @property
     def server(self) -> Array:
@@ -193,6 +197,12 @@ _MAGICS = _table(*MAGICS)
 _RESPONSE = _table(*(each.value for each in MAGICS.values() if each.response))
 _SERVER = _table(*(each.value for each in MAGICS.values() if each.server))
 _REQUESTS = _table(0x80, FLEXIBLE)
+
+
+def responses(magic: Array) -> Array:
+    """Return which magics are those of responses."""
+    found: Array = _RESPONSE[magic]
+    return found
 
 
 def framed(raw: Array) -> Array:

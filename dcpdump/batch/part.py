@@ -4,7 +4,7 @@ Frames that a plan takes are in a group; of the others there is the Record that 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from dcpdump.batch.layouts import Group, Headers, Plan
 from dcpdump.net.batch import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.wire.collection_names import ConnectionNames
 from dcpdump.wire.frame import RawFrame, Where, unpack_header
 
 NO, YES, UNKNOWN = 0, 1, 2  #: whether keys have a collection id
@@ -71,6 +72,8 @@ class Part:
     underlying: Array  #: the datatype may describe a value that was left out
     odd: dict[int, RawFrame]  #: by row: frames that are not whole
     records: dict[int, Record | Later]  #: by row: what no plan took
+    #: of collections, by connection; of those that have any
+    names: dict[int, ConnectionNames] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -93,6 +96,11 @@ class Part:
         at = np.minimum(self.start[rows] + HEADER_LENGTH + 1, max(0, len(self.data) - 2))
         ids: Array = records_at(self.view, np.dtype(">u2"), at).astype(np.int64)
         return ids
+
+    def collection_path(self, row: int, collection: int) -> str | None:
+        """Return the name of a collection as known at a row: ``scope.collection``."""
+        names = self.names.get(self.places[int(self.place[row])].connection)
+        return None if names is None else names.path(collection, self.first + row)
 
     def record(self, row: int) -> Record:
         """Return the record of a frame that no plan took."""
@@ -141,6 +149,7 @@ def joined(parts: list[Part]) -> Part:
         records={
             row + base: each for part, base in zip(parts, rows, strict=True) for row, each in part.records.items()
         },
+        names={number: names for part in parts for number, names in part.names.items()},
         **columns,
     )
 

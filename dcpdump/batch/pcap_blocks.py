@@ -6,7 +6,7 @@ the capture's own reader goes on from there, and reports what is wrong.
 
 from collections.abc import Iterator
 
-from dcpdump.batch.block import BLOCK_BYTES, Block
+from dcpdump.batch.block import BLOCK_BYTES, Block, PcapPlace
 from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.plain_pcap import SIZE, Records, is_plain
@@ -34,8 +34,10 @@ class PlainPcap:
             while True:
                 file.seek(at)
                 data = file.read(want)
+                seconds = before
                 block, used, before = self._block(data, header, before)
                 if block is not None:
+                    block.place = PcapPlace(self._path, at, used, self.packets, seconds)
                     self.packets += len(block)
                     yield block
                 at += used
@@ -45,6 +47,18 @@ class PlainPcap:
                 if len(data) < want and used < len(data):
                     return
                 want = size if used else want + size
+
+    def read_again(self, place: PcapPlace) -> Block | None:
+        """Return a block that was yielded before; None where the file is not what it was."""
+        with open(self._path, "rb", buffering=0) as file:
+            head = file.read(HEADER_SIZE)
+            if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
+                return None
+            file.seek(place.at)
+            data = file.read(place.size)
+        self.packets = place.passed
+        block, used, _ = self._block(data, PcapHeader.read(head), place.seconds)
+        return block if used == place.size else None
 
     def _block(self, data: bytes, header: PcapHeader, before: int | None) -> tuple[Block | None, int, int | None]:
         """Make a block of the whole records in ``data``: return it, the bytes used, and the last record's seconds.

@@ -9,6 +9,7 @@ from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.picking import Picking
 from dcpdump.conversation import Conversation
 from dcpdump.filter.header_clauses import Wanted
+from dcpdump.filter.ranges import Ranges
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
@@ -29,6 +30,10 @@ class Picked(NamedTuple):
     records: list[Record]
 
 
+#: No frame is wanted for its header.
+_NONE = Wanted(bytes(256), bytes(65_536))
+
+
 class Picker(BlockDissector[Union[Picked, "Part"]]):
     """Feed it blocks; it returns records or parts, in which all frames are that are ``wanted``."""
 
@@ -47,12 +52,15 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
         picking = Picking(frames, first, involved, self._wanted)
         most = max(FEW, len(frames) // ONE_IN)
         if picking.count(most) > most:
-            from dcpdump.batch.dissection import learnt
-
-            part, planned = learnt(frames, first, involved, self._record, show_secrets=self._show_secrets)
-            self.tally.dcp_frames += planned
-            return part
+            return self._part(frames, first, involved)
         return Picked(self._pick(picking, first, len(frames), involved))
+
+    def _part(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
+        from dcpdump.batch.dissection import learnt
+
+        part, planned = learnt(frames, first, involved, self._record, show_secrets=self._show_secrets)
+        self.tally.dcp_frames += planned
+        return part
 
     def _pick(self, picking: Picking, first: int, count: int, involved: dict[int, Conversation]) -> list[Record]:
         records: list[Record] = []
@@ -62,3 +70,24 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
             records.append(self._record(involved[place >> 1], place & 1, picking.raw(at), first + at))
         self.tally.dcp_frames += picking.dcp
         return records
+
+
+class NumberPicker(Picker):
+    """Feed it blocks; it returns parts, in which all frames are whose ``numbers`` are wanted."""
+
+    def __init__(
+        self,
+        numbers: Ranges,
+        limits: Limits = DEFAULT,
+        *,
+        show_secrets: bool = False,
+        secrets: Secrets | None = None,
+    ) -> None:
+        super().__init__(_NONE, limits, show_secrets=show_secrets, secrets=secrets)
+        self._numbers = numbers
+
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Picked | Part":
+        if self._numbers.overlaps(first, first + len(frames) - 1):
+            return self._part(frames, first, involved)
+        super()._piece(frames, first, involved)
+        return Picked([])

@@ -5,19 +5,22 @@ from collections.abc import Iterator, Sequence
 from dcpdump.batch.block import BLOCK_BYTES, Block, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
+from dcpdump.capture.merge import begin
 from dcpdump.capture.stream_queue import StreamQueue
-from dcpdump.capture.timeline import begin
 
 
-def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Yield the packets of all captures, as one timeline, in blocks of about ``size`` bytes."""
+def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES, *, first: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Yield the packets of all captures, as one timeline, in blocks of about ``size`` bytes.
+
+    ``first``: the size of the first block of a file.
+    """
     queue = sorted(captures, key=begin) if len(captures) > 1 else list(captures)
     passed = 0
     while queue and queue[0].rereadable:
         capture, *others = queue
         until = begin(others[0]) if others else None
         # The first block is large: what malloc has seen free in that size, it keeps for all that follow.
-        plain = PlainPcap(capture.name, BLOCK_BYTES)
+        plain = PlainPcap(capture.name, first)
         for block in plain.blocks(size):
             if until is not None and (max(block.batch.times), capture.name) >= until:
                 passed = plain.packets - len(block)  # the next file has begun: they are to be merged
@@ -30,7 +33,7 @@ def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES) -> Iterator[
             passed = plain.packets
         break
     if queue:
-        yield from blocks(timeline(queue, passed=passed))
+        yield from blocks(timeline(queue, passed=passed), size)
 
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:

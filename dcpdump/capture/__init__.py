@@ -2,7 +2,7 @@
 
 from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.file import Capture, open_capture
+from dcpdump.capture.merge import timeline
 from dcpdump.capture.paths import expand
-from dcpdump.capture.timeline import timeline
 
 __all__ = ["Capture", "Damage", "Health", "expand", "open_capture", "timeline"]

@@ -23,6 +23,7 @@ class Finding:
     reason: str = ""  #: of an unknown one: why there is no verdict
     marked: str = field(default="", compare=False, repr=False)  #: the message, with what it quotes marked
     times: int = field(default=1, compare=False)  #: above 1: it stands for so many that are only counted
+    last: int = field(default=0, compare=False)  #: the frame of the last of those
 
     @property
     def place(self) -> tuple[str, int, int | None, int, bool]:

@@ -118,11 +118,9 @@ class RuleRunner:
             self.add(rule, rule.judge(frame, connection, stream), frame, connection, stream, 1 - frame.direction)
         for at in places[left : left + 1]:
             number, vbucket, times = run.first + at, stream.vbucket, len(places) - left
-            self._found.append(
-                Finding(
-                    rule, broken.severity, "", connection.number, number, None, vbucket, stream.stream_id, times=times
-                )
-            )
+            last = run.first + places[-1]
+            counted = Finding(rule, broken.severity, "", connection.number, number, None, vbucket, stream.stream_id)
+            self._found.append(replace(counted, times=times, last=last))
 
     def add(
         self, rule: Rule, answer: object, frame: FrameEvent, connection: ConnectionState, stream: Stream, waits_for: int

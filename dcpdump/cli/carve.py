@@ -13,6 +13,7 @@ from dcpdump.capture.comments import CommentReader
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.write_packets import PcapngWriter
+from dcpdump.cli import collection_notes
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
@@ -28,7 +29,7 @@ from dcpdump.tls.secrets import Secrets
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@selection_options(captures=True)
+@selection_options(captures=True, frames=True)
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The pcapng to write; - is standard output.")
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
 @input_options(follow=False)
@@ -65,6 +66,8 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         lines = _secrets(carving, secrets if with_secrets else carried)
         packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
     for line in damage_lines(inputs):
+        note(line)
+    for line in () if quiet else collection_notes.lines(chosen.texts, carving.dissector):
         note(line)
     status = status_of(carving.dissector, inputs)
     if carving.incomplete:

@@ -1,6 +1,6 @@
 """Provide ``dcpdump check``: report where connections break the protocol's rules, and where that is unknown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -12,6 +12,7 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.fold import SHOWN, Fold
 from dcpdump.check.rule import Rule, Severity
+from dcpdump.check.rule_totals import RuleTotal, RuleTotals
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
@@ -21,8 +22,10 @@ from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.redact import Redactor
-from dcpdump.render import findings, ndjson
+from dcpdump.render import findings, ndjson, rule_totals
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.style import Palette
+from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import Step
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
@@ -41,7 +44,7 @@ _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSP
     show_default=True,
     help="Exit with 1 for findings as bad as this.",
 )
-@click.option("--all", "everything", is_flag=True, help=f"All repeats, not {SHOWN} for each rule and stream.")
+@click.option("--all", "everything", is_flag=True, help="Each finding, not a line a rule.")
 @choosing_options(streams=True)
 @input_options()
 @display_options(formats=("text", "ndjson", "sarif"))
@@ -60,7 +63,8 @@ def check(
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
-    verdict. Filters choose findings; every frame is judged, whatever they say.
+    verdict. Text has a line a rule, with the first finding as an example; objects are findings, the first so many of
+    each rule and stream. Filters choose findings; every frame is judged, whatever they say.
     """
     rules = _chosen(select, ignore)
     chosen, shown, given = choosing(options), display(options), input_of(options)
@@ -101,6 +105,7 @@ class Checking(LedgerConsumer):
         self._engine = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
         self._lose = self._engine.lose
         self._fold = Fold(limit)
+        self._totals = None if everything else RuleTotals()
 
     def _learn(self, step: Step) -> None:
         self._keep(self._engine.feed_step(step))
@@ -111,11 +116,15 @@ class Checking(LedgerConsumer):
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)
         self._fold.hide(redactor)
+        if self._totals is not None:
+            self._totals.hide(redactor)
 
     def _keep(self, found: Iterable[Finding]) -> None:
         for finding in found:
             if self._wants(finding):
                 self._fold.add(finding)
+                if self._totals is not None:
+                    self._totals.add(finding)
 
     def _wants(self, finding: Finding) -> bool:
         wanted, connection = self._wanted, self.ledger.connections[finding.connection]
@@ -145,7 +154,15 @@ class Checking(LedgerConsumer):
             sink.write(ndjson.dump(findings.sarif(found, self._rules, files, __version__)) + "\n")
             return
         total = findings.total(self._fold.counts, len(self._rules), engine.streams, engine.partly)
-        report(sink, self._shown, lambda: [*findings.lines(found), total], lambda: findings.objects(found))
+        totals = self._totals
+
+        def lines() -> list[Line | Fitting]:
+            if totals is None:
+                return [*findings.lines(found), total]
+            counted = totals.all()
+            return [rule_totals.table(counted), *_more(counted, sink), total]
+
+        report(sink, self._shown, lines, lambda: findings.objects(found))
 
     def fails(self, fail_on: str) -> bool:
         """Return whether there is a finding as bad as that."""
@@ -153,6 +170,13 @@ class Checking(LedgerConsumer):
             return False
         bad = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
         return any(self._fold.counts[Severity(severity)] for severity in bad)
+
+
+def _more(totals: Sequence[RuleTotal], sink: Sink) -> Iterator[Line]:
+    """Yield what to ask for next, on a terminal."""
+    if totals and sink.is_terminal:
+        code = totals[0].example.rule.code
+        yield Line(LineKind.PLACE, f"each finding: --all · what a rule says: dcpdump check --explain {code}")
 
 
 def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:

@@ -11,12 +11,14 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.sorting import CONNECTIONS, sort_options, sorting
 from dcpdump.render import conns as rows
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=False)
+@sort_options(CONNECTIONS)
 @input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -25,12 +27,13 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
 
     A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.
     """
+    order = sorting(CONNECTIONS, options)
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = LedgerConsumer(chosen, shown, given)
         reading = consumer.read(paths, sink)
-        connections, sealings = consumer.connections, consumer.dissection.sealings
+        connections, sealings = order(consumer.connections), consumer.dissection.sealings
         sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
         closed = [
             rows.ClosedConnection(number, each.src, each.dst, tls_notes.closed(each), tls_notes.as_object(each))

@@ -16,9 +16,11 @@ from dcpdump.batch.part import Part, joined
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.capture import Capture
 from dcpdump.check.checking import Judging
+from dcpdump.cli import collection_notes
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.workers import Workers
+from dcpdump.dissect import Dissector
 from dcpdump.streams.watching import Watching
 
 
@@ -48,6 +50,10 @@ class Exporting(Consumer[Part]):
         self._threaded = jobs > 1
         self._writing: BackgroundWriter[Any] | None = None
         self._arrivals = ReceivedBatches(frames())
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which names of collections are not known."""
+        return collection_notes.lines(self._chosen.texts, dissection)
 
     def meet(self, block: Block) -> None:
         """Count packets. The first block sets the beginning of the input, which the processes need."""

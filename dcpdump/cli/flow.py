@@ -10,13 +10,28 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.sorting import CONNECTIONS, Columns, sort_options, sorting
 from dcpdump.render import flow as rows
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.streams.state import ConnectionState
+
+_COLUMNS: Columns[ConnectionState] = {
+    "conn": CONNECTIONS["conn"],
+    "client": CONNECTIONS["client"],
+    "buffer": lambda each: each.window.size,
+    "sent": lambda each: each.window.sent,
+    "acked": lambda each: each.window.acked,
+    "acks": lambda each: each.window.acks,
+    "outstanding": lambda each: each.window.outstanding,
+    "peak": lambda each: each.window.peak,
+    "blocked": lambda each: each.window.blocked_ns(each.last_ns),
+}
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=False)
+@sort_options(_COLUMNS)
 @input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -27,16 +42,17 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     kind of message a consumer never acknowledges. Where the beginning was not captured, or bytes were lost, what is
     outstanding is the least that it can be (≥), and whether the producer is blocked is inferred from its waits.
     """
+    order = sorting(_COLUMNS, options)
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         consumer = LedgerConsumer(chosen, shown, given)
         reading = consumer.read(paths, sink)
-        now = consumer.ledger.last_ns
+        now, connections = consumer.ledger.last_ns, order(consumer.connections)
         consumer.report(
             sink,
-            lambda: rows.lines(consumer.connections, now, drawn=sink.is_terminal) or [_nothing(consumer)],
-            lambda: rows.objects(consumer.connections, now),
+            lambda: rows.lines(connections, now, drawn=sink.is_terminal) or [_nothing(consumer)],
+            lambda: rows.objects(connections, now),
         )
         return reading.conclude("none" if quiet else "text")
 

@@ -8,11 +8,14 @@ from dcpdump.batch.chosen import wanted_rows
 from dcpdump.batch.filter import masks
 from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
+from dcpdump.cli import collection_notes
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import SHOWN
 from dcpdump.cli.workers import Workers
+from dcpdump.clock import TimeKind
+from dcpdump.dissect import Dissector
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_text import Bulk
 from dcpdump.render.style import Palette
@@ -31,6 +34,10 @@ class Selected(Consumer[Part]):
         self._masks = masks(chosen.texts, chosen.filter, window=chosen.window)
         self._put = put
         self.verb = verb
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which names of collections are not known."""
+        return collection_notes.lines(self._chosen.texts, dissection)
 
     def meet(self, block: Block) -> None:
         """Set the beginning of the capture in the selection."""
@@ -60,11 +67,17 @@ class FrameOutput(Selected):
         super().__init__(chosen, self._show, SHOWN)
         self._sink, self.redactor = sink, shown.redactor
         self._output = OUTPUTS[shown.format]
-        view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several)
+        self._times = shown.times
+        view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
         self._bulk = Bulk(shown.format, view, shown.redactor)
-        self._jobs = jobs
-        self._workers: Workers[tuple[Part, list[int]]] = Workers(jobs, self._made, packed, unpacked)
+        self._jobs = jobs if shown.times.kind is not TimeKind.DELTA else 1  # frame after frame
+        self._workers: Workers[tuple[Part, list[int]]] = Workers(self._jobs, self._made, packed, unpacked)
         self._pending: deque[int] = deque()  # the number of rows in each text that is not written yet
+
+    def meet(self, block: Block) -> None:
+        """Set the beginning of the capture."""
+        super().meet(block)
+        self._times.begin(block.begins_ns)
 
     def begin(self) -> None:
         """Write the header."""

@@ -7,12 +7,13 @@ import click
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
     "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
-        --connection --host --port --since --until --problems --count --stuck --rolled-back --ended --cause --select
-        --ignore""",
+        --connection --host --port --frame --since --until --tz --problems --latency --context --count --stuck
+        --rolled-back --ended --cause --select --ignore""",
     "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
         --keylog --memory --jobs""",
     "How to judge": "--idle --fail-on --no-check",
-    "How to show": "--format --all --color --value-bytes --once --interval --rows --title --frames --summary --quiet",
+    "How to show": """--format --time --all --sort --reverse --color --value-bytes --no-mouse --once --interval --rows
+        --title --frames --summary --quiet""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
     "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
 }
@@ -33,6 +34,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dcpdump explain 805c0000000000000000000081969800000000000000000000",
         "xxd frame.bin | dcpdump explain",
         "dcpdump explain -i paste.txt -f grid",
+    ),
+    "browse": (
+        "dcpdump browse node1.pcap",
+        "dcpdump browse captures/ --status '!success'",
+        "sudo tcpdump -U -w - port 11210 | dcpdump browse -",
     ),
     "stats": (
         "dcpdump stats node1.pcap",

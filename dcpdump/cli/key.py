@@ -1,5 +1,6 @@
 """Provide ``dcpdump key``: show the history of documents, and how complete the capture is for them."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -8,11 +9,13 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
+from dcpdump.cli import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
-from dcpdump.cli.options import Display, display, display_options
+from dcpdump.cli.options import COLLECTIONS, Display, clause_option, display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record
 from dcpdump.render import history as rows
@@ -32,21 +35,23 @@ _DOCUMENT = [find(opcode).collection_key or opcode == DCP_CACHE_TRANSFER for opc
 @click.command(cls=GroupedCommand)
 @click.argument("pattern")
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@clause_option("collection", "NAMES", COLLECTIONS)
 @choosing_options(streams=True)
 @input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def key(pattern: str, captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
+def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: bool, **options: Any) -> int:
     """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
 
     For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not in
     a complete range was not sent. A server sends only the latest version of a document in a snapshot.
     """
+    texts = {} if collection is None else {"collection": collection}
     matches = clauses.by_key(pattern, asked="PATTERN")
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-        tracing = Tracing(chosen, shown, given, matches)
+        tracing = Tracing(chosen, shown, given, matches, texts)
         reading = tracing.read(paths, sink)
         changes = tracing.changes()
         vbucket = None if any(sign in pattern for sign in "*?[/!") else vbucket_of(pattern.encode())
@@ -64,22 +69,33 @@ class Tracing(LedgerConsumer):
 
     runs = False
 
-    def __init__(self, chosen: Chosen, shown: Display, given: InputOptions, matches: Clause) -> None:
+    def __init__(
+        self, chosen: Chosen, shown: Display, given: InputOptions, matches: Clause, texts: Mapping[str, str]
+    ) -> None:
         super().__init__(chosen, shown, given, self._collect)
-        self._matches = matches
+        self._matches, self._texts = matches, texts
+        self._of_collection = clauses.by_collection(texts["collection"]) if texts else None
         self._found: dict[int, Record] = {}  # by the number of the frame
         self._streams: dict[int, Stream] = {}
 
     def _collect(self, part: Part) -> None:
-        matches, found = self._matches, self._found
+        matches = self._matches
         for row, key in keys(part):
             if matches(Record(0, BLANK, Meaning(key=key), None)):
-                found[part.first + row] = record_of(part, row)
+                self._keep(record_of(part, row))
         for row in part.records:
             may = row in part.odd or _DOCUMENT[int(part.header.opcode[row])]
             record = part.record(row) if may else None
             if record is not None and not record.frame.magic.response and matches(record):
-                found[part.first + row] = record
+                self._keep(record)
+
+    def _keep(self, record: Record) -> None:
+        if self._of_collection is None or self._of_collection(record):
+            self._found[record.number] = record
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which names of collections are not known."""
+        return collection_notes.lines(self._texts, dissection)
 
     def _learn(self, step: Step) -> None:
         for frame in one_by_one(step):

@@ -16,10 +16,11 @@ from dcpdump.capture import Capture
 from dcpdump.cli import tls_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import Display, clause_option
+from dcpdump.cli.options import Display, clause_option, tz_option, zone_in
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
+from dcpdump.clock import writing_times
 from dcpdump.filter import Clause, Instant, clauses, parse_instant
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record
@@ -34,6 +35,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.value import Meaning
+from dcpdump.zone import UTC, Zone
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,6 +55,7 @@ class Chosen:
     stream_ids: Ranges | None
     since: Instant | None
     until: Instant | None
+    zone: Zone = UTC  #: of times that are printed for people
 
     def connection(self, connection: ConnectionState, start_ns: int | None) -> bool:
         """Return whether a connection is to be shown."""
@@ -96,6 +99,7 @@ def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
     """Add the options that choose connections; ``streams``: those of streams too."""
 
     def add(command: Command) -> Command:
+        command = tz_option(command)
         command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
         text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
         command = click.option("--since", metavar="TIME", help=text)(command)
@@ -113,13 +117,14 @@ def choosing(options: dict[str, Any]) -> Chosen:
     """Take the options that choose out of ``options``, and return the choice. Raises FilterError."""
     given = [(parse, options.pop(name)) for name, parse, _, _ in _PLACES]
     vbucket, stream_id = options.pop("vbucket", None), options.pop("stream_id", None)
-    since, until = options.pop("since"), options.pop("until")
+    since, until, zone = options.pop("since"), options.pop("until"), zone_in(options)
     return Chosen(
         tuple(parse(text) for parse, text in given if text is not None),
         None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
         None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
-        None if since is None else parse_instant("--since", since),
-        None if until is None else parse_instant("--until", until),
+        None if since is None else parse_instant("--since", since, zone),
+        None if until is None else parse_instant("--until", until, zone),
+        zone,
     )
 
 
@@ -153,6 +158,9 @@ class LedgerConsumer(Consumer[Part]):
         self.captures = self._input.open(paths)
         reading = Reading(CaptureSource(self.captures), self.dissection, self, sink)
         reading.analyse()
+        if self._shown.format == "text":
+            times = writing_times(self._wanted.zone, self._begins_ns, self._last_ns)
+            click.get_current_context().with_resource(times)
         return reading
 
     def report(

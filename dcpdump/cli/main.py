@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
     "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
+    "browse": ("dcpdump.cli.browse:browse", "Browse frames, fields, bytes, streams and findings in the terminal."),
     "stats": ("dcpdump.cli.stats:stats", "Count frames by message, vbucket, size and latency."),
     "spec": ("dcpdump.cli.spec:spec", "Print the layout, the rules and the errors of a message."),
     "streams": ("dcpdump.cli.streams:streams", "Say what became of each DCP stream, and why."),
@@ -55,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
-    "Look at frames": ("read", "sniff", "explain", "spec", "stats"),
+    "Look at frames": ("read", "browse", "sniff", "explain", "spec", "stats"),
     "Find what is wrong": ("diagnose", "report", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
     "Share captures": ("carve", "redact"),
     "Make tables": ("export", "pipeline"),

@@ -8,13 +8,17 @@ from typing import Any, TypeVar
 import click
 
 from dcpdump.cli.salt import SALT_FILE, salt_of
+from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
 from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
-from dcpdump.filter.ranges import BETWEEN
+from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.redact import Redactor
+from dcpdump.zone import UTC, Zone, zone_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: The help of --collection.
+COLLECTIONS = "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
 #: option, the function that parses its text to a clause, its metavar, its help
 _CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("opcode", clauses.by_opcode, "NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
@@ -23,7 +27,7 @@ _CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("kind", clauses.by_kind, "KIND", "request or response."),
     ("status", clauses.by_status, "NAMES", "Responses by status: rollback · 0x23 · '!success'."),
     ("key", clauses.by_key, "PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
-    ("collection", clauses.by_collection, "IDS", "Collection ids: 0x8,0x9."),
+    ("collection", clauses.by_collection, "NAMES", COLLECTIONS),
     ("opaque", clauses.by_opaque, "NUMBERS", "Opaques: 0xdeadbeef."),
     ("stream-id", clauses.by_stream_id, "NUMBERS", "DCP stream ids."),
 )
@@ -32,6 +36,17 @@ _CAPTURE_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
     ("host", clauses.by_host, "ADDRESSES", "Frames from or to an address."),
     ("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
 )
+_FRAME_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
+    ("frame", clauses.by_frame, "NUMBERS", "Frames by their number: 7 · 100-200,512."),
+)
+#: only where each frame is read together with its request
+_LATENCY = (
+    "latency",
+    clauses.by_latency,
+    "BOUND",
+    "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
+)
+_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, *_FRAME_CLAUSES, _LATENCY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,11 @@ class Selection:
     count: int | None
     window: TimeWindow | None
     texts: Mapping[str, str]  #: the options that the filter was made of, by their names
+
+    @property
+    def numbers(self) -> Ranges | None:
+        """Return the numbers of the frames that may be shown; None where that is not asked."""
+        return parse_ranges("--frame", self.texts["frame"]) if "frame" in self.texts else None
 
     def begin(self, start_ns: int | None) -> None:
         """Take the time of the first packet, from which relative times count."""
@@ -64,6 +84,7 @@ class Display:
     force: bool
     show_secrets: bool
     redactor: Redactor | None = None
+    times: FrameTimes = PLAIN_TIMES  #: writes the times of frames for people
 
     def shown(self, record: Record) -> Record:
         """Return the record as it may be shown: redacted, if that was asked for."""
@@ -80,12 +101,13 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
-def selection_options(*, captures: bool) -> Callable[[Command], Command]:
-    """Add the options that choose frames; ``captures``: those of connections and times too."""
+def selection_options(*, captures: bool, frames: bool = False) -> Callable[[Command], Command]:
+    """Add the options that choose frames; ``captures``: those of connections and times too; ``frames``: of numbers."""
 
     def add(command: Command) -> Command:
-        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ())
+        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
         if captures:
+            command = tz_option(command)
             command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
             command = click.option(
                 "--since",
@@ -103,6 +125,32 @@ def selection_options(*, captures: bool) -> Callable[[Command], Command]:
     return add
 
 
+def tz_option(command: Command) -> Command:
+    """Add the option for the zone of times, those that are read and those that are printed for people."""
+    text = "Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC."
+    return click.option("--tz", metavar="ZONE", help=text)(command)
+
+
+def zone_in(options: Mapping[str, Any]) -> Zone:
+    """Return the zone that ``options`` name. Raises ZoneError."""
+    return UTC if options.get("tz") is None else zone_of(options["tz"])
+
+
+def time_option(command: Command) -> Command:
+    """Add the option for what the times of frames are counted from."""
+    return click.option(
+        "-t",
+        "--time",
+        type=click.Choice([kind.value for kind in TimeKind]),
+        help="Times of frames: a absolute (the default), r from the start of the capture, d since the frame above.",
+    )(command)
+
+
+def latency_option(command: Command) -> Command:
+    """Add the option that chooses responses by how long they took."""
+    return clause_option(_LATENCY[0], *_LATENCY[2:])(command)
+
+
 def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
     """Return an option that chooses; given several times, its values add up, as those of a list do."""
 
@@ -114,23 +162,23 @@ def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Com
 
 def selection(options: dict[str, Any]) -> Selection:
     """Take the options that choose frames out of ``options``, and return the selection. Raises FilterError."""
-    names = [name for name, _, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES)] + ["since", "until"]
+    names = [name for name, _, _, _ in _ALL_CLAUSES] + ["since", "until"]
     given = {name: options.pop(name.replace("-", "_"), None) for name in names}
     texts = {name: text for name, text in given.items() if text is not None}
-    found = [parse(texts[name]) for name, parse, _, _ in (*_CLAUSES, *_CAPTURE_CLAUSES) if name in texts]
+    found = [parse(texts[name]) for name, parse, _, _ in _ALL_CLAUSES if name in texts]
     if options.pop("problems", False):
         found.append(clauses.with_problems)
-    window = _window(texts.get("since"), texts.get("until"))
+    window = _window(texts.get("since"), texts.get("until"), zone_in(options))
     if window is not None:
         found.append(window)
     return Selection(FrameFilter(tuple(found)), options.pop("count", None), window, texts)
 
 
-def _window(since: str | None, until: str | None) -> TimeWindow | None:
+def _window(since: str | None, until: str | None, zone: Zone) -> TimeWindow | None:
     if since is None and until is None:
         return None
-    start: Instant | None = parse_instant("--since", since) if since is not None else None
-    end: Instant | None = parse_instant("--until", until) if until is not None else None
+    start: Instant | None = parse_instant("--since", since, zone) if since is not None else None
+    end: Instant | None = parse_instant("--until", until, zone) if until is not None else None
     return TimeWindow(start, end)
 
 
@@ -214,7 +262,16 @@ def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_V
         options.pop("force"),
         options.pop("show_secrets"),
         _redactor(options.pop("redact"), options.pop("redact_level"), options.pop("salt_file")),
+        _times(form, options),
     )
+
+
+def _times(form: str, options: dict[str, Any]) -> FrameTimes:
+    """Return what writes the times of frames. Raises click.UsageError where a format has only one way."""
+    kind = options.pop("time", None)
+    if kind is not None and form in ("ndjson", "csv"):
+        raise click.UsageError(f"-t is for people: {form} always has the time in UTC (-f line, table or grid)")
+    return FrameTimes(TimeKind(kind or "a"), zone_in(options))
 
 
 def _redactor(wanted: bool, level: str | None, salt_file: str | None) -> Redactor | None:

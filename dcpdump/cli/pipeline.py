@@ -18,11 +18,12 @@ from dcpdump.cli.progress import progress
 from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
+from dcpdump.filter.collection_choice import collection_choice
 
 if TYPE_CHECKING:
     from dcpdump.spark.input import Input
-    from dcpdump.spark.options import Options
     from dcpdump.spark.outcome import Outcome
+    from dcpdump.spark.row_options import Options
 
 #: Input of less than this is done here before Spark has started.
 SMALL_BYTES = 1_000_000_000
@@ -73,6 +74,9 @@ class Job:
     idle: float
     duration: float | None
     given: InputOptions
+
+
+_BY_ID = "--collection takes ids here (0x8): a task may not see where names were said; 'dcpdump read' shows both"
 
 
 @click.command(cls=GroupedCommand)
@@ -129,6 +133,8 @@ def pipeline(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if shown.path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")
+    if "collection" in chosen.texts and collection_choice(chosen.texts["collection"]).by_name:
+        raise click.UsageError(_BY_ID)
     given = input_of(options)
     job = Job(
         captures,
@@ -248,7 +254,7 @@ def follow(job: Job) -> int:
 
 def _choice(chosen: Selection, shown: Display, given: InputOptions) -> "Options":
     from dcpdump.batch.filter import masks
-    from dcpdump.spark.options import Options
+    from dcpdump.spark.row_options import Options
 
     return Options(
         masks(chosen.texts, chosen.filter, window=chosen.window),

@@ -12,12 +12,12 @@ from types import FrameType
 
 from dcpdump.capture.source import CHUNK, bytes_read
 from dcpdump.cli.stderr import clear_status, status
+from dcpdump.render.text_columns import bytes_text
 
 _FIRST_S = 1.0
 _EVERY_S = 0.2
 #: How often the beginning of a file is read before the whole.
 _LOOKS = 3
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 @contextmanager
@@ -61,12 +61,3 @@ def text_of(read: int, size: int, seconds: float, looks: int = 0) -> str:
     left = (size - done) / rate if rate else 0.0
     text += f" · {left:,.0f} s left" if done < size else ""
     return f"pass {again + 1}: {text}" if again else text
-
-
-def bytes_text(count: float) -> str:
-    """Return a number of bytes as people read it: 141 MB."""
-    for unit in _UNITS:
-        if count < 999.5 or unit == _UNITS[-1]:
-            break
-        count /= 1000
-    return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"

@@ -5,7 +5,7 @@ It does not know where packets come from or what is done with frames, but how a 
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
@@ -18,7 +18,7 @@ from dcpdump.cli import tls_notes
 from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.sink import PipeClosed, Sink
-from dcpdump.cli.stderr import end_line
+from dcpdump.cli.stderr import end_line, note
 from dcpdump.cli.summary import SHOWN, status_of, summarise
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
@@ -61,6 +61,10 @@ class Consumer(ABC, Generic[P]):
     def close(self) -> None:
         """Free resources, however the reading ended."""
 
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return what is to be said of the whole run, above its summary."""
+        return ()
+
 
 class CaptureSource:
     """A source of packets: files and pipes as one timeline.
@@ -99,12 +103,28 @@ class CaptureSource:
 
 
 class Reading(Generic[P]):
-    """One run, of a source, a dissector and a consumer. ``sink``: flushed at the end."""
+    """One run, of a source, a dissector and a consumer.
+
+    ``sink``: flushed at the end; ``last``: the number of the last frame that the consumer wants.
+    """
 
     def __init__(
-        self, source: Source, dissection: BlockDissector[P], consumer: Consumer[P], sink: Sink | None = None
+        self,
+        source: Source,
+        dissection: BlockDissector[P],
+        consumer: Consumer[P],
+        sink: Sink | None = None,
+        *,
+        last: int | None = None,
     ) -> None:
         self._source, self._dissection, self._consumer, self._sink = source, dissection, consumer, sink
+        self._last = last
+        self.ended = False  #: the input was read to its end
+
+    @property
+    def frames(self) -> int:
+        """Return how many frames were read."""
+        return self._dissection.next_frame - 1
 
     def read(self) -> None:
         """Read everything, or as much as the consumer wants."""
@@ -113,6 +133,7 @@ class Reading(Generic[P]):
             consumer.begin()
             if not self._feed(blocks):
                 self._take(self._dissection.close_blocks())
+                self.ended = self._source.stop.status is None
             consumer.finish()
 
     def run(self, summary: str) -> int:
@@ -150,6 +171,8 @@ class Reading(Generic[P]):
             self._sink.settle()
         if self._consumer.redactor is not None:
             tls_notes.hide(self._dissection, self._consumer.redactor)
+        for line in () if summary == "none" else self._consumer.remarks(self._dissection):
+            note(line)
         self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)
 
     def _feed(self, blocks: Blocks) -> bool:
@@ -158,12 +181,16 @@ class Reading(Generic[P]):
         for block in blocks:
             if block is not None:
                 consumer.meet(block)
-                if self._take(self._dissection.feed_block(block)):
+                if self._take(self._dissection.feed_block(block)) or self._has_last:
                     return True
             elif self._take(self._dissection.idle()):
                 return True
             consumer.settle(idle=block is None)
         return False
+
+    @property
+    def _has_last(self) -> bool:
+        return self._last is not None and self._dissection.next_frame > self._last
 
     def _take(self, pieces: list[P]) -> bool:
         enough = self._consumer.take(pieces)

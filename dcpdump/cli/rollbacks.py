@@ -10,13 +10,27 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.sorting import Columns, sort_options, sorting
 from dcpdump.render import rollbacks as rows
+from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.rollback import rollbacks as found_in
+from dcpdump.streams.wording import client
+
+_COLUMNS: Columns[Rollback] = {
+    "conn": lambda each: each.stream.connection.number,
+    "client": lambda each: client(each.stream.connection),
+    "vb": lambda each: each.stream.vbucket,
+    "time": lambda each: each.first.ts_ns,
+    "start": lambda each: each.first.start_seqno,
+    "to": lambda each: each.first.rollback_seqno,
+    "count": lambda each: len(each.requests),
+}
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @choosing_options(streams=True)
+@sort_options(_COLUMNS)
 @input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -25,6 +39,7 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
 
     Equal rollbacks of a client are one; more than three are a loop.
     """
+    order = sorting(_COLUMNS, options)
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
@@ -32,6 +47,6 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         reading = consumer.read(paths, sink)
         streams = consumer.streams
         wanted = set(streams)
-        found = [each for each in found_in(consumer.ledger) if each.stream in wanted]
+        found = order(each for each in found_in(consumer.ledger) if each.stream in wanted)
         consumer.report(sink, lambda: rows.lines(found, streams, consumer.ledger.last_ns), lambda: rows.objects(found))
         return reading.conclude("none" if quiet else "text")

@@ -16,7 +16,16 @@ from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.key_logs import key_logs, keylog_option, load_ciphers
 from dcpdump.cli.live_reading import InterfaceSource, reporting
-from dcpdump.cli.options import Display, Size, display, display_options, selection, selection_options
+from dcpdump.cli.options import (
+    Display,
+    Size,
+    display,
+    display_options,
+    latency_option,
+    selection,
+    selection_options,
+    time_option,
+)
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
@@ -73,6 +82,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
 
 @click.command(cls=GroupedCommand)
 @selection_options(captures=True)
+@latency_option
 @interface_options
 @keylog_option
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
@@ -92,6 +102,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
 )
 @click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep only so many, the newest.")
 @display_options()
+@time_option
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work; the default: the cores."
 )

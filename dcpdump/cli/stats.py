@@ -14,6 +14,7 @@ from dcpdump.cli.listing import report
 from dcpdump.cli.options import display, display_options, selection, selection_options
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.cli.summary import COUNTED
 from dcpdump.render import statistics
 
@@ -21,11 +22,13 @@ from dcpdump.render import statistics
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True)
+@sort_options(statistics.COLUMNS)
 @input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
+    order = sorting(statistics.COLUMNS, options)
     chosen, shown, given = selection(options), display(options), input_of(options)
     paths = expand(captures)
     inputs = given.open(paths)
@@ -36,5 +39,5 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         reading = Reading(CaptureSource(inputs), dissection, counting, sink)
         reading.analyse()
         if found.total.frames:
-            report(sink, shown, lambda: statistics.lines(found), lambda: statistics.objects(found))
+            report(sink, shown, lambda: statistics.lines(found, order), lambda: statistics.objects(found, order))
         return reading.conclude("none" if quiet else "text")

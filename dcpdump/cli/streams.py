@@ -12,6 +12,7 @@ from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.ledger_reading import LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.options import display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.render import streams as rows
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
@@ -44,6 +45,7 @@ _STUCK = frozenset(
     metavar="SECONDS",
     help="A stream without messages for so long is quiet, or stuck.",
 )
+@sort_options(rows.COLUMNS)
 @input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -60,8 +62,9 @@ def streams(
     """Tell what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
 
     Filters choose streams; every frame is looked at, whatever they say. --stuck, --rolled-back and --ended are
-    alternatives; with --cause, both have to hold.
+    alternatives; with --cause, both have to hold. Text has the streams in trouble first.
     """
+    order = sorting(rows.COLUMNS, options)
     causes = None if cause is None else _causes(cause)
     chosen, shown, given = choosing(options), display(options), input_of(options)
     paths = expand(captures)
@@ -76,6 +79,9 @@ def streams(
             for stream, verdict in judged
             if (causes is None or verdict.cause.value in causes) and _wanted(stream, verdict, stuck, rolled_back, ended)
         ]
+        if order.column is None and shown.format == "text":
+            wanted.sort(key=lambda each: each[1].rank)
+        wanted = order(wanted)
         drawn = {} if rates is None else _drawn(consumer, rates, [stream for stream, _ in wanted])
         consumer.report(
             sink,

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from fnmatch import translate
 from functools import cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from operator import ge, gt, le, lt
 
+from dcpdump.filter.collection_choice import collection_choice
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges, words
@@ -13,6 +15,8 @@ from dcpdump.record import Record, seqno_range, seqnos
 
 Clause = Callable[[Record], bool]
 _KINDS = {"request", "response"}
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
+_UNITS_NS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def by_opcode(text: str) -> Clause:
@@ -30,6 +34,29 @@ def by_vbucket(text: str) -> Clause:
     """Accept requests by their vbucket; responses by that of their request, where it was captured."""
     ranges = parse_ranges("--vbucket", text, 0xFFFF)
     return lambda record: record.vbucket is not None and record.vbucket in ranges
+
+
+def by_latency(text: str) -> Clause:
+    """Accept responses by the time since their request: ``>5ms`` · ``<=250us``; of several, all must hold."""
+    bounds = [_bound(word) for word in text.split(BETWEEN)]
+
+    def accepts(record: Record) -> bool:
+        latency = record.latency_ns
+        return latency is not None and all(holds(latency * unit, limit) for holds, limit, unit in bounds)
+
+    return accepts
+
+
+def _bound(text: str) -> tuple[Callable[[int, int], bool], int, int]:
+    """Return a comparison, a limit, and how many parts of a ns it is in."""
+    found = re.fullmatch(r"\s*(>=|<=|>|<)\s*(\d+)(?:\.(\d{1,12}))?\s*(us|ms|s)\s*", text)
+    if found is None:
+        raise FilterError(
+            f"--latency: {text!r} is not a bound of a time, such as >5ms",
+            hint="--latency '>5ms', with >, >=, < or <=, and us, ms or s; in quotes, else the shell writes a file",
+        )
+    sign, whole, part, unit = found.groups(default="")
+    return _COMPARISONS[sign], int(whole + part) * _UNITS_NS[unit], 10 ** len(part)
 
 
 def by_seqno(text: str) -> Clause:
@@ -103,13 +130,13 @@ def _search_of(pattern: str, asked: str) -> Callable[[bytes], re.Match[bytes] | 
 
 
 def by_collection(text: str) -> Clause:
-    """Accept documents of these collection ids, and the system events that name them."""
-    ranges = parse_ranges("--collection", text, 0xFFFFFFFF)
+    """Accept documents of these collections, by id or name, and the system events that name them."""
+    chosen = collection_choice(text)
 
     def accepts(record: Record) -> bool:
         ids = [item.collection for item in record.meaning.items]
         ids += [record.meaning.collection, record.frame.get("collection_id")]
-        return any(number is not None and number in ranges for number in ids)
+        return any(number is not None and chosen.accepts(number, record.collection_path(number)) for number in ids)
 
     return accepts
 
@@ -123,21 +150,19 @@ def by_opaque(text: str) -> Clause:
 def by_stream_id(text: str) -> Clause:
     """Accept frames that carry the stream id, and the stream requests that ask for it."""
     ranges = parse_ranges("--stream-id", text, 0xFFFF)
-
-    def accepts(record: Record) -> bool:
-        sid = record.frame.stream_id
-        if sid is None and isinstance(record.meaning.document, dict):
-            asked = record.meaning.document.get("sid")
-            sid = asked if isinstance(asked, int) else None
-        return sid is not None and sid in ranges
-
-    return accepts
+    return lambda record: record.stream_id is not None and record.stream_id in ranges
 
 
 def by_connection(text: str) -> Clause:
     """Accept connections by their number."""
     ranges = parse_ranges("--connection", text)
     return lambda record: record.connection is not None and record.connection in ranges
+
+
+def by_frame(text: str) -> Clause:
+    """Accept frames by their number in the output: ``7`` · ``100-200,512``."""
+    ranges = parse_ranges("--frame", text)
+    return lambda record: record.number in ranges
 
 
 def by_host(text: str) -> Clause:

@@ -21,6 +21,12 @@ class Ranges:
             return False
         return not self.spans or any(low <= number <= high for low, high in self.spans)
 
+    @property
+    def last(self) -> int | None:
+        """Return the largest number of the set; None where it has no end."""
+        last = max((high for _, high in self.spans), default=U64)
+        return None if last == U64 else last
+
     def table(self, size: int) -> bytes:
         """Return a byte for each number below ``size``: 1 where it is in the set."""
         found = bytearray(size if self.spans else b"\1" * size)

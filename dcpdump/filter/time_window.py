@@ -2,13 +2,16 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 
 from dcpdump.filter.error import FilterError
 from dcpdump.record import Record
+from dcpdump.zone import UTC, Zone, fixed_zone
 
 _SECOND = 10**9
 _DAY = 24 * 3600 * _SECOND
+_FRACTION = r"(?:[.,](\d{1,9}))?"
+_ZONE = r"(Z|[+-]\d\d:?\d\d)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +21,15 @@ class Instant:
     ns: int
     relative: bool = False
     of_day: bool = False
-    step_ns: int = 1  #: of a time of day: what its last digit stands for
+    step_ns: int = 1  #: what its last digit stands for
+    zone: Zone = UTC  #: of a time of day
 
     def at(self, start_ns: int | None) -> int:
         """Return it in ns since 1970, UTC, where the capture begins at ``start_ns``."""
         start = start_ns or 0
         if self.of_day:  # the one that is nearest to the start
-            return start + (self.ns - start + _DAY // 2) % _DAY - _DAY // 2
+            shown = self.zone.shown(start)
+            return self.zone.instant(shown + (self.ns - shown + _DAY // 2) % _DAY - _DAY // 2)
         return self.ns + start * self.relative
 
     def end(self, start_ns: int | None) -> int:
@@ -32,49 +37,69 @@ class Instant:
         return self.at(start_ns) + self.step_ns - 1
 
 
-def parse_instant(option: str, text: str) -> Instant:
+def parse_instant(option: str, text: str, zone: Zone = UTC) -> Instant:
     """Parse ``2026-11-20T10:00:00Z``, ``+30s`` (ms, s, m, h; from the capture's start) or ``10:00:00.250``.
 
-    A time of day, as tables print it, is UTC and on the day nearest to the capture's start. Raises FilterError.
+    A time of day is on the day nearest to the capture's start. ``zone``: of times that do not say theirs, with ``Z`` or
+    ``+02:00``. Raises FilterError.
     """
-    of_day = re.fullmatch(r"(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?Z?", text)
-    if of_day and int(of_day[1]) < 24 and int(of_day[2]) < 60 and int(of_day[3] or 0) < 60:
-        seconds = int(of_day[1]) * 3600 + int(of_day[2]) * 60 + int(of_day[3] or 0)
-        step = 10 ** (9 - len(of_day[4] or ""))
-        return Instant(seconds * _SECOND + int(of_day[4] or 0) * step, of_day=True, step_ns=step)
-    relative = re.fullmatch(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
-    if relative:
-        unit = {"ms": 10**6, "s": 10**9, None: 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}[relative[2]]
-        whole, _, part = relative[1].partition(".")
-        return Instant(int(whole) * unit + (int(part) * unit // 10 ** len(part) if part else 0), True)
-    absolute = re.fullmatch(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", text)
-    try:
-        if absolute:
-            zone = (absolute[3] or "Z").replace("Z", "+00:00")
-            zone = zone if ":" in zone else f"{zone[:3]}:{zone[3:]}"
-            moment = datetime.fromisoformat(absolute[1] + zone)
-        else:
-            moment = datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
-    except ValueError as error:
+    found = _of_day(text, zone) or _relative(text) or _absolute(text, zone)
+    if found is None:
         raise FilterError(
             f"{option}: {text!r} is not a time",
             hint=f"{option} 2026-11-20T10:00:00Z, {option} 10:00:00.250 as tables print it, or {option} +30s",
-        ) from error
-    fraction = (absolute[2] or "") if absolute else ""
-    return Instant(round(moment.timestamp()) * 10**9 + int(fraction.ljust(9, "0") or 0))
+        )
+    return found
+
+
+def _of_day(text: str, zone: Zone) -> Instant | None:
+    found = re.fullmatch(rf"(\d\d):(\d\d)(?::(\d\d){_FRACTION})?{_ZONE}", text)
+    if found is None or int(found[1]) > 23 or int(found[2]) > 59 or int(found[3] or 0) > 59:
+        return None
+    seconds = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3] or 0)
+    step = 10 ** (9 - len(found[4] or ""))
+    named = fixed_zone(found[5]) if found[5] else zone
+    ns = seconds * _SECOND + int(found[4] or 0) * step
+    return None if named is None else Instant(ns, of_day=True, step_ns=step, zone=named)
+
+
+def _relative(text: str) -> Instant | None:
+    found = re.fullmatch(r"\+(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
+    if found is None:
+        return None
+    unit = {"ms": 10**6, "s": _SECOND, None: _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND}[found[2]]
+    whole, _, part = found[1].partition(".")
+    return Instant(int(whole) * unit + (int(part) * unit // 10 ** len(part) if part else 0), True)
+
+
+def _absolute(text: str, zone: Zone) -> Instant | None:
+    """Parse a date, with or without a time. What was cut after the millisecond is as wide as a millisecond."""
+    found = re.fullmatch(rf"(\d{{4}}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d){_FRACTION})?{_ZONE})?", text)
+    if found is None:
+        return None
+    named = fixed_zone(found[5]) if found[5] else zone
+    try:
+        shown = datetime.fromisoformat(f"{found[1]}T{found[2] or '00:00'}:{found[3] or '00'}+00:00")
+    except ValueError:
+        return None
+    if named is None:
+        return None
+    fraction = found[4] or ""
+    step = 10 ** (9 - len(fraction)) if fraction else 1
+    return Instant(named.instant(round(shown.timestamp()) * _SECOND) + int(fraction or 0) * step, step_ns=step)
 
 
 class TimeWindow:
     """A clause for ``--since`` and ``--until``: the time of the packet that completed the frame."""
 
     def __init__(self, since: Instant | None, until: Instant | None) -> None:
-        self._since, self._until = since, until
+        self.since, self.until = since, until
         self.start_ns: int | None = None  #: to be set when the first packet is read
 
     def __call__(self, record: Record) -> bool:
         ts = record.frame.raw.where.ts_ns
         if ts is None:
             return False
-        if self._since is not None and ts < self._since.at(self.start_ns):
+        if self.since is not None and ts < self.since.at(self.start_ns):
             return False
-        return self._until is None or ts <= self._until.end(self.start_ns)
+        return self.until is None or ts <= self.until.end(self.start_ns)

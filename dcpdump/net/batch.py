@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be16, be32
 from dcpdump.net.connections import Connections, Delivery, Half
+from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import Bytes, Seen
-from dcpdump.net.flow import Connection
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
+from dcpdump.net.endpoints import Connection, reverse_key
 from dcpdump.net.event import END, EVICTED, End, Event, Seen
-from dcpdump.net.flow import Connection, reverse_key
-from dcpdump.net.layers import Layers
+from dcpdump.net.layers import Layers, LayersState
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.net.stream_state import StreamState
+from dcpdump.net.stream_state import SeenState, StreamState
 from dcpdump.net.tcp import ACK, FIN, RST, SYN, Segment
 
 #: What a packet costs beside its payload, when deciding how soon to look at the memory again.
@@ -33,6 +33,15 @@ class Delivery(NamedTuple):
     connection: Connection
     direction: int
     event: Event
+
+
+class ConnectionsState(NamedTuple):
+    """What is known beside the connections themselves, as plain values."""
+
+    opened: int  #: the number of the next connection
+    unweighed: int
+    seen: SeenState  #: the last packet
+    layers: LayersState
 
 
 class Half:
@@ -99,6 +108,16 @@ class Connections:
     def living(self) -> list[Half]:
         """One direction of each connection that is open, the least recently used first."""
         return list(self._recent.values())
+
+    def state(self) -> ConnectionsState:
+        """Return what ``restore_state`` needs beside the connections, which are restored one by one."""
+        return ConnectionsState(self.counts.connections, self._unweighed, (*self._seen,), self._layers.state())
+
+    def restore_state(self, state: ConnectionsState) -> None:
+        """Restore what is known beside the connections."""
+        self.counts.connections, self._unweighed = state.opened, state.unweighed
+        self._seen = Seen(*state.seen)
+        self._layers.restore(state.layers)
 
     def restore(self, connection: Connection, key: bytes, states: tuple[StreamState, StreamState]) -> None:
         """Restore a connection, as the last one used: the key of its direction 0, and the states of both streams."""

@@ -24,6 +24,14 @@ class ExportedPdus:
     def __init__(self) -> None:
         self._next: dict[bytes, int] = {}  # the sequence number of what comes next, by key
 
+    def state(self) -> dict[bytes, int]:
+        """Return the sequence numbers of what comes next, for ``restore``."""
+        return dict(self._next)
+
+    def restore(self, state: dict[bytes, int]) -> None:
+        """Continue from a state."""
+        self._next = dict(state)
+
     def feed(self, data: bytes, cut: int) -> Segment | str:
         """Return the segment of a record, of which ``cut`` bytes were not captured, or the reason why there is none."""
         try:

@@ -64,6 +64,8 @@ class _Puzzle:
 
 
 _Key = tuple[bytes, int, int]
+#: A datagram as plain values: its key, and what is known of it.
+PuzzleState = tuple[_Key, tuple[int, bytes, bytes, int | None, int, int, tuple[bytes, bytes] | None]]
 
 
 class Fragments:
@@ -80,6 +82,20 @@ class Fragments:
     def waiting(self) -> int:
         """How many datagrams wait for the rest of their fragments."""
         return len(self._puzzles)
+
+    def state(self) -> list[PuzzleState]:
+        """Return the datagrams that wait, oldest first, for ``restore``."""
+        return [
+            (key, (p.since, bytes(p.have), bytes(p.known), p.size, p.filled, p.pieces, p.disagreement))
+            for key, p in self._puzzles.items()
+        ]
+
+    def restore(self, state: list[PuzzleState]) -> None:
+        """Continue from a state. To be asked of one that nothing was fed to."""
+        for key, (since, have, known, size, filled, pieces, disagreement) in state:
+            self._puzzles[key] = _Puzzle(since, bytearray(have), bytearray(known), size, filled, pieces, disagreement)
+            self._bytes += 2 * len(have)
+            self._pieces += pieces
 
     def feed(self, addresses: bytes, protocol: int, place: Fragment, data: bytes, now: int) -> Whole | None:
         """Take a fragment, seen at ``now`` (ns), and return the whole if that was the missing one."""

@@ -1,12 +1,12 @@
 """Layers: a packet to its TCP segment, through link, IP, fragments and tunnels. Knows nothing of streams."""
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from dcpdump.net import ip, link, tcp, tunnel
 from dcpdump.net.counters import Counters
 from dcpdump.net.exported_pdu import LINK_TYPE, ExportedPdus
-from dcpdump.net.fragments import Fragments
+from dcpdump.net.fragments import Fragments, PuzzleState
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import Segment
@@ -22,6 +22,13 @@ _LEAST_HEADER: Final = 5 << 4  #: the byte with the length of a TCP header of 20
 _row: Final = tuple.__new__
 
 
+class LayersState(NamedTuple):
+    """The fragments that wait, and where the streams of exported records stand, as plain values."""
+
+    fragments: list[PuzzleState]
+    exported: dict[bytes, int]
+
+
 class Layers:
     """Opens packets. Holds only the IP fragments that wait for others."""
 
@@ -34,6 +41,15 @@ class Layers:
     def waiting(self) -> int:
         """How many datagrams wait for the rest of their fragments."""
         return self._fragments.waiting
+
+    def state(self) -> LayersState:
+        """Return the state for ``restore``."""
+        return LayersState(self._fragments.state(), self._exported.state())
+
+    def restore(self, state: LayersState) -> None:
+        """Continue from a state."""
+        self._fragments.restore(state.fragments)
+        self._exported.restore(state.exported)
 
     def feed(self, packet: Packet) -> Segment | str | None:
         """Return the packet's segment, the reason why there is none, or None for a fragment that waits."""

@@ -1,7 +1,6 @@
-"""History: the last bytes delivered, to compare with what comes again. Bounded; knows no TCP."""
+"""RetransmitWindow: the last bytes delivered, to compare with what comes again. Bounded; knows no TCP."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from bisect import bisect_right
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -47,28 +46,6 @@ class RetransmitWindow:
         self.size += len(data) + OVERHEAD
         if self.size > self._limit:
             self._forget()
-
-    def extend(self, count: int, cost: Callable[[int], int], make: Callable[[int], list[Kept]]) -> None:
-        """Add pieces, each as ``add`` would; those that would be forgotten at once are never made.
-
-        ``cost`` says what keeping the first so many costs; ``make`` makes all from a number on.
-        """
-        limit, at, first, old = self._limit, 0, 0, 0
-        while at < count:
-            full = bisect_right(range(count), limit - self.size + cost(at), at, key=lambda place: cost(place + 1))
-            full = min(full + 1, count)
-            self.size += cost(full) - cost(at)
-            at = full
-            if self.size <= limit:
-                break
-            while old < len(self._pieces) and self.size > limit // 2:
-                self.size -= len(self._pieces[old][1]) + OVERHEAD
-                old += 1
-            least = cost(first) + max(self.size - limit // 2, 0)
-            kept = bisect_left(range(count), least, first, at - 1, key=cost)
-            self.size -= cost(kept) - cost(first)
-            first = kept
-        self._pieces = self._pieces[old:] + make(first)
 
     def clear(self) -> None:
         """Forget all."""

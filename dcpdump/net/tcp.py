@@ -3,7 +3,7 @@
 import struct
 from typing import Final, NamedTuple
 
-from dcpdump.net.flow import Flow, flow_of
+from dcpdump.net.endpoints import Flow, flow_of
 
 FIN: Final = 0x01
 SYN: Final = 0x02

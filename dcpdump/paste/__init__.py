@@ -7,8 +7,8 @@ a way out; bytes are never invented and never silently swapped.
 from collections.abc import Sequence
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.files import NAME, refuse_files
 from dcpdump.paste.formats import FORMATS, SEARCHES, Format
+from dcpdump.paste.not_a_paste import NAME, refuse_files
 from dcpdump.paste.odd import refuse_odd
 from dcpdump.paste.packets import without_packets
 from dcpdump.paste.pasted import EXAMPLE, Pasted

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dcpdump.clock import PLAIN_TIMES, FrameTimes
 from dcpdump.record import Record
 from dcpdump.render import csv, grid, line, ndjson, table
 from dcpdump.render.lines import Line, LineKind
@@ -16,21 +17,38 @@ class View:
     value_bytes: int | None
     palette: Palette
     file: bool = False  #: several captures: say which one a frame is from
+    times: FrameTimes = PLAIN_TIMES  #: asked once for each frame
+    context: bool | None = None  #: where chosen frames are shown with others around them: whether it is one of those
+
+    def when(self, record: Record) -> str:
+        """Return the time of the next frame; empty where it has none."""
+        ts_ns = record.frame.raw.where.ts_ns
+        return "" if ts_ns is None else self.times.text(ts_ns)
+
+    def marked(self, drawn: Line) -> Line:
+        """Return the first line of a frame, marked where it is chosen and others are not."""
+        return drawn if self.context is None else Line(drawn.kind, f"{' ' if self.context else '>'} {drawn.text}")
 
 
 Writer = Callable[[Record, View], str]
 
 
-def _for_people(draw: Callable[[Record, int | None], list[Line]], *, apart: bool) -> Writer:
+def _drawn(draw: Callable[[Record, int | None], list[Line]]) -> Writer:
+    """Return a writer of frames as several lines, with a line above that says where and when."""
+
     def write(record: Record, view: View) -> str:
         lines = draw(record, view.value_bytes)
-        if apart:
-            if record.connection is not None:
-                lines.insert(0, table.place(record, file=view.file))
-            lines.append(Line(LineKind.PLAIN, ""))
+        if record.connection is not None:
+            lines.insert(0, view.marked(table.place(record, view.when(record), file=view.file)))
+        lines.append(Line(LineKind.PLAIN, ""))
         return "".join(f"{view.palette.paint(drawn)}\n" for drawn in lines)
 
     return write
+
+
+def _one_line(record: Record, view: View) -> str:
+    (drawn,) = line.lines(record, view.value_bytes, view.when(record))
+    return f"{view.palette.paint(view.marked(drawn))}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +61,9 @@ class Output:
 
 
 OUTPUTS: dict[str, Output] = {
-    "table": Output(_for_people(table.lines, apart=True)),
-    "grid": Output(_for_people(grid.lines, apart=True)),
-    "line": Output(_for_people(line.lines, apart=False)),
-    "ndjson": Output(lambda record, view: ndjson.text(record, view.value_bytes) + "\n"),
+    "table": Output(_drawn(table.lines)),
+    "grid": Output(_drawn(grid.lines)),
+    "line": Output(_one_line),
+    "ndjson": Output(lambda record, view: ndjson.text(record, view.value_bytes, context=view.context is True) + "\n"),
     "csv": Output(lambda record, view: csv.text(record, view.value_bytes) + "\r\n", lambda: csv.header() + "\r\n"),
 }

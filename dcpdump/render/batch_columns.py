@@ -34,8 +34,10 @@ class TemplateColumns:
     key: list[bytes]  #: safe to show, as UTF-8, without the collection id
     wire_key: list[bytes]
     collection: list[int]  #: -1: none
+    collection_name: list[str]  #: empty where it is not known
     inferred: list[bool]
-    value: list[bytes]  #: safe to show, as UTF-8, as much of it as is wanted, decompressed
+    head: list[bytes]  #: as much of the value as is wanted, decompressed
+    value: list[bytes]  #: the same, safe to show, as UTF-8, as much of it as is wanted, decompressed
     plain_length: list[int]  #: of the whole value, decompressed
     value_at: list[int]  #: where in the frame the value begins
     value_length: list[int]

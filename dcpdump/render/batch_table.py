@@ -14,13 +14,12 @@ from dcpdump.batch.number_text import filled
 from dcpdump.escape import safe
 from dcpdump.render import View, table
 from dcpdump.render.batch_columns import TemplateColumns
+from dcpdump.render.value_note import state_of, value_note
 from dcpdump.spec.field import Field, u8, u16
 from dcpdump.spec.header import MAGICS, STREAM_ID_TAG, header_fields
-from dcpdump.spec.names import DATATYPE, SNAPPY
 
 _CLASSIC = 0x80
 _TAG, _STREAM_ID = u8("frame_info", "DcpStreamId frame"), u16("stream_id", "stream id")
-_DATATYPES = ["|".join(DATATYPE.describe(value)) for value in range(8)]
 
 
 def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:
@@ -32,10 +31,10 @@ def sheets(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> li
     shapes = list(zip((columns.key_length + key_at).tolist(), sizes, strict=True))
     shaped = {shape: _shape(key_at, *shape, label, narrow) for shape in set(shapes)}
     peers = [f"  {each.src} → {each.dst}  connection {each.connection}  packet ".encode() for each in columns.places]
-    owned = list(zip(columns.collection, columns.inferred, strict=True))
+    owned = list(zip(columns.collection, columns.collection_name, columns.inferred, strict=True))
     owners = {each: _owner(*each) for each in set(owned)}
     datatypes = columns.datatype.tolist() if plan.message.document else [0] * len(sizes)
-    shown = list(zip(columns.plain_length, sizes, datatypes, strict=True))
+    shown = list(zip(columns.plain_length, sizes, datatypes, _states(plan, columns, view), strict=True))
     beside = {each: _beside_value(*each, view.value_bytes) for each in set(shown)}
     out: list[bytes] = []
     for number, time, place, packet, remark, head, shape, key, owner, value, each, fault in zip(
@@ -108,16 +107,28 @@ def _remarks(columns: TemplateColumns, view: View) -> list[bytes]:
     return remarks
 
 
-def _owner(number: int, inferred: bool) -> bytes:
+def _owner(number: int, name: str, inferred: bool) -> bytes:
     """Return the collection of a key as text; empty where it has none."""
-    return f" (collection 0x{number:x}{', inferred' if inferred else ''})".encode() if number >= 0 else b""
+    if number < 0:
+        return b""
+    return f" (collection 0x{number:x}{f' {name}' if name else ''}{', inferred' if inferred else ''})".encode()
 
 
-def _beside_value(whole: int, size: int, datatype: int, limit: int | None) -> bytes:
-    """Return how much of a value is not shown, and its datatype; ``size``: its bytes on the wire."""
+def _states(plan: Plan, columns: TemplateColumns, view: View) -> list[str]:
+    """Return what each value is: valid or not, or binary."""
+    if not plan.message.document:
+        return [""] * len(columns.row)
+    both = zip(columns.datatype.tolist(), columns.head, columns.fault, columns.plain_length, strict=True)
+    return [
+        state_of(datatype, head, fault, cut=len(head) < whole, sure=whole > 0) for datatype, head, fault, whole in both
+    ]
+
+
+def _beside_value(whole: int, size: int, datatype: int, state: str, limit: int | None) -> bytes:
+    """Return how much of a value is not shown, and what it is; ``size``: its bytes on the wire."""
     rest = f"… +{whole - limit:,} B" if limit is not None and whole > limit else ""
-    if names := _DATATYPES[datatype]:
-        rest += f" ({names}, {size:,} bytes on the wire)" if datatype & SNAPPY else f" ({names})"
+    if note := value_note(datatype, whole, size, state):
+        rest += f" {note}"
     return rest.encode()
 
 

@@ -48,7 +48,8 @@ def _line(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> lis
         words.append([f", sid={stream_id}" for stream_id in columns.stream_id.tolist()])
     for field, column in zip(plan.fields, columns.fields, strict=True):
         words.append(_named(field, column, partial(_line_word, message.name)))
-    words.append([f", collection=0x{number:x}" if number >= 0 else "" for number in columns.collection])
+    owners = zip(columns.collection, columns.collection_name, strict=True)
+    words.append([_line_collection(number, name) for number, name in owners])
     keys = zip(_texts(columns.key), columns.wire_key, strict=True)
     words.append([f", key={key}" if size else "" for key, size in keys])
     if plan.value is None:
@@ -67,6 +68,12 @@ def _line(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> lis
     return [f"#{number} {time}{known[place]}{body[2:]}}}{gap}\n".encode() for number, time, place, body, gap in rows]
 
 
+def _line_collection(number: int, name: str) -> str:
+    if number < 0:
+        return ""
+    return f", collection=0x{number:x}({name})" if name else f", collection=0x{number:x}"
+
+
 def _line_word(message: str, field: Field, number: int) -> str:
     word = line.word(message, field, number)
     return f", {word}" if word else ""
@@ -78,9 +85,10 @@ def _line_word(message: str, field: Field, number: int) -> str:
 def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list[bytes]:
     shows_value = view.value_bytes != 0 and plan.value is None
     out: list[bytes] = []
-    for text, collection, inferred, key, wire_key, value, value_at, length, fault in zip(
+    for text, collection, name, inferred, key, wire_key, value, value_at, length, fault in zip(
         _json_heads(plan, framed, columns),
         columns.collection,
+        columns.collection_name,
         columns.inferred,
         _texts(columns.key),
         columns.wire_key,
@@ -94,6 +102,8 @@ def _ndjson(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> l
             text += f', "collection": {collection}, "collection_inferred": true' if inferred else (
                 f', "collection": {collection}'
             )  # fmt: skip
+        if name:
+            text += f', "collection_name": {quoted(name)}'
         if wire_key:
             text += f', "key": {quoted(key)}, "key_hex": "{wire_key.hex()}"'
         if length:
@@ -203,6 +213,7 @@ def _csv(plan: Plan, framed: bool, columns: TemplateColumns, view: View) -> list
             "true" if number >= 0 and inferred else ""
             for number, inferred in zip(columns.collection, columns.inferred, strict=True)
         ],
+        "collection_name": [_cell(name) for name in columns.collection_name],
         "key": [_cell(key) for key in _texts(columns.key)],
         "key_hex": [key.hex() for key in columns.wire_key],
         "value_length": [length or "" for length in lengths],

@@ -17,13 +17,15 @@ from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Group, Plan
 from dcpdump.batch.number_text import of_day
 from dcpdump.batch.part import Part
 from dcpdump.escape import safe
+from dcpdump.iso_time import iso_time
 from dcpdump.net.batch import NO_TIME
-from dcpdump.record import Record, iso_time
+from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_columns import TemplateColumns
 from dcpdump.render.batch_templates import TEMPLATES
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.body import DEEP, may_be_deep
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_faults
 from dcpdump.wire.value import open_value
@@ -39,11 +41,13 @@ class Bulk:
         self._write = OUTPUTS[form].write
         self._view = view
         self._redactor = redactor
-        self._template = None if view.palette.paints or redactor is not None else TEMPLATES.get(form)
+        self._judges = form == "table"  # it says that JSON is valid
+        plain = not view.palette.paints and view.times.plain and redactor is None
+        self._template = TEMPLATES.get(form) if plain else None
 
     @property
     def in_columns(self) -> bool:
-        """Return whether most rows are written at once; not with colours, and not with hashes."""
+        """Return whether most rows are written at once; not with colours, hashes, or other times."""
         return self._template is not None
 
     def text(self, part: Part, wanted: Sequence[int]) -> bytes:
@@ -70,7 +74,7 @@ class Bulk:
         """Return what templates need of a group: its frames with, or without, a stream id."""
         plan, header = group.plan, part.header
         good = _sound(part, group, framed, chosen)
-        good[good], opened, faults = _plain(plan, part, group.rows[good])
+        good[good], opened, faults = _plain(plan, part, group.rows[good], judged=self._judges)
         if not good.any():
             return None
         rows = group.rows[good]
@@ -116,7 +120,9 @@ class Bulk:
             key=_safe(_cut(part.data, logical, key_end)),
             wire_key=_cut(part.data, key_at, key_end),
             collection=collection,
+            collection_name=_names(part, rows, collection),
             inferred=part.inferred[rows].tolist(),
+            head=values,
             value=_safe(values),
             plain_length=plain_length,
             value_at=(key_end - part.start[rows]).tolist(),
@@ -138,10 +144,11 @@ def _sound(part: Part, group: Group, framed: bool, chosen: set[int] | None) -> A
     return good
 
 
-def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes], dict[int, str]]:
+def _plain(plan: Plan, part: Part, rows: Array, *, judged: bool) -> tuple[Array, dict[int, bytes], dict[int, str]]:
     """Return which frames have a key and a value that mean just what they say, but for being compressed or not JSON.
 
-    Also return, by row, compressed values decompressed, and why values that are marked JSON are not.
+    ``judged``: so that it can be said of JSON that it is valid. Also return, by row, compressed values decompressed,
+    and why values that are marked JSON are not.
     """
     header = part.header
     good = header.magic[rows] >= 0
@@ -161,12 +168,33 @@ def _plain(plan: Plan, part: Part, rows: Array) -> tuple[Array, dict[int, bytes]
             for code, fault in body.faults:
                 faults[int(rows[place])] = fault
                 good[place] = code is Fault.NOT_JSON
+        if judged:
+            good &= ~(_deep(part, rows, start, length, opened) & (datatype & JSON != 0))
         json = (good & (datatype == JSON) & (length > 0)).nonzero()[0]
         found = json_faults(part.data, start[json].tolist(), (start + length)[json].tolist())
         faults |= {int(rows[json[place]]): fault for place, fault in found.items()}
         if faults:  # where the datatype may describe a value that was left out, it is not a fault
             good &= ~(part.underlying[rows] & np.isin(rows, list(faults)))
     return good, opened, faults
+
+
+def _deep(part: Part, rows: Array, start: Array, length: Array, opened: dict[int, bytes]) -> Array:
+    """Return which values may nest too deep to be judged as JSON."""
+    found = np.zeros(len(rows), bool)
+    for place in (length > DEEP).nonzero()[0].tolist():
+        found[place] = may_be_deep(part.data[start[place] : start[place] + length[place]])
+    for place, row in enumerate(rows.tolist() if opened else ()):
+        if row in opened:
+            found[place] = may_be_deep(opened[row])
+    return found
+
+
+def _names(part: Part, rows: Array, collection: list[int]) -> list[str]:
+    """Return the names of the collections of rows; nearly always none is known."""
+    if not part.names:
+        return [""] * len(collection)
+    both = zip(rows.tolist(), collection, strict=True)
+    return [(part.collection_path(row, number) or "") if number >= 0 else "" for row, number in both]
 
 
 def _cut(data: bytes, starts: Array, ends: Array) -> list[bytes]:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json, Names
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
@@ -171,13 +172,19 @@ def objects(
             "losses": sum(each.losses),
             "lost_bytes": sum(each.lost_bytes),
             "manifest_uid": None if each.manifest_uid is None else f"0x{each.manifest_uid:016x}",
-            "collections": {f"0x{number:x}": printable(of.name) for number, of in each.collections.items()} or None,
+            "collections": _collections(each.collection_names),
             "first": None if each.first_ns is None else iso_time(each.first_ns),
             "last": None if each.last_ns is None else iso_time(each.last_ns),
             "end": each.end_reason or None,
             "ended_at": None if each.ended_ns is None else iso_time(each.ended_ns),
         }
         yield {name: value for name, value in out.items() if value is not None}
+
+
+def _collections(names: Names | None) -> Json | None:
+    """Return the names of collections by id, without their scopes."""
+    known = names.known() if names is not None else []
+    return {f"0x{number:x}": path.rpartition(".")[2] for number, path in known} or None
 
 
 def agent(text: str | None) -> str:

@@ -5,10 +5,12 @@ judged.
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
+from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.diagnosis import Diagnosis, DiagnosisOutcome
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleSeverity, Unjudged
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.streams.state import ConnectionState
@@ -77,9 +79,11 @@ def between(first_ns: int | None, last_ns: int | None) -> str:
     """Return a time as people write it: with the date once where it is one day, and how long it lasts."""
     if first_ns is None or last_ns is None:
         return "at an unknown time"
-    first, last = iso_time(first_ns)[:23], iso_time(last_ns)[:23]
+    zone = clock_in_use().zone
+    first, last = iso_time(zone.shown(first_ns))[:23], iso_time(zone.shown(last_ns))[:23]
     until = last[11:] if first[:10] == last[:10] else last.replace("T", " ")
-    return f"{first.replace('T', ' ')} to {until} UTC ({span(last_ns - first_ns)})"
+    suffix = zone.suffix(last_ns).replace("Z", "")
+    return f"{first.replace('T', ' ')} to {until} UTC{suffix} ({span(last_ns - first_ns)})"
 
 
 def _who(found: Diagnosis, width: int | None, everything: bool) -> Iterator[Line]:

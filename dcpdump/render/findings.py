@@ -7,13 +7,15 @@ from urllib.parse import quote
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
+from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.streams.wording import counted
 
 Folded = Iterable[tuple[Finding, int]]
-_KINDS = {
+SEVERITY_KINDS = {
     Severity.VIOLATION: LineKind.PROBLEM,
     Severity.SUSPICIOUS: LineKind.HINT,
     Severity.INFO: LineKind.FIELD,
@@ -30,7 +32,8 @@ def _place(finding: Finding) -> str:
     return words + (f" sid {finding.stream_id}" if finding.stream_id else "")
 
 
-def _sentence(finding: Finding) -> str:
+def sentence(finding: Finding) -> str:
+    """Return what was found, with the answer of a conforming peer, or why there is no verdict."""
     text = safe(finding.message)
     if finding.reason:
         return f"{text} [no verdict: {finding.reason}]"
@@ -41,7 +44,9 @@ def frame_lines(findings: Iterable[Finding], *, with_message: bool = True) -> It
     """Yield a line for each finding about a frame that is shown above it."""
     for finding in findings:
         text = f"{finding.rule.code} {finding.rule.title}"
-        yield Line(_KINDS[finding.severity], f"rule: {text}: {_sentence(finding)}" if with_message else f"rule: {text}")
+        yield Line(
+            SEVERITY_KINDS[finding.severity], f"rule: {text}: {sentence(finding)}" if with_message else f"rule: {text}"
+        )
 
 
 def frame_objects(findings: Iterable[Finding], *, with_message: bool = True) -> list[Json]:
@@ -62,9 +67,9 @@ def lines(findings: Folded) -> Iterator[Line]:
     """Yield a line for each finding."""
     for finding, more in findings:
         rule = finding.rule
-        when = "" if finding.ts_ns is None else f" {iso_time(finding.ts_ns)}"
+        when = "" if finding.ts_ns is None else f" {clock_in_use().full(finding.ts_ns)}"
         head = f"{finding.severity.value:<10} {rule.code} {rule.id:<3} {_place(finding)} #{finding.frame}{when}"
-        yield Line(_KINDS[finding.severity], f"{head}  {_sentence(finding)}")
+        yield Line(SEVERITY_KINDS[finding.severity], f"{head}  {sentence(finding)}")
         if more:
             where = f"c{finding.connection}" if finding.reason else _place(finding)
             yield Line(LineKind.PLACE, f"{'':<10} {rule.code} {rule.id:<3} {where}  … {more:,} more (--all)")
@@ -139,7 +144,7 @@ def _result(finding: Finding, more: int, index: int, files: Sequence[str]) -> Js
         out |= {"kind": "open", "level": "none"}
     else:
         out |= {"kind": "fail", "level": _LEVELS[finding.severity]}
-    out["message"] = {"text": _sentence(finding)}
+    out["message"] = {"text": sentence(finding)}
     location: Json = {"logicalLocations": [{"fullyQualifiedName": _place(finding), "kind": "stream"}]}
     if len(files) == 1:
         location["physicalLocation"] = {"artifactLocation": {"uri": quote(os.fsencode(files[0]))}}

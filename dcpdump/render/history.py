@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.record import Json, as_json, iso_time
+from dcpdump.record import Json, as_json
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number
@@ -49,13 +50,13 @@ def lines(
         rows.append(
             (
                 safe(each.key),
-                "" if each.collection is None else f"0x{each.collection:x}",
+                _collection(each),
                 str(record.vbucket),
                 number(each.seqno),
                 number(each.rev_seqno),
                 dialogue_name(record.frame.message.name),
                 f"0x{each.cas:016x}",
-                "" if raw.where.ts_ns is None else iso_time(raw.where.ts_ns),
+                "" if raw.where.ts_ns is None else clock_in_use().full(raw.where.ts_ns),
                 str(record.connection),
                 str(record.frame.stream_id or ""),
                 str(record.number),
@@ -89,6 +90,13 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
         place |= {"first_seqno": covered.first, "last_seqno": covered.last, "complete": covered.complete}
         place["why"] = covered.why
         yield {name: value for name, value in place.items() if value is not None}
+
+
+def _collection(change: Change) -> str:
+    if change.collection is None:
+        return ""
+    path = change.record.collection_path(change.collection)
+    return f"0x{change.collection:x} {path}" if path else f"0x{change.collection:x}"
 
 
 def _covered(each: Coverage) -> str:

@@ -4,7 +4,7 @@ TX is what the consumer sends, RX what it receives.
 """
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, iso_time, masked, value_length
+from dcpdump.record import Record, masked, value_length
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec.field import Bits, EnumValue, Field, Message, Sender
 from dcpdump.spec.header import WORD_END
@@ -17,12 +17,11 @@ _NEVER = (1 << 64) - 1
 _SHORTER = {"DCP_SNAPSHOT_MARKER": {"start_seqno": "start", "end_seqno": "end"}}
 
 
-def lines(record: Record, value_bytes: int | None) -> list[Line]:
-    """Return the frame as one line; ``value_bytes`` is how much of a value to show."""
-    where = record.frame.raw.where
+def lines(record: Record, value_bytes: int | None, when: str = "") -> list[Line]:
+    """Return the frame as one line; ``value_bytes`` is how much of a value to show, ``when`` its time."""
     parts = [] if record.connection is None else [f"#{record.number}"]
-    if where.ts_ns is not None:
-        parts.append(iso_time(where.ts_ns))
+    if when:
+        parts.append(when)
     if record.connection is not None:
         parts.append(f"c{record.connection}")
     parts += [
@@ -50,27 +49,35 @@ def dialogue_name(name: str) -> str:
 
 
 def _message(record: Record) -> str:
+    frame = record.frame
+    name = message_name(frame.message, frame.header.opcode, response=frame.magic.response)
+    return f"{name}{{{', '.join(message_words(record))}}}"
+
+
+def message_name(message: Message, opcode: int, *, response: bool) -> str:
+    """Return what the dialogues call a message with this opcode, or the response to it."""
+    name = dialogue_name(message.name) if message.name != "UNKNOWN" else f"unknown-0x{opcode:02x}"
+    return f"{name}-response" if response else name
+
+
+def message_words(record: Record, *, vbucket: bool = True) -> list[str]:
+    """Return what a frame says, as words of the dialogues; ``vbucket``: with its vbucket."""
     frame, words = record.frame, []
-    name = dialogue_name(frame.message.name)
-    if frame.message.name == "UNKNOWN":
-        name = f"unknown-0x{frame.header.opcode:02x}"
-    if frame.magic.response:
-        name += "-response"
     if frame.magic.response and len(frame.raw.data) >= WORD_END:
         status = STATUS.names.get(frame.header.word)
         words.append(status.lower() if status else f"status=0x{frame.header.word:04x}")
-    if record.vbucket is not None and (frame.message.streamed or frame.message.vbucket):
+    if vbucket and record.vbucket is not None and (frame.message.streamed or frame.message.vbucket):
         words.append(f"vb={record.vbucket}")
     if frame.stream_id is not None:
         words.append(f"sid={frame.stream_id}")
     words += [word for field in frame.fields for word in _field(record, field)]
     words += _groups(record)
     if record.meaning.collection is not None:
-        words.append(f"collection=0x{record.meaning.collection:x}")
+        path = record.collection_path(record.meaning.collection)
+        words.append(f"collection=0x{record.meaning.collection:x}" + (f"({path})" if path else ""))
     if record.meaning.key is not None:
         words.append(f"key={safe(record.meaning.key)}")
-    words += _value(record)
-    return f"{name}{{{', '.join(words)}}}"
+    return words + _value(record)
 
 
 def _field(record: Record, value: FieldValue) -> list[str]:

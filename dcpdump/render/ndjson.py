@@ -6,9 +6,10 @@ from dcpdump.escape import safe_json
 from dcpdump.record import Json, Record, as_json
 
 
-def text(record: Record, value_bytes: int | None) -> str:
-    """Return the frame as one line of JSON."""
-    return dump(as_json(record, value_bytes=value_bytes))
+def text(record: Record, value_bytes: int | None, *, context: bool = False) -> str:
+    """Return the frame as one line of JSON. ``context``: it was not chosen, but is near a frame that was."""
+    row = as_json(record, value_bytes=value_bytes)
+    return dump(row | {"context": True} if context else row)
 
 
 def dump(row: Json) -> str:

@@ -1,10 +1,13 @@
 """Write statistics as text for people (tables, a heat map of the vbuckets, a line of throughput), and as objects."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from dcpdump.batch.statistics import Amount, Distribution, Statistics
-from dcpdump.record import Json, iso_time
+from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import bytes_text
 from dcpdump.spec import find
 from dcpdump.streams.wording import counted
 
@@ -16,11 +19,29 @@ _NS = 1_000_000_000
 _SHORTEST = 0.001  #: seconds: a shorter capture has no meaningful rate
 
 
-def lines(found: Statistics) -> list[Line]:
-    """Return everything that was counted."""
+class Row(NamedTuple):
+    """What was counted of one message, of one direction of a connection, or of one vbucket."""
+
+    key: Any
+    name: Any  #: what rows can be sorted by
+    amount: Amount
+
+
+Order = Callable[[Iterable[Row]], list[Row]]
+
+#: What the rows of each table can be sorted by.
+COLUMNS: Mapping[str, Callable[[Row], Any]] = {
+    "name": lambda row: row.name,
+    "frames": lambda row: row.amount.frames,
+    "bytes": lambda row: row.amount.bytes,
+}
+
+
+def lines(found: Statistics, order: Order = list) -> list[Line]:
+    """Return everything that was counted. ``order`` arranges the rows of a table."""
     out = [Line(LineKind.TITLE, _total(found))]
-    out += _section("messages", _messages(found))
-    out += _section("connections", _connections(found))
+    out += _section("messages", _messages(found, order))
+    out += _section("connections", _connections(found, order))
     out += _section(_vbuckets_title(found), _heat_map(found))
     out += _section("sizes in bytes", [_distribution("all frames", found.sizes)])
     latencies = [_distribution(find(opcode).name, each) for opcode, each in sorted(found.latencies.items())]
@@ -29,21 +50,20 @@ def lines(found: Statistics) -> list[Line]:
     return out
 
 
-def objects(found: Statistics) -> Iterator[Json]:
+def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
     """Yield the same as objects, each with its ``kind``."""
     total: Json = {"kind": "total", **_amount(found.total), "seconds": _seconds(found), "after_gaps": found.gaps}
     if found.first_ns is not None and found.last_ns is not None:
         total |= {"first": iso_time(found.first_ns), "last": iso_time(found.last_ns)}
     yield total
-    for (server, opcode, response), amount in found.kinds.items():
+    for (server, opcode, response), _, amount in order(_kinds(found)):
         name = find(opcode, server=server).name
         what = "response" if response else "request"
         yield {"kind": "message", "name": name, "opcode": opcode, "message_kind": what, **_amount(amount)}
-    for ends, amount in found.ends.items():
+    for ends, _, amount in order(_ends(found)):
         place = {"connection": ends.connection, "src": ends.src, "dst": ends.dst}
         yield {"kind": "connection", **place, **_amount(amount)}
-    for vbucket in found.vbuckets.nonzero()[0].tolist():
-        amount = Amount(int(found.vbuckets[vbucket]), int(found.vbucket_bytes[vbucket]))
+    for vbucket, _, amount in order(_vbuckets(found)):
         yield {"kind": "vbucket", "vbucket": vbucket, **_amount(amount)}
     yield {"kind": "sizes", **_percentiles(found.sizes)}
     for opcode, latencies in sorted(found.latencies.items()):
@@ -51,6 +71,27 @@ def objects(found: Statistics) -> Iterator[Json]:
     for begins, amount in found.timeline.steps(_COLUMNS):
         step = {"time": iso_time(begins), "seconds": found.timeline.step_ns / _NS}
         yield {"kind": "interval", **step, **_amount(amount)}
+
+
+def _kinds(found: Statistics) -> list[Row]:
+    return [Row(kind, _kind_name(kind), amount) for kind, amount in found.kinds.items()]
+
+
+def _kind_name(kind: Kind) -> str:
+    server, opcode, response = kind
+    name = find(opcode, server=server).name
+    name = f"UNKNOWN 0x{opcode:02x}" if name == "UNKNOWN" else name
+    return f"{name} {'response' if response else 'request'}"
+
+
+def _ends(found: Statistics) -> list[Row]:
+    return [Row(ends, (ends.connection, ends.direction), amount) for ends, amount in found.ends.items()]
+
+
+def _vbuckets(found: Statistics) -> list[Row]:
+    numbers = found.vbuckets.nonzero()[0].tolist()
+    amounts = (Amount(int(found.vbuckets[number]), int(found.vbucket_bytes[number])) for number in numbers)
+    return [Row(number, number, amount) for number, amount in zip(numbers, amounts, strict=True)]
 
 
 def _amount(amount: Amount) -> Json:
@@ -78,24 +119,22 @@ def _total(found: Statistics) -> str:
     if found.first_ns is not None:
         text += f", from {iso_time(found.first_ns)} for {seconds:,.3f} s"
     if seconds >= _SHORTEST:
-        text += f": {found.total.frames / seconds:,.0f} frames/s, {found.total.bytes / seconds:,.0f} B/s"
+        rate = found.total.frames / seconds
+        text += f": {rate:,.{0 if rate >= 10 else 2}f} frames/s, {bytes_text(found.total.bytes / seconds)}/s"
     return text
 
 
-def _messages(found: Statistics) -> list[str]:
+def _messages(found: Statistics, order: Order) -> list[str]:
     rows = []
-    for (server, opcode, response), amount in sorted(found.kinds.items(), key=lambda item: -item[1].frames):
-        name = find(opcode, server=server).name
-        name = f"UNKNOWN 0x{opcode:02x}" if name == "UNKNOWN" else name
+    for _, what, amount in order(sorted(_kinds(found), key=lambda row: -row.amount.frames)):
         share = 100 * amount.bytes / max(1, found.total.bytes)
-        what = f"{name} {'response' if response else 'request'}"
         rows.append(f"  {what:<36} {_amounts(amount)} {share:>5.1f} %")
     return rows
 
 
-def _connections(found: Statistics) -> list[str]:
+def _connections(found: Statistics, order: Order) -> list[str]:
     rows = []
-    for ends, amount in sorted(found.ends.items(), key=lambda item: (item[0].connection, item[0].direction)):
+    for ends, _, amount in order(sorted(_ends(found), key=lambda row: row.name)):
         who = f"{ends.connection}  {ends.src} → {ends.dst}"
         rows.append(f"  {who:<44} {_amounts(amount)}")
     return rows
@@ -138,4 +177,4 @@ def _throughput(found: Statistics) -> list[str]:
         " " if not amount.bytes else _BARS[(amount.bytes * len(_BARS) - 1) // max(1, most)] for _, amount in steps
     )
     seconds = found.timeline.step_ns / _NS
-    return [f"  {bars}", f"  a bar is {seconds:g} s, the highest {most / seconds:,.0f} B/s"]
+    return [f"  {bars}", f"  a bar is {seconds:g} s, the highest {bytes_text(most / seconds)}/s"]

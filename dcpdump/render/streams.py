@@ -1,9 +1,12 @@
 """Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json, Names
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS, STREAM_FLAGS
@@ -40,6 +43,7 @@ _HEADS = (
     "client",
     "vb",
     "sid",
+    "filter",
     "asked",
     "from..to",
     "last seqno",
@@ -51,8 +55,27 @@ _HEADS = (
     "verdict",
 )
 #: What a narrow terminal has no room for, the least first.
-_LEAST = ("rate", "bytes", "snapshots", "from..to", "asked", *(name.replace("_", " ") for name in _KINDS))
+_LEAST = ("rate", "bytes", "filter", "snapshots", "from..to", "asked", *(name.replace("_", " ") for name in _KINDS))
 _RIGHT = ("vb", "sid", "last seqno", "snapshots", *(name.replace("_", " ") for name in _KINDS), "bytes", "lost")
+
+
+#: What streams can be sorted by; None where there is nothing.
+COLUMNS: Mapping[str, Callable[[Judged], Any]] = {
+    "conn": lambda each: each[0].connection.number,
+    "client": lambda each: client(each[0].connection),
+    "vb": lambda each: each[0].vbucket,
+    "sid": lambda each: each[0].stream_id or None,
+    "asked": lambda each: None if each[0].request is None else each[0].request.ts_ns,
+    "last-seqno": lambda each: each[0].high_seqno,
+    "snapshots": lambda each: each[0].snapshots,
+    **{
+        name.replace("_", "-"): partial(lambda opcode, each: each[0].count(opcode), opcode)
+        for name, opcode in _KINDS.items()
+    },
+    "bytes": lambda each: each[0].size,
+    "lost": lambda each: each[0].lost_bytes,
+    "verdict": lambda each: (each[1].rank, each[1].text),
+}
 
 
 def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -> Table:
@@ -66,6 +89,7 @@ def table(judged: Sequence[Judged], rates: Mapping[Stream, str] | None = None) -
                 client(stream.connection),
                 str(stream.vbucket),
                 str(stream.stream_id or ""),
+                "" if request is None else _filter(request, stream.connection.collection_names),
                 clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before",
                 f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}" if request is not None else "?",
                 number(stream.high_seqno),
@@ -116,7 +140,7 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
         "why": verdict.why,
         "trouble": verdict.trouble,
     }
-    out["requests"] = [_request(each) for each in stream.requests]
+    out["requests"] = [_request(each, connection.collection_names) for each in stream.requests]
     out["opened_at"] = _time(stream.granted_ns)
     if request is not None:
         out |= {"start_seqno": request.start_seqno, "end_seqno": request.end_seqno}
@@ -141,7 +165,40 @@ def as_object(stream: Stream, verdict: Verdict) -> Json:
     return {name: value for name, value in out.items() if value is not None}
 
 
-def _request(request: Request) -> Json:
+def _filter(request: Request, names: Names | None) -> str:
+    """Return the collections or the scope that a stream is of, with their names where they are known."""
+    if request.scope is not None:
+        return f"scope {_called(request.scope, _scope_name(request, names))}"
+    known = _collection_names(request, names)
+    return ", ".join(_called(each, known.get(each)) for each in request.collections or ())
+
+
+def _called(number: str, name: str | None) -> str:
+    text = number if _identity(number) is None else f"0x{number.removeprefix('0x')}"
+    return f"{text} {name}" if name else text
+
+
+def _collection_names(request: Request, names: Names | None) -> dict[str, str]:
+    """Return the names of the collections that a request asks for, by the text that it has for their ids."""
+    ids = {text: _identity(text) for text in request.collections or ()}
+    found = {text: names.path(number) for text, number in ids.items() if names is not None and number is not None}
+    return {text: path for text, path in found.items() if path}
+
+
+def _scope_name(request: Request, names: Names | None) -> str | None:
+    number = _identity(request.scope)
+    return None if names is None or number is None else names.scope(number)
+
+
+def _identity(text: str | None) -> int | None:
+    """Return the id of a collection or scope, which requests have as hexadecimal text."""
+    try:
+        return None if text is None else int(text, 16)
+    except ValueError:
+        return None
+
+
+def _request(request: Request, names: Names | None) -> Json:
     out: Json = {
         "frame": request.frame,
         "time": _time(request.ts_ns),
@@ -154,7 +211,9 @@ def _request(request: Request) -> Json:
         "snap_start_seqno": request.snap_start_seqno,
         "snap_end_seqno": request.snap_end_seqno,
         "collections": None if request.collections is None else list(request.collections),
+        "collection_names": _collection_names(request, names) or None,
         "scope": request.scope,
+        "scope_name": _scope_name(request, names),
         "response_frame": request.answer_frame,
         "status": request.status,
         "status_name": None if request.status is None else STATUS.names.get(request.status),

@@ -6,7 +6,8 @@ from types import TracebackType
 from dcpdump.escape import safe
 from dcpdump.render.lines import Line, LineKind
 
-_STYLES = {
+#: Kinds of lines → their styles, in the words of Rich.
+STYLES = {
     LineKind.PLACE: "dim",
     LineKind.TITLE: "bold cyan",
     LineKind.COLUMNS: "dim",
@@ -25,7 +26,7 @@ class Palette:
             from rich.color import ColorSystem  # here, so that plain output never loads rich
             from rich.style import Style
 
-            for kind, name in _STYLES.items():
+            for kind, name in STYLES.items():
                 before, _, after = Style.parse(name).render("\0", color_system=ColorSystem.STANDARD).partition("\0")
                 self._codes[kind] = (before, after)
 
@@ -68,7 +69,7 @@ class Screen:
 
         text = Text(no_wrap=True, overflow="crop", end="")
         for line in lines[: self.height]:
-            text.append(f"{safe(line.text)}\n", _STYLES.get(line.kind))
+            text.append(f"{safe(line.text)}\n", STYLES.get(line.kind))
         text.rstrip()
         self._live.update(text, refresh=True)
 

@@ -1,14 +1,15 @@
 """Write the specification's own table: ``Field (offset) (value)``, a line a field, every byte in one of them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.escape import safe
-from dcpdump.record import Record, iso_time, value_length
+from dcpdump.record import Record, value_length
 from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.value_note import state_of, value_note
 from dcpdump.spec.field import Blob, Field, Names
-from dcpdump.spec.names import SNAPPY
-from dcpdump.wire.frame import FieldValue, Section
-from dcpdump.wire.value import Body
+from dcpdump.wire.frame import Fault, FieldValue, Section
+from dcpdump.wire.value import LEFT_OUT, Body
 
 _LABEL, _OFFSET = 12, 7  # least widths: "Extra length" and "(12-15)"
 _PAIR = 2  # a two-byte field of the header is "(2,3)", elsewhere "(52-53)"
@@ -17,14 +18,9 @@ _PAIR = 2  # a two-byte field of the header is "(2,3)", elsewhere "(52-53)"
 def lines(record: Record, value_bytes: int | None) -> list[Line]:
     """Return the frame's table, and what is wrong or odd; ``value_bytes`` limits values (None: all)."""
     rows = table_rows(record, value_bytes)
-    label = max([_LABEL, *(len(row[0]) for row in rows)])
-    offset = max([_OFFSET, *(len(row[1]) for row in rows)])
-    out = [Line(LineKind.TITLE, title(record)), Line(LineKind.COLUMNS, f"{'Field':<{label}} (offset) (value)")]
-    for name, place, text, _, _ in rows:
-        if place or text:
-            out.append(Line(LineKind.FIELD, f"{name:<{label}} {place:<{offset}}: {text}".rstrip()))
-        else:
-            out.append(Line(LineKind.FIELD, name))
+    head, *texts = row_texts(rows)
+    out = [Line(LineKind.TITLE, title(record)), Line(LineKind.COLUMNS, head)]
+    out += [Line(LineKind.FIELD, text) for text in texts]
     out += [Line(LineKind.PROBLEM, f"! {safe(problem.text)}") for problem in record.problems]
     out += [Line(LineKind.HINT, f"note: {safe(hint)}") for hint in record.hints]
     return out
@@ -39,12 +35,12 @@ def title(record: Record) -> str:
     return f"{name} {'response' if frame.magic.response else 'command'}"
 
 
-def place(record: Record, *, file: bool = False) -> Line:
-    """Return the line above a table: where and when the frame was captured. ``file``: name the capture too."""
+def place(record: Record, when: str, *, file: bool = False) -> Line:
+    """Return the line above a table: where the frame was captured, and ``when``. ``file``: name the capture too."""
     raw = record.frame.raw
     parts = [f"#{record.number}"]
-    if raw.where.ts_ns is not None:
-        parts.append(iso_time(raw.where.ts_ns))
+    if when:
+        parts.append(when)
     parts += [f"{record.src} → {record.dst}", f"connection {record.connection}", f"packet {raw.where.packet}"]
     if file:
         parts.append(f"file {safe(raw.where.file)}")
@@ -90,6 +86,17 @@ def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
         if field.section is Section.VALUE and _is_whole_value(field):
             rows += _xattrs(record)
     return rows
+
+
+def row_texts(rows: Sequence[TableRow]) -> list[str]:
+    """Return the head of the table, and its rows below one another."""
+    label = max([_LABEL, *(len(row.label) for row in rows)])
+    offset = max([_OFFSET, *(len(row.offsets) for row in rows)])
+    out = [f"{'Field':<{label}} (offset) (value)"]
+    for row in rows:
+        there = row.offsets or row.text
+        out.append(f"{row.label:<{label}} {row.offsets:<{offset}}: {row.text}".rstrip() if there else row.label)
+    return out
 
 
 def _is_whole_value(field: FieldValue) -> bool:
@@ -147,7 +154,7 @@ def _key(record: Record, key: bytes) -> str:
     meaning = record.meaning
     if meaning.collection is not None and meaning.key is not None:
         guess = ", inferred" if meaning.collection_inferred else ""
-        return f"{safe(meaning.key)} (collection 0x{meaning.collection:x}{guess})"
+        return f"{safe(meaning.key)} ({_collection(record, meaning.collection)}{guess})"
     if meaning.collection_name is not None:
         return f"{safe(key)} (collection {safe(meaning.collection_name)!r})"
     return safe(key)
@@ -156,17 +163,20 @@ def _key(record: Record, key: bytes) -> str:
 def _value(record: Record, wire: bytes, value_bytes: int | None) -> str:
     body = record.meaning.body or Body(wire)
     text = _limited(body.value, value_bytes)
-    names = "|".join(name for name in _datatype_names(record) if name != "XATTR")
-    if body.compressed or not names:
+    if body.compressed or not record.frame.message.document:
         return text
-    size = f", {len(wire):,} bytes on the wire" if names and record.frame.header.datatype & SNAPPY else ""
-    return f"{text} ({names}{size})" if text else f"({names}{size})"
+    note = _value_note(record, body, len(wire), value_bytes)
+    return f"{text} {note}" if text and note else text or note
 
 
-def _datatype_names(record: Record) -> tuple[str, ...]:
-    field = record.frame.fields[5] if record.frame.magic.flexible else record.frame.fields[4]
-    names = field.field.names if isinstance(field.field, Field) else None
-    return names.describe(record.frame.header.datatype) if names and record.frame.message.document else ()
+def _value_note(record: Record, body: Body, wire: int, value_bytes: int | None) -> str:
+    datatype, value = record.frame.header.datatype, body.value
+    shown = len(value) if value_bytes is None else value_bytes
+    fault = next((text for code, text in body.faults if code is Fault.NOT_JSON), "")
+    sure = bool(value) and LEFT_OUT not in record.hints and not body.faults and body.judged
+    return value_note(
+        datatype, len(value), wire, state_of(datatype, value[:shown], fault, cut=len(value) > shown, sure=sure)
+    )
 
 
 def _item(record: Record, field: FieldValue, data: bytes, value_bytes: int | None) -> str:
@@ -175,8 +185,14 @@ def _item(record: Record, field: FieldValue, data: bytes, value_bytes: int | Non
     item = record.meaning.items[field.item]
     if field.field.name == "value":
         return _limited(item.body.value, value_bytes)
-    collection = "" if item.collection is None else f" (collection 0x{item.collection:x})"
+    collection = "" if item.collection is None else f" ({_collection(record, item.collection)})"
     return safe(item.key) + collection
+
+
+def _collection(record: Record, number: int) -> str:
+    """Return a collection as text, with its name where that is known."""
+    path = record.collection_path(number)
+    return f"collection 0x{number:x} {path}" if path else f"collection 0x{number:x}"
 
 
 def _xattrs(record: Record) -> list[TableRow]:

@@ -9,6 +9,7 @@ from dcpdump.render.lines import Line, LineKind
 
 BARS = "▁▂▃▄▅▆▇█"
 _GAP = "  "
+_UNITS = ("B", "kB", "MB", "GB", "TB")
 #: The least width of the last column, before another column is left out for it.
 _ROOM = 32
 
@@ -115,3 +116,12 @@ def spark(counts: Sequence[int]) -> str:
 def number(value: int | None) -> str:
     """Return a number as text; empty for None."""
     return "" if value is None else f"{value:,}"
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes as people read it: 141 MB."""
+    for unit in _UNITS:
+        if count < 999.5 or unit == _UNITS[-1]:
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"

@@ -2,7 +2,7 @@
 
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
-from dcpdump.report.ladder import Rung, ladder
+from dcpdump.streams.ladder import Rung, ladder
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock
 

@@ -16,7 +16,7 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.frame import FieldValue, Frame, Section
 from dcpdump.wire.json_text import parse_json
-from dcpdump.wire.key import SEPARATOR, read_prefix
+from dcpdump.wire.key_prefix import SEPARATOR, read_prefix
 from dcpdump.wire.value import Meaning
 
 #: Texts shorter than this occur everywhere by chance.

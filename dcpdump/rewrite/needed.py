@@ -20,6 +20,8 @@ SET_UP = frozenset(
         opcodes.SELECT_BUCKET,
         opcodes.DCP_OPEN,
         opcodes.DCP_CONTROL,
+        opcodes.COLLECTIONS_GET_MANIFEST,
+        opcodes.DCP_SYSTEM_EVENT,  # it names collections, as the manifest does
     }
 )
 STREAM_REQUESTS = frozenset({opcodes.DCP_ADD_STREAM, opcodes.DCP_STREAM_REQ})

@@ -35,8 +35,8 @@ from dcpdump.rewrite.proof_hash import places_of, plain_proof_hash, proof_hash
 from dcpdump.rewrite.rebuilt_packet import conceal_packet, header_to_share
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.wire.cut import Cut, Why
 from dcpdump.wire.frame import RawFrame
+from dcpdump.wire.piece import Cut, Why
 from dcpdump.wire.split import FrameSplitter
 
 

@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from dcpdump.arrow.files import gap_rows
 from dcpdump.batch.block import Block
+from dcpdump.batch.connection_state import SavedConnection
 from dcpdump.batch.part import Part, joined
-from dcpdump.spark.connection_state import SavedConnection
 from dcpdump.spark.event_log import EventWriter
-from dcpdump.spark.options import Options
 from dcpdump.spark.resume import ResumedDissection
+from dcpdump.spark.row_options import Options
 from dcpdump.spark.split_reading import SplitReading
 from dcpdump.spark.splits import Opener, Read
 from dcpdump.spark.work import Exit, Pair, Work

@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.block import Block
+from dcpdump.batch.connection_state import HEAD, SavedConnection, pair_of
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
+from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.event import Seen
-from dcpdump.net.flow import reverse_key
 from dcpdump.net.layers import Layers
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import StreamState
 from dcpdump.net.tcp import ACK, RST, SYN, Segment
-from dcpdump.spark.connection_state import HEAD, SavedConnection, pair_of
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT
 from dcpdump.wire.frame import NOWHERE, Header, pack_header, unpack_header

@@ -14,9 +14,9 @@ from dcpdump.check.checking import Judging
 from dcpdump.errors import CaptureError
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spark.input import fetched
-from dcpdump.spark.options import Options
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.output import Parts, table_of
+from dcpdump.spark.row_options import Options
 from dcpdump.streams.watching import Watching
 from dcpdump.tls.secrets import Secrets
 

@@ -5,20 +5,16 @@ from collections.abc import Iterable
 import numpy as np
 
 from dcpdump.batch.block import Block
+from dcpdump.batch.connection_state import SavedConnection
 from dcpdump.batch.dissector import StreamsOf
 from dcpdump.batch.part import Part
-from dcpdump.conversation import Conversation
+from dcpdump.batch.resumable import load_connection, saved_connections
 from dcpdump.net.batch import NO_TIME
-from dcpdump.net.connections import Half
 from dcpdump.net.event import Seen
-from dcpdump.net.flow import Connection, flow_of
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.connection_state import SavedConnection, thinned
 from dcpdump.spark.session_delta import WatchedSession
 from dcpdump.streams.watching import Watching
-from dcpdump.wire.resync import Streams
 from dcpdump.wire.session import Session
-from dcpdump.wire.split import FrameSplitter
 
 
 class ResumedDissection(Watching):
@@ -65,26 +61,11 @@ class ResumedDissection(Watching):
     def resume(self, saved_connections: Iterable[SavedConnection], kind: type[Session] = Session) -> None:
         """Load connections, in the order in which they were last used."""
         for saved in saved_connections:
-            self._resume(saved, kind)
-
-    def _resume(self, saved: SavedConnection, kind: type[Session]) -> None:
-        connection = Connection(saved.number, flow_of(saved.key), saved.syn)
-        self._connections.restore(connection, saved.key, saved.streams)
-        if saved.session is not None:
-            session = kind()
-            session.restore(saved.session)
-            conversation = self._conversations[saved.number] = Conversation(connection, session)
-            for direction, splitting in enumerate(saved.splitters):
-                if splitting is not None:
-                    splitter = FrameSplitter(self._streams_of(conversation))
-                    splitter.restore(splitting)
-                    conversation.splitters[direction] = splitter
-            conversation.framed, conversation.before = list(saved.framed), list(saved.before)
-            conversation.ended, conversation.protocol = saved.ended, saved.protocol
-
-    def _streams_of(self, conversation: Conversation) -> Streams:
-        streams, session = StreamsOf(self, conversation), conversation.session
-        return session.asked(streams) if isinstance(session, WatchedSession) else streams
+            conversation = load_connection(self, saved, kind)
+            if conversation is not None and isinstance(conversation.session, WatchedSession):
+                for splitter in conversation.splitters:
+                    if splitter is not None:
+                        splitter.ask(conversation.session.asked(StreamsOf(self, conversation)))
 
     def session(self, number: int) -> Session | None:
         """Return the session of a connection; None where it had no payload yet, or has ended."""
@@ -93,33 +74,4 @@ class ResumedDissection(Watching):
 
     def saved_connections(self, *, thin: bool) -> list[SavedConnection]:
         """Return all connections as they are now, least recently used first. ``thin``: long frames are cut."""
-        self.absorb()
-        return [self._save(half, thin) for half in self._connections.living]
-
-    def _save(self, half: Half, thin: bool) -> SavedConnection:
-        first, second = (half, half.other) if half.direction == 0 else (half.other, half)
-        streams = first.stream.state(), second.stream.state()
-        number = half.connection.number
-        conversation = self._conversations.get(number)
-        syn = half.connection.syn
-        if conversation is None:
-            return SavedConnection(number, first.key, streams, syn=syn)
-        splitters = [None if each is None else each.state() for each in conversation.splitters]
-        cut = False
-        if thin:
-            for direction in (0, 1):
-                splitters[direction], shortened = thinned(splitters[direction])
-                cut |= shortened
-        return SavedConnection(
-            number,
-            first.key,
-            streams,
-            (splitters[0], splitters[1]),
-            conversation.session.state(),
-            (conversation.framed[0], conversation.framed[1]),
-            (conversation.before[0], conversation.before[1]),
-            conversation.ended,
-            conversation.protocol,
-            cut,
-            syn,
-        )
+        return saved_connections(self, thin=thin)

@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from dcpdump.batch.connection_state import SavedConnection, is_thin, number_of, renumbered
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.connection_state import SavedConnection, is_thin, number_of, renumbered
 from dcpdump.spark.split_plan import Group, SplitPlan
 from dcpdump.spark.stitch import recounted, stitched
 from dcpdump.spark.work import BEGINNING, Exit, InputState, Pair, Seam, Surveyed, Work

@@ -165,27 +165,29 @@ class PieceReading:
             self._problems += map(str, capture.damage)
             capture.close()
 
-    def _slice(self, form: PcapForm) -> Iterator[Block]:
+    def _find_start(self, form: PcapForm) -> int | None:
+        """Return where the first packet of the piece begins, None where no packet begins in it."""
         piece = self._piece
         start = piece.start if piece.exact or not piece.start else form.find(piece.start, piece.stop)
-        self._start = self._stop = piece.start if start is None else start
+        self._start = -1 if start is None else start
+        self._stop = piece.start if start is None else start
+        return start
+
+    def _slice(self, form: PcapForm) -> Iterator[Block]:
+        start = self._find_start(form)
         if start is None:
-            self._start = -1
             return
-        slice_ = FileSlice(piece._replace(start=start), self._open)
+        slice_ = FileSlice(self._piece._replace(start=start), self._open)
         yield from slice_.blocks(self._size)
         self._stop, self._plain = slice_.stop, slice_.ended
-        if not piece.start:
+        if not self._piece.start:
             self._start = 0
 
     def _sections(self, form: PcapForm, file: BinaryIO) -> Iterator[Packet]:
-        piece = self._piece
-        start = piece.start if piece.exact or not piece.start else form.find(piece.start, piece.stop)
-        self._start = self._stop = piece.start if start is None else start
+        start = self._find_start(form)
         if start is None:
-            self._start = -1
             return
-        blocks_of_file = SectionSlice(form, file, start, piece)
+        blocks_of_file = SectionSlice(form, file, start, self._piece)
         yield from blocks_of_file.packets()
         self._stop, self._plain = blocks_of_file.stop, blocks_of_file.plain
 

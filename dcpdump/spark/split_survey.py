@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dcpdump.batch.block import Block
-from dcpdump.net.flow import reverse_key
+from dcpdump.batch.connection_state import SavedConnection, pair_of
+from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.spark.connection_state import SavedConnection, pair_of
 from dcpdump.spark.guess import Beginning, Guesser, guess
 from dcpdump.spark.resume import ResumedDissection
 from dcpdump.spark.session_delta import WatchedSession

@@ -6,12 +6,12 @@ be surveyed again with the true past.
 
 from collections.abc import Callable
 
+from dcpdump.batch.connection_state import SavedConnection
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.counters import Counters
 from dcpdump.net.limits import Limits
 from dcpdump.net.seqnum import distance
 from dcpdump.net.stream_state import SeenState, StreamState
-from dcpdump.spark.connection_state import SavedConnection
 from dcpdump.spark.guess import Beginning
 from dcpdump.spark.tail_state import LEFT, DirectionTail
 from dcpdump.spark.work import Seam

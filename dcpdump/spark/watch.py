@@ -17,9 +17,9 @@ from dcpdump.spark.arrivals import Arrival, Arrivals
 from dcpdump.spark.filesystem import place
 from dcpdump.spark.input import Input
 from dcpdump.spark.job import InputPart, TaskOptions, run
-from dcpdump.spark.options import Options
 from dcpdump.spark.outcome import Outcome
 from dcpdump.spark.output import CaptureOutput
+from dcpdump.spark.row_options import Options
 from dcpdump.spark.work import BEGINNING, InputState
 
 if TYPE_CHECKING:

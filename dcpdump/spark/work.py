@@ -4,10 +4,10 @@ import pickle
 import zlib
 from typing import NamedTuple
 
+from dcpdump.batch.connection_state import SavedConnection, pack, unpack
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.counters import Counters
 from dcpdump.net.event import Seen
-from dcpdump.spark.connection_state import SavedConnection, pack, unpack
 from dcpdump.spark.guess import Beginning
 from dcpdump.spark.session_delta import SessionDelta
 from dcpdump.spark.splits import Read, Split

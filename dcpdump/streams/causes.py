@@ -94,3 +94,21 @@ class Verdict(NamedTuple):
     def text(self) -> str:
         """Return the verdict as a phrase: ``ended (StateChanged (2); abandoned)``."""
         return f"{self.kind.value} ({self.why})" if self.why else self.kind.value
+
+    @property
+    def rank(self) -> int:
+        """Return what verdicts are ordered by, the worst first; those without trouble are alike."""
+        if not self.trouble:
+            return len(_WORST_FIRST) + 1
+        if self.cause is Cause.LOOP:
+            return -1
+        return _WORST_FIRST.index(self.kind) if self.kind in _WORST_FIRST else len(_WORST_FIRST)
+
+
+_WORST_FIRST = (
+    VerdictKind.ENDED,
+    VerdictKind.STUCK,
+    VerdictKind.REFUSED,
+    VerdictKind.ROLLED_BACK,
+    VerdictKind.BLOCKED,
+)

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dcpdump.batch.deferred import Later
-from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.layouts import Group
@@ -15,7 +14,7 @@ from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.header import MAGICS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
-from dcpdump.streams.frame_event import OWN_SEQNO, UNKNOWN_LOSS, FrameEvent, Shape, event_of, shape_of
+from dcpdump.streams.frame_event import OWN_SEQNO, FrameEvent, Shape, event_of, shape_of
 
 _NOTHING = Shape("", (), {}, -1)
 #: Messages that are nearly all of a capture: their fields are given only to who asks for them.
@@ -121,51 +120,6 @@ def keys(part: Part) -> Iterator[tuple[int, bytes]]:
     found = keys_of(part, rows)
     for row, begin, end in zip(rows.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
         yield row, part.data[begin:end]
-
-
-def with_losses(part: Part, seen: list[FrameEvent], lost: list[Lost]) -> list[Lost]:
-    """Mark in ``seen`` losses of unknown size, which no frame's ``gap_before`` has, and what was not a loss.
-
-    Return the losses yet to come.
-    """
-    found, later = losses_in(part, lost)
-    for row, gap in found.items():
-        seen[row] = seen[row]._replace(gap_before=gap.length, skipped=gap.skipped)
-    return later
-
-
-class Before(NamedTuple):
-    """What is before a frame in its direction, and is not a frame."""
-
-    length: int
-    skipped: bool  #: none of it was lost
-
-
-def losses_in(part: Part, lost: list[Lost]) -> tuple[dict[int, Before], list[Lost]]:
-    """Return the rows before which bytes were lost that their ``gap_before`` does not have, or where none was lost.
-
-    With it, the losses yet to come. A loss stands before the first frame of its direction that begins behind it.
-    """
-    found = {row: Before(length, True) for row, length in _gaps(part)}
-    later: list[Lost] = []
-    places = {(ends.connection, ends.direction): number for number, ends in enumerate(part.places)}
-    for loss in lost:
-        place = places.get((loss.ends.connection, loss.ends.direction))
-        after = NO_ROWS
-        if place is not None:
-            after = np.flatnonzero((part.place == place) & (part.offset >= loss.gap.offset))
-        if not len(after):
-            later.append(loss)
-        elif part.gap_before[after[0]]:
-            found.pop(int(after[0]), None)
-        else:
-            found.setdefault(int(after[0]), Before(loss.gap.length or UNKNOWN_LOSS, False))
-    return found, later
-
-
-def _gaps(part: Part) -> list[tuple[int, int]]:
-    rows = np.flatnonzero(part.gap_before)
-    return list(zip(rows.tolist(), part.gap_before[rows].tolist(), strict=True))
 
 
 def stream_ids(part: Part, rows: Array | slice = slice(None)) -> Array:

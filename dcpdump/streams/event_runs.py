@@ -13,9 +13,10 @@ from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
 from dcpdump.spec.names import JSON
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
-from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, Before, frame_events, stream_ids
+from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, frame_events, stream_ids
 from dcpdump.streams.document_run import Close, DocumentRun, Step, Texts
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.pending_losses import Before
 
 _IN_ORDER = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
 _XATTR = 0x04

@@ -76,15 +76,6 @@ class Noops:
     latencies_ns: list[int] = field(default_factory=list)  #: of the first hundred
 
 
-@dataclass(slots=True)
-class Collection:
-    """What system events said of a collection or scope."""
-
-    name: str
-    scope_id: int | None = None
-    dropped_seqno: int | None = None
-
-
 @dataclass(slots=True, eq=False)
 class UnansweredRequest:
     """A request without an answer, so far."""

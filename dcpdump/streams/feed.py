@@ -7,11 +7,12 @@ import numpy as np
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
 from dcpdump.net.batch import NO_TIME
-from dcpdump.streams.column_events import frame_events, losses_in, with_losses
+from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.document_run import Step, one_by_one
 from dcpdump.streams.event_runs import steps
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.pending_losses import PendingLosses
 from dcpdump.streams.time_order import Order
 from dcpdump.streams.watching import Watching
 
@@ -25,14 +26,14 @@ class Feed:
         self._dissection = dissection
         self._ledger = ledger
         self._closely = closely  #: as ``steps`` has it; else documents are of no interest but for what they count
-        self._lost: list[Lost] = []
+        self._pending = PendingLosses()
         self._order = Order()
         self._latest = NO_TIME
         self.until_ns: int | None = None  #: what comes later does not count
 
     def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
         """Take the parts that one block completed, and return the events that the ledger learns next."""
-        return [frame for step in self._ordered(parts, self._sights) for frame in one_by_one(step)]
+        return [frame for step in self._ordered(parts, self._events) for frame in one_by_one(step)]
 
     def steps(self, parts: Sequence[Part]) -> Sequence[Step]:
         """Do the same, with runs of documents."""
@@ -41,7 +42,7 @@ class Feed:
     def _orderly(self, parts: Sequence[Part]) -> bool:
         """Take the losses and ends of parts, and return whether their times never go back."""
         in_order = True
-        self._lost += self._dissection.gaps
+        self._pending.add(self._dissection.gaps)
         self._dissection.gaps.clear()
         for part in parts:
             for ends in part.places:
@@ -52,19 +53,18 @@ class Feed:
         self._end()
         return in_order
 
-    def _ordered(self, parts: Sequence[Part], tell: Callable[[Part], Sequence[Step]]) -> Sequence[Step]:
+    def _ordered(self, parts: Sequence[Part], read: Callable[[Part], Sequence[Step]]) -> Sequence[Step]:
         in_order = self._orderly(parts)
-        found = [step for part in parts for step in tell(part)]
+        found = [step for part in parts for step in read(part)]
         return self._order.feed(found, waiting=self._dissection.balance.pending_bytes > 0, in_order=in_order)
 
-    def _sights(self, part: Part) -> list[FrameEvent]:
-        seen = frame_events(part, documents=self._closely)
-        self._lost = with_losses(part, seen, self._lost)
-        return seen
+    def _events(self, part: Part) -> list[FrameEvent]:
+        events = frame_events(part, documents=self._closely)
+        self._pending.mark(part, events)
+        return events
 
     def _steps(self, part: Part) -> list[Step]:
-        losses, self._lost = losses_in(part, self._lost)
-        return steps(part, closely=self._closely, losses=losses)
+        return steps(part, closely=self._closely, losses=self._pending.before(part))
 
     def rest(self) -> list[Step]:
         """Return what still waits for others, once there are no more parts."""
@@ -73,7 +73,7 @@ class Feed:
     @property
     def losses(self) -> list[Lost]:
         """What was lost and no frame followed."""
-        return [*self._lost, *self._dissection.gaps]
+        return [*self._pending.rest(), *self._dissection.gaps]
 
     def pause(self, now_ns: int) -> None:
         """Have the ledger know who has left and what time it is, so that it can be judged before it is closed."""

@@ -113,6 +113,8 @@ class Ledger:
                     self.first_ns = ts_ns
         if frame.gap_before:
             connection.lose(direction, frame.gap_before, ts_ns, frame.number, skipped=frame.skipped)
+        if frame.record is not None and frame.record.names is not None:
+            connection.collection_names = frame.record.names
         if not frame.whole:
             connection.holes += 1
             connection.lost_frame = frame.number

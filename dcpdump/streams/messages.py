@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from dcpdump.streams.facts import Collection, Prepare, Snapshot, TakeoverState
+from dcpdump.spec.system_event import BEGIN, END, MODIFY
+from dcpdump.streams.facts import Prepare, Snapshot, TakeoverState
 from dcpdump.streams.frame_event import FrameEvent, kept
 from dcpdump.streams.opcode_kinds import (
     ABORT,
@@ -24,7 +25,6 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import MANY, Stream
 
 _OSO_START = 1
-_BEGIN, _END, _CREATE, _DROP, _MODIFY = 0, 1, 3, 4, 5
 #: Open prepares are remembered up to so many, where no rule asks for them.
 _PREPARES = 65_536
 
@@ -125,27 +125,19 @@ def _transfer_end(stream: Stream, frame: FrameEvent) -> None:
 
 
 def _event(stream: Stream, frame: FrameEvent) -> None:
-    """Take the names of collections and scopes from a system event, and what it takes away."""
+    """Take the manifest of a system event, and which collections it brings and takes away."""
     _document(stream, frame)
     record, connection = frame.record, stream.connection
     if record is None:
         return
     get = record.frame.get
-    event, scope, collection, uid = get("event"), get("scope_id"), get("collection_id"), get("manifest_uid")
-    name = frame.key.decode("utf-8", "backslashreplace")
+    event, collection, uid = get("event"), get("collection_id"), get("manifest_uid")
     if uid is not None:
         connection.manifest_uid = uid
-    if event in (_BEGIN, _MODIFY) and collection is not None:
-        connection.collections[collection] = Collection(name, scope)
+    if event in (BEGIN, MODIFY) and collection is not None:
         stream.collections[collection] = True
-    elif event == _END and collection is not None:
+    elif event == END and collection is not None:
         stream.collections[collection] = False
-        if collection in connection.collections:
-            connection.collections[collection].dropped_seqno = frame.seqno
-    elif event == _CREATE and scope is not None:
-        connection.scopes[scope] = Collection(name)
-    elif event == _DROP and scope in connection.scopes:
-        connection.scopes[scope].dropped_seqno = frame.seqno
 
 
 def learn_keys(stream: Stream, frame: FrameEvent) -> None:

@@ -6,7 +6,7 @@ Nothing of what frames said by name stays in it as it was: who reads the ledger 
 from dcpdump.redact import Redactor
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Holds
-from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, DCP_SYSTEM_EVENT, HELLO, SASL_AUTH, SELECT_BUCKET
+from dcpdump.spec.opcodes import DCP_CONTROL, DCP_OPEN, HELLO, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.consumer import Identity
 from dcpdump.streams.facts import UnansweredRequest
 from dcpdump.streams.ledger import Ledger
@@ -45,8 +45,7 @@ def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     connection.agreed = {
         redactor.key(message, key): redactor.value(message, value) for key, value in connection.agreed.items()
     }
-    for named in (*connection.collections.values(), *connection.scopes.values()):
-        named.name = redactor.key(MESSAGES[DCP_SYSTEM_EVENT], named.name)
+    connection.collection_names = redactor.names(connection.collection_names)
     for queue in connection.exchanges.by_place.values():
         for waiting in queue:
             _hide_waiting(waiting, redactor)

@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from dcpdump.record import Names
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
-from dcpdump.streams.facts import Collection, Control, Noops, Snapshot, UnansweredRequest
+from dcpdump.streams.facts import Control, Noops, Snapshot, UnansweredRequest
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, FrameEvent
 from dcpdump.streams.opcode_kinds import CONTROL
 from dcpdump.streams.request import (
@@ -74,8 +75,7 @@ class ConnectionState:
     #: by place: the latest request that was rolled back, and how often the same one was in a row
     early_acks: deque[FrameEvent] = field(default_factory=deque)  #: answers to markers of streams not granted yet
     incoming: Snapshot | None = None  #: what the marker at hand announces
-    collections: dict[int, Collection] = field(default_factory=dict)
-    scopes: dict[int, Collection] = field(default_factory=dict)
+    collection_names: Names | None = None
     manifest_uid: int | None = None
     frames: list[int] = field(default_factory=lambda: [0, 0])
     bytes: list[int] = field(default_factory=lambda: [0, 0])

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.record import iso_time
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS
 from dcpdump.streams.request import NEVER
 
@@ -14,11 +14,8 @@ _MS, _SECOND = 1_000_000, 1_000_000_000
 
 
 def clock(ts_ns: int | None) -> str:
-    """Return the time of day, in UTC, to the millisecond."""
-    if ts_ns is None:
-        return "an unknown time"
-    text = iso_time(ts_ns)
-    return text[11:23] if "T" in text else text
+    """Return the time of day to the millisecond; for people in their zone, with the date where days differ."""
+    return "an unknown time" if ts_ns is None else clock_in_use().short(ts_ns)
 
 
 def span(ns: int | None) -> str:

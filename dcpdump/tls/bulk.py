@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes
-from dcpdump.tls.cut import HEAD, plausible
+from dcpdump.tls.record_cutter import HEAD, plausible
 from dcpdump.tls.side import Side
 
 

@@ -7,8 +7,8 @@ all secrets first, larger ones at later records, and a bound for the direction a
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.tls.cut import Sealed
 from dcpdump.tls.keyring import APPLICATION, Key
+from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.secrets import CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of
 from dcpdump.tls.suites import BY_LENGTH, GCM, SUITES
 from dcpdump.tls.unsealer_state import JoiningState

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from dcpdump.net.event import Event
 from dcpdump.tls import sealing as why
-from dcpdump.tls.cut import HEAD, Sealed
 from dcpdump.tls.keyring import APPLICATION, HANDSHAKE, Key, Keyring
+from dcpdump.tls.record_cutter import HEAD, Sealed
 from dcpdump.tls.secrets import CLIENT_RANDOM
 from dcpdump.tls.side import Side
 

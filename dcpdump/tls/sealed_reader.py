@@ -8,10 +8,10 @@ from typing import Final
 from dcpdump.net.event import End, Event
 from dcpdump.tls import handshake as hs
 from dcpdump.tls import sealing as why
-from dcpdump.tls.cut import Sealed
 from dcpdump.tls.keyring import EARLY, Key
 from dcpdump.tls.opening import OpenedRecord, Opening
 from dcpdump.tls.parties import Parties
+from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
 from dcpdump.tls.side import DATA, Side, Waiting
 from dcpdump.tls.suites import SUITES

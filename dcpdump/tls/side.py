@@ -9,10 +9,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
-from dcpdump.tls.cut import HEAD, Sealed, SealedCutter
 from dcpdump.tls.handshake import Messages
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
 from dcpdump.tls.late import Joining
+from dcpdump.tls.record_cutter import HEAD, Sealed, SealedCutter
 from dcpdump.tls.secrets import CLIENT_RANDOM, Secrets
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from typing import Final
 
 from dcpdump.net.event import Bytes, End, Seen
-from dcpdump.tls.cut import Sealed
 from dcpdump.tls.handshake import Messages
 from dcpdump.tls.keyring import Key, Keyring
+from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.side import Queued, Side
 from dcpdump.tls.suites import Basis
 from dcpdump.tls.unsealer_state import EndState, SealedState, SideState

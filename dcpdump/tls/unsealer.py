@@ -11,7 +11,7 @@ from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes, Conflict, End, Event, Gap
 from dcpdump.tls.account import describe
 from dcpdump.tls.bulk import open_run
-from dcpdump.tls.cut import Sealed, is_hello
+from dcpdump.tls.record_cutter import Sealed, is_hello
 from dcpdump.tls.sealed_reader import SealedReader
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets

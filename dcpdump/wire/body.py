@@ -7,6 +7,8 @@ from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_fault
 from dcpdump.wire.snappy import decompress
 
+DEEP = 900  #: so many brackets may nest deeper than can be judged
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -16,6 +18,7 @@ class Body:
     xattrs: tuple[tuple[bytes, bytes], ...] | None = None
     faults: tuple[tuple[Fault, str], ...] = ()  #: what is wrong, and in words
     compressed: bool = False  #: what ``value`` holds could not be decompressed
+    judged: bool = True  #: whether it is JSON can be told: it does not nest too deep
 
 
 def open_value(value: bytes, datatype: int) -> Body:
@@ -35,7 +38,12 @@ def open_value(value: bytes, datatype: int) -> Body:
         fault = json_fault(value)
         if fault:
             faults.append((Fault.NOT_JSON, fault))
-    return Body(value, xattrs, tuple(faults))
+    return Body(value, xattrs, tuple(faults), judged=not datatype & JSON or not may_be_deep(value))
+
+
+def may_be_deep(value: bytes) -> bool:
+    """Return whether JSON may nest too deep to be judged."""
+    return len(value) > DEEP and value.count(b"{") + value.count(b"[") > DEEP
 
 
 def split_xattrs(value: bytes) -> tuple[tuple[tuple[bytes, bytes], ...] | None, bytes, str]:

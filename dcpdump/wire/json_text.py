@@ -13,6 +13,8 @@ from dcpdump.wire.json_scan import DEEPEST, doubtful, is_surely_json
 MOST_NESTED = 100
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _NO_VALUE = "Expecting value"
+#: What the fault of a value that should be JSON begins with.
+MARKED_JSON: Final = "the body is marked JSON but is not: "
 #: What the parser's complaints begin with, and what they mean.
 _COMPLAINTS = {
     _NO_VALUE: "there is no value",
@@ -46,7 +48,7 @@ def json_fault(body: bytes) -> str:
     except RecursionError:
         return ""
     except (ValueError, StopIteration) as error:
-        return f"the body is marked JSON but is not: {json_complaint(error, body)}"
+        return f"{MARKED_JSON}{json_complaint(error, body)}"
     return ""
 
 

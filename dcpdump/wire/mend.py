@@ -15,7 +15,7 @@ from dcpdump.spec.names import CONTROL_KEYS, NOT_ERRORS
 from dcpdump.spec.opcodes import DCP_CONTROL
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
-from dcpdump.wire.key import SEPARATOR
+from dcpdump.wire.key_prefix import SEPARATOR
 from dcpdump.wire.session import Session
 
 

@@ -22,7 +22,7 @@ from dcpdump.spec.opcodes import (
     STAT,
 )
 from dcpdump.wire.frame import Frame
-from dcpdump.wire.key import RESERVED_IDS, read_prefix
+from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
 from dcpdump.wire.outstanding import REQUEST_COST, Asked, Outstanding, OutstandingState
 from dcpdump.wire.value import Meaning, interpret
 

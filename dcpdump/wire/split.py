@@ -8,10 +8,10 @@ back: a hole inside a body needs no search, since the frame's end is known; a lo
 from typing import Final
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
-from dcpdump.wire.cut import Cut, Skipped, Why, merged
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
 from dcpdump.wire.frames import Frames
 from dcpdump.wire.held import Held
+from dcpdump.wire.piece import Cut, Skipped, Why, merged
 from dcpdump.wire.resync import SEARCH_WINDOW, Judgement, Streams, begins, find_frame, framed, known, nearly
 from dcpdump.wire.splitter_state import CUT, PASS, SEARCH, START, SplitterState
 
@@ -50,6 +50,10 @@ class FrameSplitter:
         self._passing = 0  # bytes that are left of a frame that was given up
         self._doubtful = False  # there has been no frame, and the first header was damaged
         self.foreign = False  # it is some other protocol; nothing more is looked for
+
+    def ask(self, streams: Streams) -> None:
+        """Ask something else for what the connection is known to carry."""
+        self._streams = streams
 
     def state(self) -> SplitterState:
         """Return all that decides where it cuts the next bytes, as plain values, for ``restore``."""

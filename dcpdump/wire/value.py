@@ -12,7 +12,15 @@ from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_CACHE_TRANSFER, G
 from dcpdump.wire.body import Body, open_value, split_xattrs
 from dcpdump.wire.frame import Fault, Frame, Problem, Section
 from dcpdump.wire.json_text import TooDeep, json_complaint, json_fault, parse_json
-from dcpdump.wire.key import RESERVED_IDS, SEPARATOR, Prefix, encode_prefix, preview_collection, read_prefix, split_key
+from dcpdump.wire.key_prefix import (
+    RESERVED_IDS,
+    SEPARATOR,
+    Prefix,
+    encode_prefix,
+    preview_collection,
+    read_prefix,
+    split_key,
+)
 from dcpdump.wire.snappy import MAX_RATIO, MAX_VALUE, decompress
 
 __all__ = [

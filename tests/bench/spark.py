@@ -21,8 +21,8 @@ from pathlib import Path
 from dcpdump.spark.input import inputs
 from dcpdump.spark.job import TaskOptions, run
 from dcpdump.spark.launch import session
-from dcpdump.spark.options import Options
 from dcpdump.spark.output import TABLES, CaptureOutput
+from dcpdump.spark.row_options import Options
 from tests.bench.__main__ import measure
 from tests.bench.archives import archive
 

@@ -1,9 +1,15 @@
 """dcpdump check: what it prints, in which forms, and with which exit codes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import Severity
+from dcpdump.check.rule_totals import RuleTotals
 from dcpdump.check.rules import RULES
+from dcpdump.render import rule_totals
 from tests.support.captures import Record, pcap
 from tests.support.check_cases import CASES, PLAIN, STREAM
 from tests.support.console import run
@@ -15,10 +21,17 @@ ORDER = "samples/order.pcap"
 def test_a_violation_is_told_with_its_place_and_the_right_answer() -> None:
     printed = run(f"dcpdump check -q {ORDER}")
     assert printed.code == 1
+    total = f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown"
     assert printed.out.splitlines() == [
+        "severity   rule    count  conn  vb  frames  first at      finding",
+        "violation  DCP402      1  0     5   #16     12:02:11.007  Seqno does not rise: MUTATION seqno 17 after 17 "
+        "(a conforming peer answers Erange)",
+        total,
+    ]
+    assert run(f"dcpdump check -q {ORDER} --all").out.splitlines() == [
         "violation  DCP402 S12 c0 vb 5 #16 2025-11-20T12:02:11.007250Z  MUTATION seqno 17 after 17 "
         "(a conforming peer answers Erange)",
-        f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown",
+        total,
     ]
 
 
@@ -95,13 +108,61 @@ def test_repeats_are_folded(tmp_path: Path) -> None:
     text += "".join(f"RX mutation{{seqno={seqno}}}\n" for seqno in range(10, 60))
     path = tmp_path / "fold.pcap"
     path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))]))
-    folded = run(f"dcpdump check -q {path}").out.splitlines()
-    assert len(folded) == 22
-    assert folded[20].endswith("… 30 more (--all)")
-    assert folded[21] == f"1 stream checked by {len(RULES)} rules: 50 violations, 0 suspicious, 0 info, 0 unknown"
+    _, line, total = run(f"dcpdump check -q {path}").out.splitlines()
+    title = "Seqno outside its snapshot, e.g. MUTATION"
+    assert line.startswith(f"violation  DCP401     50  0     5   #14..63  12:00:00.014  {title}")
+    assert total == f"1 stream checked by {len(RULES)} rules: 50 violations, 0 suspicious, 0 info, 0 unknown"
     assert len(run(f"dcpdump check -q {path} --all").out.splitlines()) == 51
     rows = [json.loads(line) for line in run(f"dcpdump check -q {path} -f ndjson").out.splitlines()]
     assert [row.get("more") for row in rows] == [None] * 19 + [30]
+
+
+def test_the_lines_of_rules_add_up_to_all_findings(tmp_path: Path) -> None:
+    text = PLAIN + STREAM + "RX snapshot-marker{start=1, end=3, flags=0x5}\n"
+    text += "".join(f"RX mutation{{seqno={seqno}}}\n" for seqno in range(10, 60)) + "STREAM vb=9, opaque=0x77\n"
+    text += "RX snapshot-marker{vb=9, opaque=0x77, start=1, end=3, flags=0x5}\n"
+    text += "".join(f"RX mutation{{vb=9, opaque=0x77, seqno={seqno}}}\n" for seqno in range(10, 100))
+    path = tmp_path / "two.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))]))
+    for name in (path, ORDER, "samples/damage.pcap", "samples/rollback-loop.pcap"):
+        rows = [json.loads(line) for line in run(f"dcpdump check -q {name} --all -f ndjson").out.splitlines()]
+        expected: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in rows:
+            expected.setdefault((row["severity"], row["code"]), []).append(row)
+        for line in run(f"dcpdump check -q {name}").out.splitlines()[1:-1]:
+            severity, code, count, *_ = line.split()
+            found = expected.pop((severity, code))
+            first, last = found[0]["frame"], found[-1]["frame"]
+            assert int(count) == len(found)
+            assert f"  #{first}  " in line if first == last else f"  #{first}..{last}  " in line
+            assert found[0]["message"] in line
+        assert not expected
+
+
+def test_what_is_unknown_is_a_line_a_rule_with_the_reason() -> None:
+    line = next(line for line in run("dcpdump check -q samples/damage.pcap").out.splitlines() if "unknown" in line)
+    assert line.startswith("unknown    DCP402      1  0     7   #18     12:02:11.007  Seqno does not rise: ")
+    assert line.endswith("[no verdict: 196 bytes were lost before frame 18]")
+
+
+def test_vbuckets_are_shortened() -> None:
+    finding = Finding(RULES[0], Severity.VIOLATION, "text", 0, 7, None)
+    totals = RuleTotals()
+    for at, vbucket in enumerate([*range(64), 100, 102, 104, 106, 108]):
+        totals.add(replace(finding, vbucket=vbucket, connection=at % 2, frame=7 + at))
+    (line,) = rule_totals.table(totals.all()).lines()[1:]
+    title = RULES[0].title
+    assert line.text == f"violation  DCP101     69  0,1   0-63,100,102,104,… (69)  #7..75  {title}, e.g. text"
+
+
+def test_what_an_example_quotes_is_hashed(tmp_path: Path) -> None:
+    path = tmp_path / "odd.pcap"
+    text = PLAIN + "TX control{key=enable_nop, value=true}\n"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))]))
+    assert "enable_nop:" in run(f"dcpdump check -q {path}").out
+    hidden = run(f"dcpdump check -q {path} --redact").out
+    assert len(hidden.splitlines()) == len(run(f"dcpdump check -q {path}").out.splitlines())
+    assert "enable_nop:" not in hidden
 
 
 def test_a_file_that_is_no_capture_is_refused() -> None:

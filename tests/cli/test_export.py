@@ -34,8 +34,9 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def read(command: str) -> list[dict[str, Any]]:
-    """Return the rows that ``read`` prints."""
-    return [json.loads(line) for line in run(f"dcpdump read {command} -f ndjson -q").out.splitlines()]
+    """Return the rows that ``read`` prints, without the names of collections: tables have ids."""
+    found = [json.loads(line) for line in run(f"dcpdump read {command} -f ndjson -q").out.splitlines()]
+    return [{name: value for name, value in row.items() if name != "collection_name"} for row in found]
 
 
 def printed(command: str, name: str) -> list[dict[str, Any]]:

@@ -60,6 +60,12 @@ def frames(arguments: str) -> list[int]:
         (f"{CLIENT} --host 10.0.0.2 --host 10.0.0.1 -c 1", [1]),
         (f"{CLIENT} --port 11210 -c 1", [1]),
         (f"{CLIENT} --port 11209", []),
+        (f"{CLIENT} --latency '>=500us' --status rollback", [16]),
+        (f"{CLIENT} --latency '>0.5ms'", []),
+        (f"{CLIENT} --latency '<= 0.000500s' --opcode stream_req", [16, 18]),
+        (f"{CLIENT} --latency '>499.9us' --latency '<0.0006s' --status '!success'", [16]),
+        (f"{CLIENT} --latency '>499us' --latency '<500us'", []),
+        (f"{CLIENT} --latency '<1s' --kind request", []),
         (f"{CLIENT} --since +10ms", [24, 25]),
         (f"{CLIENT} --until +1ms", [1]),
         (f"{CLIENT} --since 2025-11-20T12:02:11.010500Z", [25]),
@@ -110,6 +116,11 @@ def test_frames_keep_their_numbers_whatever_is_chosen() -> None:
         ("--vbucket 70000", "dcpdump: error: --vbucket: 70000 is more than the largest, 65535\n"),
         ("--opcode 0x157", "dcpdump: error: --opcode: 0x157 is more than 0xff\n"),
         ("--opcode mutation,", "dcpdump: error: --opcode: an empty value in 'mutation,'\n"),
+        (
+            "--latency 5ms",
+            "dcpdump: error: --latency: '5ms' is not a bound of a time, such as >5ms\n"
+            "hint: --latency '>5ms', with >, >=, < or <=, and us, ms or s; in quotes, else the shell writes a file\n",
+        ),
         (
             "--since yesterday",
             "dcpdump: error: --since: 'yesterday' is not a time\nhint: --since 2026-11-20T10:00:00Z, "

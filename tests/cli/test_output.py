@@ -55,6 +55,7 @@ def test_one_mutation_has_all_the_promised_keys() -> None:
             "nru": 0,
         },
         "collection": 8,
+        "collection_name": "carts",
         "key": "cart::1",
         "key_hex": "08636172743a3a31",
         "value_length": 11,

@@ -8,6 +8,7 @@ import pytest
 
 from dcpdump.capture import open_capture
 from dcpdump.cli import progress
+from dcpdump.render.text_columns import bytes_text
 from tests.support.console import run
 
 REPLICA = Path("samples/replica.pcap")
@@ -42,7 +43,7 @@ def test_a_line_appears_on_a_terminal_and_goes(monkeypatch: pytest.MonkeyPatch) 
         list(open_capture(str(REPLICA)))
         while not terminal.getvalue():
             pass
-    size = progress.bytes_text(REPLICA.stat().st_size)
+    size = bytes_text(REPLICA.stat().st_size)
     shown, *rest = [line for line in terminal.getvalue().split("\r") if line]
     assert shown.startswith(f"{size} of {size} · 100 %")
     assert rest[-1].isspace()

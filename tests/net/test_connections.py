@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.counters import Counters
+from dcpdump.net.endpoints import Connection, Flow
 from dcpdump.net.event import Bytes, Conflict, End, Gap, Seen
-from dcpdump.net.flow import Connection, Flow
 from dcpdump.net.limits import SECOND, Limits
 from dcpdump.net.packet import Packet
 from tests.support.packets import (

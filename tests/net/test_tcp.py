@@ -1,6 +1,6 @@
 """Segment: what the TCP header says, and what it cannot say truly."""
 
-from dcpdump.net.flow import Connection, Endpoint, Flow, reverse_key
+from dcpdump.net.endpoints import Connection, Endpoint, Flow, reverse_key
 from dcpdump.net.layers import Layers
 from dcpdump.net.tcp import ACK, Segment, parse
 from tests.support.packets import FLOW, FLOW6, PSH, SYN, ethernet, ipv4_tcp, ipv6_tcp, packet, tcp

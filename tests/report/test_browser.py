@@ -2,7 +2,9 @@
 
 import base64
 import json
+import runpy
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,3 +236,13 @@ def test_with_the_style_removed_it_still_reads_in_order(browser: Any, story: Pat
     text = browser.execute_script("return document.querySelector('main').innerText")
     places = [text.index(word) for word in ("What to look at", "What happened when", "vBuckets over time", "Dialogues")]
     assert places == sorted(places)
+
+
+def test_the_picture_of_the_readme_is_drawn_by_its_script(tmp_path: Path) -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "samples/picture.py"))
+    script["draw"](tmp_path / "anew.png")
+    width, height = script["SIZE"]
+    for picture in (tmp_path / "anew.png", script["PICTURE"]):
+        drawn = picture.read_bytes()
+        assert (drawn[:8], drawn[16:24]) == (b"\x89PNG\r\n\x1a\n", struct.pack(">II", width, height))
+        assert len(drawn) > width * height // 20  # an empty page has a twentieth of that

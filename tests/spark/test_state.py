@@ -5,10 +5,10 @@ import zlib
 
 import pytest
 
+from dcpdump.batch.connection_state import HEAD, SavedConnection, is_thin, number_of, renumbered, thinned
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.event import Seen
 from dcpdump.net.limits import DEFAULT
-from dcpdump.spark.connection_state import HEAD, SavedConnection, is_thin, number_of, renumbered, thinned
 from dcpdump.spark.guess import Beginning, guess
 from dcpdump.spark.work import BEGINNING, InputState
 from dcpdump.wire.splitter_state import SEARCH, SplitterState

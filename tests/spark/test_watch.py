@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="Spark is not installed: watching is not tested")
 
 from dcpdump.errors import OutputError
-from dcpdump.spark.options import Options
+from dcpdump.spark.row_options import Options
 from dcpdump.spark.watch import TABLES, BatchOutcome, FolderWatch, WatchOptions
 from tests.support import archives
 from tests.support.console import run

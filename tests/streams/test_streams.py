@@ -251,10 +251,9 @@ def test_system_events_name_collections_and_scopes() -> None:
     text += "RX system-event{seqno:2, event=0, version=0, manifest-uid=5, scope-id=8, collection-id=9, key=carts}\n"
     text += "RX system-event{seqno:3, event=1, version=0, manifest-uid=6, scope-id=8, collection-id=9}\n"
     connection = ledger(text).connections[0]
-    assert [(number, of.name, of.scope_id, of.dropped_seqno) for number, of in connection.collections.items()] == [
-        (9, "carts", 8, 3)
-    ]
-    assert (connection.scopes[8].name, connection.manifest_uid) == ("shop", 6)
+    names = connection.collection_names
+    assert names is not None
+    assert (names.known(), names.scope(8), connection.manifest_uid) == ([(9, "shop.carts")], "shop", 6)
 
 
 def test_durable_writes_are_open_until_they_are_resolved() -> None:

@@ -15,10 +15,11 @@ from dcpdump.capture import open_capture, timeline
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
+from dcpdump.iso_time import iso_time
 from dcpdump.net.counters import Counters
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Json, as_json, columns, iso_time
+from dcpdump.record import Json, as_json, columns
 from dcpdump.tally import Tally
 
 IDENTITIES = {"cas", "vbucket_uuid", "manifest_uid", "old_vbucket_uuid", "flush_uid"}
@@ -35,7 +36,9 @@ def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64, limits: L
     dissector = Dissector(limits)
     records = [record for packet in packets for record in dissector.feed(packet)]
     rows = [as_json(record, value_bytes=value_bytes) for record in records + dissector.close()]
-    for row in rows:  # an identity that a FlatBuffers table leaves out
+    for row in rows:
+        row.pop("collection_name", None)  # tables have ids
+        # an identity that a FlatBuffers table leaves out:
         for name in IDENTITIES & row.get("fields", {}).keys():
             if row["fields"][name] == 0:
                 row["fields"][name] = f"0x{0:016x}"

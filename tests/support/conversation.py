@@ -32,14 +32,15 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
-from dcpdump.net.flow import Flow
+from dcpdump.net.endpoints import Flow
 from dcpdump.net.packet import Packet
 from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
-from dcpdump.streams.column_events import frame_events, with_losses
+from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.pending_losses import PendingLosses
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.encode import METADATA, encode
 from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, ethernet, flow, ipv4_tcp, ipv6_tcp
@@ -280,21 +281,20 @@ def _tcp(way: Flow) -> Callable[..., bytes]:
 def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
     """Return the events of captured packets, and at the end the losses that no frame followed."""
     dissection = Dissection()
-    lost: list[Lost] = []
+    pending = PendingLosses()
 
     def all_of(parts: list[Part]) -> Iterator[FrameEvent]:
-        nonlocal lost
         for part in parts:
             found = frame_events(part)
-            lost += dissection.gaps
-            dissection.gaps = []
-            lost = with_losses(part, found, lost)
+            pending.add(dissection.gaps)
+            dissection.gaps.clear()
+            pending.mark(part, found)
             yield from found
 
     for block in blocks(captured):
         yield from all_of(dissection.feed_block(block))
     yield from all_of(dissection.close_blocks())
-    yield from [*lost, *dissection.gaps]
+    yield from [*pending.rest(), *dissection.gaps]
 
 
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
-from dcpdump.net.flow import Endpoint, Flow
+from dcpdump.net.endpoints import Endpoint, Flow
 from dcpdump.net.packet import Packet
 from dcpdump.net.seqnum import advance
 from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN

@@ -15,7 +15,7 @@ from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
 from dcpdump.spark.decoding import Decoding, decode_split
-from dcpdump.spark.options import Options
+from dcpdump.spark.row_options import Options
 from dcpdump.spark.seams import Seams, settle, verify
 from dcpdump.spark.split_plan import SplitPlan, plan_splits
 from dcpdump.spark.split_survey import SplitSurvey, survey_split

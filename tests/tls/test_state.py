@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dcpdump.capture import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.event import Bytes, End, Event, Gap, Seen
-from dcpdump.tls.cut import SealedCutter
 from dcpdump.tls.late import Joining
+from dcpdump.tls.record_cutter import SealedCutter
 from dcpdump.tls.secrets import MissingSecretError, Secrets
 from dcpdump.tls.side import Side
 from dcpdump.tls.side_state import side_state

@@ -6,8 +6,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from dcpdump.net.connections import Connections, Delivery
+from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import Bytes, End
-from dcpdump.net.flow import Connection
 from dcpdump.net.packet import Packet
 from tests.support.captures import Record, pcap
 from tests.support.packets import ACK, FIN, PSH, RST, SYN, ethernet, ipv4_tcp, ipv6_tcp

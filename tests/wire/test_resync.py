@@ -7,10 +7,10 @@ from typing import NamedTuple
 import cramjam
 import pytest
 
-from dcpdump.wire.cut import Cut, Skipped, Why
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, unpack_header
+from dcpdump.wire.piece import Cut, Skipped, Why
 from dcpdump.wire.resync import Judgement, SearchResult, begins, chained, find_frame, fits_table, framed, known, strict
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter

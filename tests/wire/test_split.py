@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.wire.cut import Cut, Skipped, Why
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import RawFrame, Span, Where
+from dcpdump.wire.piece import Cut, Skipped, Why
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 from dcpdump.wire.splitter_state import SplitterState, splitter_essence

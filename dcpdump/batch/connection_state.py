@@ -9,7 +9,7 @@ import zlib
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from dcpdump.net.flow import reverse_key
+from dcpdump.net.endpoints import reverse_key
 from dcpdump.net.stream_state import StreamState, stream_essence
 from dcpdump.wire.session import SessionState, session_essence
 from dcpdump.wire.splitter_state import CUT, SplitterState, splitter_essence

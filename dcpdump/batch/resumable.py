@@ -1,0 +1,97 @@
+"""Save the state of a dissection as plain values, and continue from it elsewhere in the input."""
+
+from typing import Any, NamedTuple
+
+from dcpdump.batch.connection_state import SavedConnection, thinned
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import BlockDissector, StreamsOf
+from dcpdump.conversation import Conversation
+from dcpdump.net.connections import ConnectionsState, Half
+from dcpdump.net.endpoints import Connection, flow_of
+from dcpdump.wire.session import Session
+from dcpdump.wire.split import FrameSplitter
+
+
+class DissectionState(NamedTuple):
+    """All that decides which frames a dissection makes of the next blocks."""
+
+    first: int  #: the number of the next frame
+    unweighed: int
+    network: ConnectionsState
+    connections: list[tuple[Any, ...]]  #: as SavedConnection has them, least recently used first
+
+
+class ResumableDissection(Dissection):
+    """A dissection that continues from a state as the one that it was taken of would."""
+
+    @property
+    def has_tls(self) -> bool:
+        """Return whether a connection is or may be TLS."""
+        return any(each.tls is not None or each.suspect is not None for each in self._conversations.values())
+
+    def state(self) -> DissectionState:
+        """Return the state between two blocks, for ``restore``."""
+        saved = [tuple(each) for each in saved_connections(self, thin=False)]
+        return DissectionState(self._first, self._unweighed, self._connections.state(), saved)
+
+    def restore(self, state: DissectionState) -> None:
+        """Continue from a state. To be asked of a dissection that nothing was fed to."""
+        self._connections.restore_state(state.network)
+        for saved in state.connections:
+            load_connection(self, SavedConnection(*saved))
+        self._first, self._unweighed = state.first, state.unweighed
+
+
+def load_connection(
+    dissection: BlockDissector[Any], saved: SavedConnection, kind: type[Session] = Session
+) -> Conversation | None:
+    """Have a dissection continue a connection, as the one that was used last; return its conversation."""
+    connection = Connection(saved.number, flow_of(saved.key), saved.syn)
+    dissection.connections.restore(connection, saved.key, saved.streams)
+    if saved.session is None:
+        return None
+    session = kind()
+    session.restore(saved.session)
+    conversation = dissection.conversations[saved.number] = Conversation(connection, session)
+    for direction, state in enumerate(saved.splitters):
+        if state is not None:
+            splitter = FrameSplitter(StreamsOf(dissection, conversation))
+            splitter.restore(state)
+            conversation.splitters[direction] = splitter
+    conversation.framed, conversation.before = list(saved.framed), list(saved.before)
+    conversation.ended, conversation.protocol = saved.ended, saved.protocol
+    return conversation
+
+
+def saved_connections(dissection: BlockDissector[Any], *, thin: bool) -> list[SavedConnection]:
+    """Return all connections as they are now, least recently used first. ``thin``: long frames are cut."""
+    dissection.absorb()
+    conversations = dissection.conversations
+    return [_saved(half, conversations.get(half.connection.number), thin) for half in dissection.connections.living]
+
+
+def _saved(half: Half, conversation: Conversation | None, thin: bool) -> SavedConnection:
+    first, second = (half, half.other) if half.direction == 0 else (half.other, half)
+    streams = first.stream.state(), second.stream.state()
+    number, syn = half.connection.number, half.connection.syn
+    if conversation is None:
+        return SavedConnection(number, first.key, streams, syn=syn)
+    splitters = [None if each is None else each.state() for each in conversation.splitters]
+    cut = False
+    if thin:
+        for direction in (0, 1):
+            splitters[direction], shortened = thinned(splitters[direction])
+            cut |= shortened
+    return SavedConnection(
+        number,
+        first.key,
+        streams,
+        (splitters[0], splitters[1]),
+        conversation.session.state(),
+        (conversation.framed[0], conversation.framed[1]),
+        (conversation.before[0], conversation.before[1]),
+        conversation.ended,
+        conversation.protocol,
+        cut,
+        syn,
+    )

@@ -1,0 +1,94 @@
+"""Analysing: streams, findings and connections are made in another process while frames are browsed."""
+
+import os
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from threading import active_count
+
+from dcpdump.browse.analysis import Analysis
+from dcpdump.forked_worker import ForkedWorker, can_fork, write_all
+
+#: Reads all frames, reports how far it is from time to time, and returns what it made.
+Analyse = Callable[[Callable[[float], None]], Analysis]
+_HEAD = 8
+_GO = b"g"
+
+
+class Analysing:
+    """The other process: begun before the screen, set to work once the index is complete."""
+
+    def __init__(self, analyse: Analyse) -> None:
+        self.result: Analysis | None = None
+        self.failure = ""  #: why there is no result
+        self.progress = 0.0
+        self._analyse = analyse
+        self._begun = False
+        self._buffer = b""
+        self._worker: ForkedWorker | None = None
+        if can_fork() and active_count() == 1:
+            with suppress(OSError):
+                self._worker = ForkedWorker(self._work)
+
+    def begin(self) -> None:
+        """Set it to work; where there is no other process, it is done here and now."""
+        if self._begun:
+            return
+        self._begun = True
+        if self._worker is not None:
+            self._worker.send(_GO)
+        else:
+            self.result = self._analyse(lambda _: None)
+
+    @property
+    def working(self) -> bool:
+        """Return whether something is still to come."""
+        return self._begun and self.result is None and not self.failure
+
+    def poll(self) -> None:
+        """Take what has arrived."""
+        if self._worker is None or not self.working:
+            return
+        arrived = self._worker.arrived()
+        if arrived is None:
+            self.failure = self.failure or "the process that reads all frames has ended"
+            self.close()
+            return
+        self._buffer += arrived
+        while len(self._buffer) >= _HEAD:
+            size = int.from_bytes(self._buffer[:_HEAD], "big")
+            if len(self._buffer) < _HEAD + size:
+                return
+            message = pickle.loads(self._buffer[_HEAD : _HEAD + size])
+            self._buffer = self._buffer[_HEAD + size :]
+            self._take(message)
+
+    def _take(self, message: object) -> None:
+        if isinstance(message, Analysis):
+            self.result = message
+            self.close()
+        elif isinstance(message, float):
+            self.progress = message
+        else:
+            self.failure = str(message)
+
+    def close(self) -> None:
+        """End the other process, whatever it does."""
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+
+    def _work(self, orders: int, results: int) -> None:
+        """Do the work, in the other process."""
+
+        def send(message: object) -> None:
+            data = pickle.dumps(message)
+            write_all(results, len(data).to_bytes(_HEAD, "big") + data)
+
+        if os.read(orders, 1) != _GO:
+            return
+        os.nice(5)
+        try:
+            send(self._analyse(send))
+        except Exception as error:
+            send(f"{type(error).__name__}: {error}")

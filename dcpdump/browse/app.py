@@ -1,0 +1,298 @@
+"""BrowseApp: the keys of the table, the dialogs, and the turns in which everything else is done."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from textual import on
+from textual.app import App
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Input
+
+from dcpdump.browse.browser import Browser
+from dcpdump.browse.dialogs import KeyQuestion, TextDialog
+from dcpdump.browse.filterbar import FilterBar
+from dcpdump.browse.framelist import FrameList
+from dcpdump.browse.hexes import HexPane
+from dcpdump.browse.keys import KEYS, all_keys, help_lines
+from dcpdump.browse.ladder import LadderPane
+from dcpdump.browse.layout import CSS
+from dcpdump.browse.marks import Marks
+from dcpdump.browse.opened import Opened
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.screen import BrowseScreen
+from dcpdump.browse.status import Status
+from dcpdump.browse.tabpages import TabPages
+from dcpdump.browse.tabs import TabTable
+from dcpdump.browse.topline import TABS, TopLine
+from dcpdump.filter import FilterError
+
+#: Turns a second, at most; in between keys are taken.
+_TURNS = 20
+TERMINATED, BUG = 143, 70
+
+
+class BrowseApp(App[int]):
+    """The screen, as long as it is open."""
+
+    CSS = CSS
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [  # noqa: RUF012 - as Textual has it
+        Binding(each.bound, each.action, each.text, show=False) for each in all_keys()
+    ]
+
+    def __init__(self, opened: Opened) -> None:
+        super().__init__(ansi_color=True)
+        self.theme = "ansi-dark"
+        self.opened = opened
+        self.main = BrowseScreen(opened.frames, opened.value_bytes)
+        self.browser = Browser(opened.frames, self.main, opened.commands, opened.analysing)
+        self.pages = TabPages(self.browser)
+        self.marks = Marks(self.browser, self.copy_to_clipboard)
+        self.status = Status(self.browser, opened)
+        self._parts = {"browser": self.browser, "screen": self.main, "pages": self.pages, "marks": self.marks}
+        self.error: Exception | None = None  #: what ended the screen
+        self._stale = False
+
+    def get_default_screen(self) -> Screen[Any]:
+        """Return the only screen."""
+        return self.main
+
+    def on_mount(self) -> None:
+        """Begin to take turns."""
+        self.set_interval(1 / _TURNS, self._turn)
+        loop = asyncio.get_running_loop()
+        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, 130)):
+            if self.opened.handles_signals:
+                loop.add_signal_handler(number, partial(self.exit, status))
+        if self.opened.filter:
+            self._apply(self.opened.filter)
+        self._turn()
+
+    def _turn(self) -> None:
+        """Do a little of what is to be done, and show how far everything is."""
+        if not self.is_running or self._exit:
+            return
+        before = self.browser.analysis
+        more = self.browser.turn()
+        analysing = self.browser.analysing
+        if self.opened.frames.index.complete and self.opened.frames.count:
+            analysing.begin()
+        analysing.poll()
+        if self.browser.analysis is not before:
+            self.pages.fill()
+            self.browser.show_again()
+        self.status.show()
+        self.marks.poll()
+        if more:
+            self.call_later(self._again)
+
+    def _again(self) -> None:
+        self.call_after_refresh(self._turn)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """End the screen; who started it reports the error on a whole terminal."""
+        self.error = self.error or error
+        self._exception = error
+        self.exit(BUG)
+
+    # -- messages of the parts ----------------------------------------------------------------------------
+
+    @on(Pane.Moved)
+    def _moved(self, message: Pane.Moved) -> None:
+        message.stop()
+        pane = message.pane
+        if isinstance(pane, FrameList):
+            if not self._stale:
+                self._stale = True
+                self.call_after_refresh(self._show_frame)
+        elif pane is self.main.fields:
+            self.browser.light()
+        elif isinstance(pane, TabTable):
+            self.pages.show_page(pane)
+        elif isinstance(pane, LadderPane):
+            self.pages.follow(pane)
+
+    def _show_frame(self) -> None:
+        self._stale = False
+        self.browser.show_frame()
+        self.status.show()
+
+    @on(Pane.Chosen)
+    def _chosen(self, message: Pane.Chosen) -> None:
+        self.action_enter()
+
+    @on(HexPane.Pointed)
+    def _pointed(self, message: HexPane.Pointed) -> None:
+        self.browser.light_field(message.byte)
+
+    @on(TopLine.TimePicked)
+    def _time_picked(self, message: TopLine.TimePicked) -> None:
+        self.main.list.go(self.opened.frames.at_time(message.ts_ns))
+
+    @on(TopLine.TabPicked)
+    def _tab_picked(self, message: TopLine.TabPicked) -> None:
+        self.action_tab(message.tab)
+
+    def on_key(self) -> None:
+        """Take the note away, which was read before the next key."""
+        if not self.main.asks:
+            self.main.say("")
+
+    # -- asking -------------------------------------------------------------------------------------------
+
+    def _ask(self, kind: str, prompt: str, text: str = "", complete: Callable[[str], list[str]] | None = None) -> None:
+        self.main.ask(prompt)
+        self.main.bar.ask(kind, text, complete)
+
+    @on(Input.Submitted)
+    def _submitted(self, message: Input.Submitted) -> None:
+        text, bar = message.value, self.main.bar
+        try:
+            match bar.kind:
+                case "filter":
+                    self.browser.apply(text)
+                case "place":
+                    self.browser.go_to(text)
+                case "search":
+                    self.browser.sought = text.lower()
+                case "write":
+                    self.marks.write(text)
+        except FilterError as error:
+            self.main.say(f"{error}" + f" ({error.hint})" * bool(error.hint), error=True)
+            return
+        bar.remember(text)
+        self.main.answered()
+        if bar.kind != "write":
+            self.main.say("")
+        if bar.kind == "search":
+            self.browser.find(1)
+
+    @on(FilterBar.Left)
+    def _left(self) -> None:
+        self.main.say("")
+        self.main.answered()
+
+    @on(FilterBar.Offered)
+    def _offered(self, message: FilterBar.Offered) -> None:
+        self.main.say("  ".join(message.names))
+
+    def _apply(self, text: str) -> None:
+        try:
+            self.browser.apply(text)
+        except FilterError as error:
+            self.main.say(f"{error}" + f" ({error.hint})" * bool(error.hint), error=True)
+
+    # -- moving -------------------------------------------------------------------------------------------
+
+    def action_do(self, part: str, verb: str, *values: Any) -> None:
+        """Have a part of the screen do something."""
+        getattr(self._parts[part], verb)(*values)
+
+    def action_pane(self, verb: str, by: int) -> None:
+        """Move in the pane that has the focus."""
+        if verb == "edge" and self.main.pane is self.main.list:
+            self.browser.leave()
+        getattr(self.main.pane, verb)(by)
+
+    def action_ask_place(self) -> None:
+        """Ask where to go."""
+        self._ask("place", "go to")
+
+    def action_focus_next(self) -> None:
+        """Go to the next pane."""
+        self.main.turn(1)
+
+    def action_focus_previous(self) -> None:
+        """Go to the previous pane."""
+        self.main.turn(-1)
+
+    def action_enter(self) -> None:
+        """Go where the row leads."""
+        if self.main.tab != TABS[0]:
+            self.pages.enter()
+        elif self.main.talks:
+            self.pages.enter_rung(self.main.ladder)
+
+    def action_step_back(self) -> None:
+        """Step back."""
+        if self.main.zoomed:
+            self.main.unzoom()
+        elif self.main.talks:
+            self.main.talk(False)
+        elif not self.browser.stop_search() and not self.browser.back() and self.browser.filter:
+            self._apply("")
+
+    # -- choosing -----------------------------------------------------------------------------------------
+
+    def action_filter(self) -> None:
+        """Ask for a filter."""
+        text = f"{self.browser.filter} " if self.browser.filter else ""
+        self._ask("filter", "filter", text, self.opened.commands.completions)
+
+    def action_search(self) -> None:
+        """Ask for a text."""
+        self._ask("search", "search")
+
+    # -- showing ------------------------------------------------------------------------------------------
+
+    def action_tab(self, name: str) -> None:
+        """Show a tab."""
+        if name != self.main.tab:
+            self.browser.leave()
+            self.pages.open(name)
+
+    def action_rule_page(self) -> None:
+        """Show the page of a finding's rule."""
+        lines = self.pages.rule_page()
+        if lines:
+            self.push_screen(TextDialog("rule", lines))
+        else:
+            self.main.say("3 shows findings; e shows the page of a finding's rule")
+
+    def action_about(self) -> None:
+        """Show what the capture is."""
+        self.push_screen(TextDialog("capture", self.status.about()))
+
+    def action_follow(self) -> None:
+        """Stay at the end."""
+        self.main.list.edge(1)
+        self.main.list.follows = True
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        width = max(len(key.shown) for keys in KEYS.values() for key in keys)
+        lines = [
+            [(f" {keys}", "bold")] if not text else [(f"  {keys:<{width}}  ", "cyan"), (text, "")]
+            for keys, text in help_lines()
+        ]
+        self.push_screen(TextDialog("keys", lines))
+
+    # -- taking along -------------------------------------------------------------------------------------
+
+    def action_write(self) -> None:
+        """Ask for a file to write to."""
+        self._ask("write", f"write {self.marks.what()} to", self.marks.proposal())
+
+    def action_copy(self) -> None:
+        """Ask what to copy."""
+        self.push_screen(KeyQuestion("copy", self.marks.copies()), self.marks.copy)
+
+    # -- leaving ------------------------------------------------------------------------------------------
+
+    def action_leave(self) -> None:
+        """Leave; marks that were not written are asked about once."""
+        if not self.marks.unwritten:
+            self.exit(0)
+            return
+        question = f"{self.marks.what()} not written"
+        self.push_screen(KeyQuestion(question, (("q", "leave"), ("w", "write them"))), self._answer_leaving)
+
+    def _answer_leaving(self, key: str | None) -> None:
+        if key == "q":
+            self.exit(0)
+        elif key == "w":
+            self.action_write()

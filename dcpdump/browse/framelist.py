@@ -1,0 +1,116 @@
+"""FrameList: a row a frame, drawn from the index alone; what a frame says is filled in when it was decoded."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from dcpdump.browse.frames import Frames
+from dcpdump.browse.listed import Listed
+from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.rows import Shape, Times, gap_row, row, text_of
+
+#: Texts of so many frames are kept.
+_KEPT = 4096
+
+
+class FrameList(Pane):
+    """The frames that are listed, and the marks on them."""
+
+    def __init__(self, frames: Frames) -> None:
+        super().__init__(id="list")
+        self._frames = frames
+        self.listed = Listed(everything=True)
+        self.marks: set[int] = set()
+        self.marked: int | None = None  #: that was marked last
+        self.times = Times.CLOCK
+        self.follows = False
+        self._texts: OrderedDict[int, str] = OrderedDict()
+
+    @property
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return self.listed.rows
+
+    @property
+    def number(self) -> int | None:
+        """Return the frame under the cursor; None where there is none."""
+        return self.listed.at(self.cursor)[0] if self.cursor < self.count else None
+
+    def go(self, number: int) -> None:
+        """Put the cursor on a frame, or on the next one that is listed."""
+        if self.count:
+            self.put(self.listed.row_of(number))
+            self.centre()
+
+    def show(self, listed: Listed, number: int | None) -> None:
+        """List other frames; the cursor stays on a frame, or goes to the next one."""
+        self.listed = listed
+        self.cursor = self.top = 0
+        if number is not None and self.count:
+            self.cursor = listed.row_of(number)
+            self.centre()
+        self.refresh()
+        self.post_message(self.Moved(self))
+
+    def grown(self) -> None:
+        """Take note that there are more rows."""
+        if self.follows:
+            self.put(self.count - 1)
+        self.refresh()
+
+    def put(self, line: int) -> None:
+        """Put the cursor on a row; a move up ends following."""
+        self.follows = self.follows and line >= self.cursor
+        super().put(line)
+
+    def scroll_lines(self, by: int) -> None:
+        """Scroll; up ends following."""
+        self.follows = self.follows and by > 0
+        super().scroll_lines(by)
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        """Return how rows are laid out."""
+        return Shape(self.size.width, max(5, len(f"{self._frames.count:,}")), self.times)
+
+    def pieces(self, line: int) -> Sequence[Piece]:
+        """Return a row."""
+        number, lost = self.listed.at(line)
+        facts = self._frames.facts(number)
+        if lost:
+            return gap_row(facts, self._frames.gap_bytes(number))
+        before = self._before(line)
+        return row(facts, self.shape, before, self._texts.get(number, ""), marked=number in self.marks)
+
+    def _before(self, line: int) -> int | None:
+        """Return the time from which the time in a row counts."""
+        match self.times:
+            case Times.START:
+                return self._frames.index.begins_ns
+            case Times.ABOVE if line:
+                return self._frames.ts_ns(self.listed.at(line - 1)[0])
+            case Times.MARKED if self.marked is not None:
+                return self._frames.ts_ns(self.marked)
+        return None
+
+    def next_untold(self) -> int | None:
+        """Return a visible frame that was not decoded yet, the nearest to the cursor first."""
+        seen = range(self.top, min(self.top + self.height, self.count))
+        for line in sorted(seen, key=lambda line: abs(line - self.cursor)):
+            number = self.listed.at(line)[0]
+            if number not in self._texts:
+                return number
+        return None
+
+    def decode(self, number: int) -> None:
+        """Decode a frame for its row."""
+        self._texts[number] = text_of(self._frames.record(number))
+        if len(self._texts) > _KEPT:
+            self._texts.popitem(last=False)
+
+    def text(self, number: int) -> str:
+        """Return what a row says, decoded if need be."""
+        if number not in self._texts:
+            self.decode(number)
+        return self._texts[number]

@@ -1,0 +1,198 @@
+"""Marks: frames that were marked, and how they, or what is listed, are taken along: to a file, to the clipboard."""
+
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from dcpdump.browse.browser import Browser
+from dcpdump.clock import clock_in_use
+from dcpdump.escape import safe
+from dcpdump.filter import FilterError
+from dcpdump.render import line, table
+
+#: Ending of a file → the command that writes it, and its options.
+_WRITERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    ".pcapng": ("carve", ("-w",)),
+    ".ndjson": ("read", ("-f", "ndjson", "-o")),
+    ".csv": ("read", ("-f", "csv", "-o")),
+    ".txt": ("read", ("-f", "table", "-o")),
+    ".line": ("read", ("-f", "line", "-o")),
+}
+
+
+class Marks:
+    """The marks of the list. ``clipboard`` takes what is copied."""
+
+    def __init__(self, browser: Browser, clipboard: Callable[[str], None]) -> None:
+        self._browser, self._list = browser, browser.screen.list
+        self._clipboard = clipboard
+        self._written: frozenset[int] = frozenset()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writing: tuple[str, frozenset[int]] = "", frozenset()
+
+    # -- marking ------------------------------------------------------------------------------------------
+
+    def mark(self) -> None:
+        """Mark the frame, and go to the next row; a marked one loses its mark."""
+        number = self._browser.number
+        if number is None:
+            return
+        if number in self._list.marks:
+            self._list.marks.discard(number)
+        else:
+            self._list.marks.add(number)
+            self._list.marked = number
+        self._list.refresh()
+
+    def unmark(self) -> None:
+        """Take the mark away."""
+        if self._browser.number is not None:
+            self._list.marks.discard(self._browser.number)
+            self._list.refresh()
+
+    def mark_range(self) -> None:
+        """Mark the listed frames from the one that was marked last to this one."""
+        number, first = self._browser.number, self._list.marked
+        if number is None or first is None:
+            self._browser.screen.say("m marks the first frame, M all from there to the cursor")
+            return
+        numbers = self._list.listed.numbers
+        low, high = sorted((first, number))
+        self._list.marks.update(numbers[(numbers >= low) & (numbers <= high)].tolist())
+        self._list.marked = number
+        self._list.refresh()
+
+    def next(self) -> None:
+        """Go to the next marked frame; behind the last one to the first."""
+        number, marks = self._browser.number or 0, sorted(self._list.marks)
+        if not marks:
+            self._browser.screen.say("no frame is marked: m marks one")
+            return
+        self._browser.go(next((mark for mark in marks if mark > number), marks[0]))
+
+    @property
+    def unwritten(self) -> bool:
+        """Return whether there are marks that were not written."""
+        return not self._list.marks <= self._written
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def what(self) -> str:
+        """Return in words what would be written."""
+        marks = len(self._list.marks)
+        if marks:
+            return f"{marks:,} marked frame{'s' * (marks != 1)}"
+        return f"the {self._list.listed.frames:,} listed frames"
+
+    def proposal(self) -> str:
+        """Return a name that no file has."""
+        names = (f"piece{at or ''}.pcapng" for at in range(1000))
+        return next((name for name in names if not Path(name).exists()), "")
+
+    def write(self, name: str) -> None:
+        """Write the marked frames, or what is listed, as the ending of the name says. Raises FilterError."""
+        suffix = Path(name).suffix.lower()
+        if suffix not in _WRITERS:
+            raise FilterError(f"the name ends with none of {', '.join(_WRITERS)}: {name!r}")
+        if self._process is not None:
+            raise FilterError(f"{self._writing[0]} is still being written")
+        command, options = _WRITERS[suffix]
+        words = self._words(command, (*options, name))
+        try:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+        except OSError as error:
+            raise FilterError(f"no process can be started: {error.strerror}") from error
+        self._writing = name, frozenset(self._list.marks)
+        self._browser.screen.say(f"writing {name} …")
+
+    def _words(self, command: str, more: Sequence[str] = ()) -> list[str]:
+        marks = self._list.marks
+        text = "" if marks else self._browser.filter
+        return self._browser.commands.words(command, text, ranges(marks), more)
+
+    def poll(self) -> None:
+        """Say what became of the writing, once it is over."""
+        process = self._process
+        if process is None or process.poll() is None:
+            return
+        said = (process.stderr.read() if process.stderr else b"").decode("utf-8", "replace").splitlines()
+        name, marks = self._writing
+        self._process = None
+        if process.returncode in (0, 4):
+            self._written |= marks
+            self._browser.screen.say(f"{name} is written" + f": {safe(said[0])}" * bool(said))
+        else:
+            self._browser.screen.say(" ".join(map(safe, said[:2])) or f"{name} was not written", error=True)
+
+    def close(self) -> None:
+        """End a writing that still runs."""
+        if self._process is not None:
+            with suppress(OSError):
+                self._process.terminate()
+            self._process.wait()
+            if self._process.stderr is not None:
+                self._process.stderr.close()
+            self._process = None
+
+    # -- copying ------------------------------------------------------------------------------------------
+
+    def copies(self) -> list[tuple[str, str]]:
+        """Return what can be copied, by keys."""
+        return [
+            ("f", "the selected field"),
+            ("b", "the bytes of the frame, in hexadecimal"),
+            ("t", "the frame as read prints it"),
+            ("l", "the frame as one line"),
+            ("c", "the command line that shows this frame"),
+            ("a", "the command line that shows all that is listed"),
+        ]
+
+    def copy(self, key: str | None) -> None:
+        """Copy one of them."""
+        text = self._text(key or "")
+        if text:
+            self._clipboard(text)
+            shown = text if len(text) <= 100 and "\n" not in text else f"{len(text):,} characters"
+            self._browser.screen.say(f"copied: {shown}")
+
+    def _text(self, key: str) -> str:
+        record, field = self._browser.record(), self._browser.screen.fields.selected
+        if record is None:
+            return ""
+        ts_ns = record.frame.raw.where.ts_ns
+        when = "" if ts_ns is None else clock_in_use().full(ts_ns)
+        match key:
+            case "f":
+                return "" if field is None else field.text.strip()
+            case "b":
+                return record.frame.raw.data.hex()
+            case "t":
+                return "\n".join(each.text for each in (table.place(record, when), *table.lines(record, None)))
+            case "l":
+                return "\n".join(each.text for each in line.lines(record, None, when))
+            case "c":
+                return self._shown(self._browser.commands.words("read", "", str(record.number)))
+            case "a":
+                return self._shown(self._words("read"))
+        return ""
+
+    @staticmethod
+    def _shown(words: Sequence[str]) -> str:
+        """Return a command as people type it."""
+        at = words.index("dcpdump")
+        return " ".join(map(shlex.quote, words[at:]))
+
+
+def ranges(numbers: set[int]) -> str:
+    """Return numbers as ranges: 3,7-9."""
+    out: list[list[int]] = []
+    for number in sorted(numbers):
+        if out and out[-1][1] == number - 1:
+            out[-1][1] = number
+        else:
+            out.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in out)

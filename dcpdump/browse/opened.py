@@ -1,0 +1,23 @@
+"""Opened: what is browsed, and what the screen needs of the command line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dcpdump.browse.analysing import Analysing
+from dcpdump.browse.commands import Commands
+from dcpdump.browse.frames import Frames
+from dcpdump.render.lines import Line
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Captures that are browsed."""
+
+    name: str
+    frames: Frames
+    commands: Commands
+    analysing: Analysing
+    value_bytes: int | None
+    about: Callable[[], list[Line]]  #: returns what the captures are
+    filter: str = ""  #: that is on at the beginning
+    handles_signals: bool = True  #: whether signals end the screen

@@ -1,0 +1,216 @@
+"""Pane: lines with a cursor, drawn one by one as far as they are seen; millions cost no more than a screenful."""
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dcpdump.escape import safe
+
+#: A piece of a line, and its style in Rich's words.
+Piece = tuple[str, str]
+
+_THUMB, _TRACK = "┃", "│"
+_WHEEL = 3
+_STYLES: dict[str, Style] = {}
+
+
+def style_of(words: str) -> Style:
+    """Return a style; the sixteen colours of the terminal, and what it makes of them."""
+    found = _STYLES.get(words)
+    if found is None:
+        found = _STYLES[words] = Style.parse(words)
+    return found
+
+
+def strip_of(pieces: Sequence[Piece], width: int, *, left: int = 0, over: str = "") -> Strip:
+    """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: a style over the whole line."""
+    cover = style_of(over) if over else None
+    segments = []
+    for text, words in pieces:
+        style = style_of(words)
+        segments.append(Segment(safe(text), style + cover if cover else style))
+    strip = Strip(segments)
+    if left:
+        strip = strip.crop(left)
+    return strip.adjust_cell_length(width, cover or style_of(""))
+
+
+class Pane(Widget, can_focus=True):
+    """Lines of text under a cursor. Subclasses say how many there are, and draw one."""
+
+    class Moved(Message):
+        """The cursor is on another line."""
+
+        def __init__(self, pane: "Pane") -> None:
+            super().__init__()
+            self.pane = pane
+
+    class Chosen(Message):
+        """A line was clicked twice."""
+
+        def __init__(self, pane: "Pane") -> None:
+            super().__init__()
+            self.pane = pane
+
+    #: Whether a line is selected; otherwise moves scroll.
+    selects = True
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.cursor = 0
+        self.top = 0
+        self.left = 0
+
+    # -- what subclasses say ------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Return how many lines there are."""
+        return 0
+
+    def pieces(self, line: int) -> Sequence[Piece]:
+        """Return a line."""
+        return ()
+
+    def cover(self, line: int) -> str:
+        """Return the style that lies over a whole line."""
+        return "" if line != self.cursor or not self.selects else "reverse" if self.has_focus else "reverse dim"
+
+    @property
+    def heads(self) -> Sequence[Sequence[Piece]]:
+        """Return lines that stay above the others."""
+        return ()
+
+    def click_head(self, column: int) -> None:
+        """Take a click on the lines that stay."""
+
+    # -- moving -------------------------------------------------------------------------------------------
+
+    @property
+    def height(self) -> int:
+        """Return how many lines are seen at once."""
+        return max(1, self.size.height - len(self.heads))
+
+    def move(self, by: int) -> None:
+        """Move the cursor by lines."""
+        self.put(self.cursor + by if self.selects else self.top + by)
+
+    def page(self, by: int) -> None:
+        """Move by screens."""
+        self.move(by * max(1, self.height - 1))
+
+    def edge(self, to: int) -> None:
+        """Move to the first line, or the last."""
+        self.put(0 if to < 0 else self.count - 1)
+
+    def aside(self, by: int) -> None:
+        """Move the text."""
+        self.left = max(0, self.left + 8 * by)
+        self.refresh()
+
+    def put(self, line: int) -> None:
+        """Put the cursor on a line, and scroll as far as that needs."""
+        line = max(0, min(line, self.count - 1))
+        if not self.selects:
+            self.top = max(0, min(line, self.count - self.height))
+            self.refresh()
+            return
+        moved, self.cursor = line != self.cursor, line
+        self.show_cursor()
+        if moved:
+            self.post_message(self.Moved(self))
+
+    def show_cursor(self) -> None:
+        """Scroll so that the cursor is seen."""
+        self.top = max(self.cursor - self.height + 1, min(self.top, self.cursor))
+        self.top = max(0, min(self.top, self.count - self.height))
+        self.refresh()
+
+    def centre(self, *, always: bool = False) -> None:
+        """Scroll so that the cursor is in the middle, unless it is seen already."""
+        if always or not self.top <= self.cursor < self.top + self.height:
+            self.top = max(0, min(self.cursor - self.height // 2, self.count - self.height))
+        self.refresh()
+
+    def scroll_lines(self, by: int) -> None:
+        """Scroll; the cursor comes along as far as it must."""
+        self.top = max(0, min(self.top + by, self.count - self.height))
+        if self.selects:
+            line = max(self.top, min(self.cursor, self.top + self.height - 1, self.count - 1))
+            if line != self.cursor:
+                self.cursor = max(0, line)
+                self.post_message(self.Moved(self))
+        self.refresh()
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the screen."""
+        width, heads = self.size.width, self.heads
+        if y < len(heads):
+            return strip_of(heads[y], width, left=self.left)
+        bar = self.count > self.height
+        line = self.top + y - len(heads)
+        room = width - bar
+        if line >= self.count:
+            strip = strip_of((), room)
+        else:
+            strip = strip_of(self.pieces(line), room, left=self.left, over=self.cover(line))
+        if bar:
+            at, size = self._thumb()
+            inside = at <= y - len(heads) < at + size
+            segment = Segment(_THUMB if inside else _TRACK, style_of("" if inside else "dim"))
+            strip = Strip([*strip, segment])
+        return strip
+
+    def _thumb(self) -> tuple[int, int]:
+        size = max(1, self.height * self.height // max(1, self.count))
+        most = max(1, self.count - self.height)
+        return self.top * (self.height - size) // most, size
+
+    # -- the mouse ----------------------------------------------------------------------------------------
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor where it was clicked; on the bar, go as far as that is."""
+        y = event.y - self._inset() - len(self.heads)
+        x = event.x - self._inset()
+        if y < 0:
+            if y >= -len(self.heads):
+                self.click_head(x + self.left)
+            return
+        if self.count > self.height and x >= self.size.width - 1:
+            self.scroll_to_line(y * self.count // self.height)
+            return
+        if self.top + y < self.count:
+            self.click(self.top + y, x + self.left)
+            if event.chain > 1:
+                self.post_message(self.Chosen(self))
+
+    def _inset(self) -> int:
+        return 1 if self.styles.border.spacing.top else 0
+
+    def scroll_to_line(self, line: int) -> None:
+        """Show a line that the bar was clicked at."""
+        self.put(line)
+
+    def click(self, line: int, column: int) -> None:
+        """Take a click on a line."""
+        self.put(line)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Scroll."""
+        self.scroll_lines(_WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Scroll."""
+        self.scroll_lines(-_WHEEL)
+
+    def on_resize(self) -> None:
+        """Keep the cursor on the screen."""
+        if self.selects:
+            self.show_cursor()

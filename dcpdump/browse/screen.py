@@ -1,0 +1,195 @@
+"""BrowseScreen: the parts of the screen, and which of them are seen; it knows no keys and makes no jumps."""
+
+from textual.app import ComposeResult
+from textual.containers import Container, Horizontal
+from textual.screen import Screen
+from textual.widgets import Static
+
+from dcpdump.browse.dialogs import TextPane
+from dcpdump.browse.fields import FieldsPane
+from dcpdump.browse.filterbar import FilterBar
+from dcpdump.browse.framelist import FrameList
+from dcpdump.browse.frames import Frames
+from dcpdump.browse.hexes import HexPane
+from dcpdump.browse.keys import HINTS
+from dcpdump.browse.ladder import LadderPane
+from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.rows import Times
+from dcpdump.browse.tabs import TabTable
+from dcpdump.browse.topline import TABS, TopLine
+
+#: Fields and bytes stand beside each other from this width on, and below each other from this height on.
+WIDE, TALL = 130, 40
+LEAST_WIDTH, LEAST_HEIGHT = 60, 15
+
+
+class TextLine(TextPane, can_focus=False):
+    """One line of text."""
+
+    def say(self, pieces: list[Piece]) -> None:
+        """Show a text; nothing hides the line."""
+        self.set_class(bool(pieces), "shown")
+        self.show([pieces])
+
+
+class BrowseScreen(Screen[int]):
+    """The list above, what is selected below; or a tab; or a dialogue."""
+
+    def __init__(self, frames: Frames, value_bytes: int | None) -> None:
+        super().__init__()
+        self.top = TopLine()
+        self.filter_line = TextLine(id="filter")
+        self.prompt = Static("", id="prompt", markup=False)
+        self.bar = FilterBar()
+        self.note = TextLine(id="note")
+        self.list = FrameList(frames)
+        self.tables = {name: TabTable(id=name) for name in TABS[1:]}
+        self.fields = FieldsPane(value_bytes)
+        self.hexes = HexPane()
+        self.ladder = LadderPane()
+        self.page = TextPane(id="page")
+        self.hints = TextLine(id="hints")
+        self.tab = TABS[0]
+
+    def compose(self) -> ComposeResult:
+        """Put the parts below one another."""
+        yield self.top
+        yield self.filter_line
+        yield Horizontal(self.prompt, self.bar, id="asking")
+        yield self.note
+        yield self.list
+        yield from self.tables.values()
+        yield Container(self.fields, self.hexes, self.ladder, self.page, id="panes")
+        yield self.hints
+        yield Static(f"at least {LEAST_WIDTH} × {LEAST_HEIGHT} are needed", id="small")
+
+    def on_mount(self) -> None:
+        """Begin with the list."""
+        self.hints.say([piece for key, text in HINTS for piece in ((f" {key} ", "bold cyan"), (f"{text} ", ""))])
+        self.list.focus()
+
+    def on_resize(self) -> None:
+        """Choose what fits."""
+        width, height = self.size
+        self.set_class(width < WIDE, "narrow")
+        self.set_class(height >= TALL, "tall")
+        self.set_class(height < TALL, "short")
+        self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny")
+
+    # -- which parts are seen -----------------------------------------------------------------------------
+
+    @property
+    def main(self) -> Pane:
+        """Return what stands above: the list, or the table of the tab."""
+        return self.tables.get(self.tab, self.list)
+
+    @property
+    def panes(self) -> list[Pane]:
+        """Return what the keyboard goes round, in order."""
+        if self.tab != TABS[0]:
+            return [self.main, self.page]
+        if self.talks:
+            return [self.ladder, self.list]
+        return [self.list, self.fields, self.hexes]
+
+    @property
+    def talks(self) -> bool:
+        """Return whether a dialogue is shown."""
+        return self.has_class("talking")
+
+    @property
+    def pane(self) -> Pane:
+        """Return the pane that the keyboard moves."""
+        return self.focused if isinstance(self.focused, Pane) else self.main
+
+    def show_tab(self, name: str) -> None:
+        """Show frames, or one of the tables."""
+        self.tab = name
+        self.set_class(name != TABS[0], "tabbed")
+        if name != TABS[0]:
+            self.remove_class("talking")
+        for each, table in self.tables.items():
+            table.display = each == name
+        self.unzoom()
+        self.main.focus()
+
+    def talk(self, shown: bool) -> None:
+        """Show the dialogue instead of fields and bytes, or these again."""
+        self.set_class(shown, "talking")
+        (self.ladder if shown else self.list).focus()
+        if shown:
+            self.call_after_refresh(self.ladder.centre, always=True)
+
+    def turn(self, by: int) -> None:
+        """Go to the next pane."""
+        panes = self.panes
+        at = panes.index(self.pane) if self.pane in panes else 0
+        self.focus_pane(panes[(at + by) % len(panes)])
+
+    def focus_pane(self, pane: Pane) -> None:
+        """Go to a pane; where bytes and fields share a place, it comes to the front."""
+        if pane in (self.fields, self.hexes):
+            self.set_class(pane is self.hexes, "bytes")
+        if self.zoomed:
+            self.unzoom()
+            self._zoom(pane)
+        pane.focus()
+
+    @property
+    def zoomed(self) -> bool:
+        """Return whether one pane is over all."""
+        return self.has_class("zoom-list") or self.has_class("zoom-panes")
+
+    def zoom(self) -> None:
+        """Have the pane over all, or no longer."""
+        if self.zoomed:
+            self.unzoom()
+        else:
+            self._zoom(self.pane)
+
+    def unzoom(self) -> None:
+        """Show all panes."""
+        self.remove_class("zoom-list", "zoom-panes")
+
+    def _zoom(self, pane: Pane) -> None:
+        self.add_class("zoom-list" if pane is self.main else "zoom-panes")
+
+    def next_times(self) -> None:
+        """Show times another way."""
+        times = list(Times)
+        self.list.times = times[(times.index(self.list.times) + 1) % len(times)]
+        self.list.refresh()
+        self.say(f"times: {self.list.times.value}")
+
+    def next_view(self) -> None:
+        """Show the bytes another way."""
+        self.hexes.next_view()
+        if self.tab == TABS[0] and not self.talks and self.has_class("narrow") and self.has_class("short"):
+            self.focus_pane(self.hexes)
+
+    # -- questions and notes ------------------------------------------------------------------------------
+
+    def say(self, text: str, *, error: bool = False) -> None:
+        """Show a note, until the next key."""
+        self.note.set_class(error, "error")
+        self.note.say([(f" {text}", "bold red" if error else "yellow")] if text else [])
+
+    def ask(self, prompt: str) -> None:
+        """Show the line for an answer."""
+        self.prompt.update(prompt)
+        self.query_one("#asking").add_class("shown")
+
+    def answered(self) -> None:
+        """Hide the line for an answer."""
+        self.query_one("#asking").remove_class("shown")
+        self.main.focus() if not self.talks else self.ladder.focus()
+
+    @property
+    def asks(self) -> bool:
+        """Return whether the line for an answer is shown."""
+        return self.query_one("#asking").has_class("shown")
+
+    def show_filter(self, text: str, state: str) -> None:
+        """Show the filter that is on, and how far its search is."""
+        pieces: list[Piece] = [(" filter: ", "dim"), (text, "bold"), (f"  {state}", "yellow")]
+        self.filter_line.say(pieces if text else [])

@@ -1,0 +1,92 @@
+"""Status: what the first lines say: how much is listed, how far reading and searching are, where the cursor is."""
+
+import time
+
+from dcpdump.browse.browser import Browser
+from dcpdump.browse.opened import Opened
+from dcpdump.browse.pane import Piece
+from dcpdump.browse.topline import State, density
+from dcpdump.render.style import STYLES
+from dcpdump.streams.wording import counted
+
+#: The density is drawn again so many seconds after the last time, while it changes.
+_DENSITY_S = 0.5
+
+
+class Status:
+    """What the screen says of itself."""
+
+    def __init__(self, browser: Browser, opened: Opened) -> None:
+        self._browser, self._opened = browser, opened
+        self._due = 0.0
+        self._drawn: object = None
+
+    def show(self) -> None:
+        """Say what has changed."""
+        browser, screen = self._browser, self._browser.screen
+        number = browser.number
+        at_ns = None if number is None else browser.frames.ts_ns(number)
+        screen.top.put(State(self._opened.name, self._listed(), self._notes(), screen.tab, self._progress()), at_ns)
+        self._draw_density()
+        screen.show_filter(browser.filter, self._searching())
+        for table in screen.tables.values():
+            waiting = self._waiting()
+            if table.table is None and table.waiting != waiting:
+                table.waiting = waiting
+                table.refresh()
+
+    def _listed(self) -> str:
+        count, listed = self._browser.frames.count, self._browser.screen.list.listed
+        if listed.everything:
+            return counted(count, "frame")
+        return f"{listed.frames:,} of {counted(count, 'frame')}"
+
+    def _notes(self) -> tuple[str, ...]:
+        browser, index = self._browser, self._browser.frames.index
+        notes = []
+        if not index.complete and not index.failure:
+            read, size = index.progress
+            notes.append(f"reading {100 * read // size} %" if size else "reading")
+        marks = len(browser.screen.list.marks)
+        if marks:
+            notes.append(f"● {marks:,} marked")
+        if index.failure:
+            notes.append(index.failure)
+        if index.damage:
+            notes.append("damaged (i)")
+        if browser.screen.list.follows:
+            notes.append("following")
+        return tuple(notes)
+
+    def _searching(self) -> str:
+        search = self._browser.search
+        if search is None or search.done:
+            return ""
+        return f"searching {search.progress} %, {search.listed.frames:,} so far (Esc stops)"
+
+    def _progress(self) -> str:
+        analysing = self._browser.analysing
+        return f"{100 * analysing.progress:.0f} %" if analysing.working else ""
+
+    def _waiting(self) -> str:
+        index, analysing = self._browser.frames.index, self._browser.analysing
+        if analysing.failure or index.failure:
+            return analysing.failure or index.failure
+        if not index.complete:
+            return "this needs all frames: " + (self._notes() or ("reading",))[0]
+        return f"all frames are read once more: {100 * analysing.progress:.0f} %"
+
+    def _draw_density(self) -> None:
+        top, listed = self._browser.screen.top, self._browser.screen.list.listed
+        state = (self._browser.frames.count, listed.frames, id(listed), top.bars)
+        if state == self._drawn or time.monotonic() < self._due:
+            return
+        self._drawn, self._due = state, time.monotonic() + _DENSITY_S
+        times = self._browser.frames.index.columns.ts_ns
+        chosen = None if listed.everything else times[listed.numbers - 1]
+        top.density = density(times, chosen, top.bars)
+        top.refresh()
+
+    def about(self) -> list[list[Piece]]:
+        """Return what the captures are, and what of them is damaged."""
+        return [[(f" {line.text}", STYLES.get(line.kind, ""))] for line in self._opened.about()]

@@ -1,0 +1,166 @@
+"""TabPages: the tabs that need all frames, and the dialogue of a stream; where their rows lead."""
+
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+
+import numpy as np
+
+from dcpdump.browse.analysis import StreamPlace
+from dcpdump.browse.browser import Browser
+from dcpdump.browse.ladder import LadderPane, rung_pieces
+from dcpdump.browse.pane import Piece
+from dcpdump.browse.tabs import TabTable
+from dcpdump.browse.topline import TABS
+from dcpdump.render.lines import Line
+from dcpdump.render.style import STYLES
+from dcpdump.streams.ladder import Arrow, Rung
+
+#: Rows of one row that is unfolded, at most.
+_MOST = 500
+
+
+class TabPages:
+    """What the tables show, and where they lead."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._screen = browser.screen
+
+    def fill(self) -> None:
+        """Fill the tables, once all frames were read."""
+        if self._browser.analysis is not None:
+            for name, table in self._screen.tables.items():
+                table.fill(self._browser.analysis.tabs[name])
+
+    def open(self, name: str) -> None:
+        """Show a tab; of streams, the row of the stream that the cursor is on."""
+        place = self._stream() if self._screen.tab == TABS[0] else None
+        self._screen.show_tab(name)
+        if name == TABS[0]:
+            return
+        table = self._screen.tables[name]
+        if name == "streams" and place is not None:
+            table.select_stream(place)
+        self.show_page(table)
+
+    def show_page(self, table: TabTable) -> None:
+        """Show below what there is of a row: of a stream its dialogue."""
+        if table is not self._screen.main:
+            return
+        row, page = table.selected, self._screen.page
+        page.border_title = "" if row is None else " · ".join(filter(None, row.cells[:4]))
+        page.border_subtitle = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
+        lines = [] if row is None else [*row.page]
+        page.show(
+            _lines(lines, self._screen.size.width - 2) + (self._dialogue(row.stream) if row and row.stream else [])
+        )
+
+    def _dialogue(self, place: StreamPlace) -> list[Sequence[Piece]]:
+        analysis = self._browser.analysis
+        lines: list[Sequence[Piece]] = []
+        for dialogue in analysis.dialogues.get(place, ()) if analysis else ():
+            lines += [[], *(rung_pieces(rung, self._screen.size.width - 3) for rung in dialogue.rungs)]
+        return lines
+
+    def enter(self) -> None:
+        """Go where the row leads: findings to their frame, others to their frames."""
+        table = self._screen.main
+        row = table.selected if isinstance(table, TabTable) else None
+        if row is None:
+            return
+        if row.frame is not None and row.stream is None:
+            self._browser.go(row.frame)
+        else:
+            self._browser.with_clauses(*row.clauses, text="")
+
+    def sort(self) -> None:
+        """Sort the table of the tab by its next column."""
+        table = self._screen.main
+        if isinstance(table, TabTable):
+            table.sort_next()
+
+    def rule_page(self) -> list[Sequence[Piece]]:
+        """Return the page of the rule of a finding; nothing elsewhere."""
+        table = self._screen.main
+        if self._screen.tab != "findings" or not isinstance(table, TabTable) or table.selected is None:
+            return []
+        return _lines(table.selected.page, self._screen.size.width)
+
+    # -- dialogues ----------------------------------------------------------------------------------------
+
+    def _stream(self) -> StreamPlace | None:
+        number = self._browser.number
+        if number is None:
+            return None
+        facts = self._browser.frames.facts(number)
+        return None if facts.vbucket is None else (facts.connection, facts.vbucket, facts.stream_id)
+
+    def talk(self) -> None:
+        """Show the dialogue of the stream of the row, or hide it."""
+        if self._screen.talks:
+            self._screen.talk(False)
+            return
+        if self._screen.tab != TABS[0]:
+            row = self._screen.tables[self._screen.tab].selected
+            place = None if row is None else row.stream
+            number = None if row is None else row.frame
+        else:
+            place, number = self._stream(), self._browser.number
+        analysis = self._browser.analysis
+        if analysis is None:
+            self._screen.say("dialogues need all frames: they are still being read")
+            return
+        found = analysis.dialogues.get(place, ()) if place is not None else ()
+        if not found:
+            self._screen.say("this frame is of no stream")
+            return
+        if self._screen.tab != TABS[0]:
+            self._browser.leave()
+            self._screen.show_tab(TABS[0])
+        self._screen.ladder.show(found, number)
+        self._screen.talk(True)
+        self.follow(self._screen.ladder)
+
+    def follow(self, pane: LadderPane) -> None:
+        """Have the list go where the dialogue is."""
+        rung = pane.selected
+        if self._screen.talks and rung is not None and rung.frame is not None:
+            self._screen.list.go(rung.frame)
+
+    def enter_rung(self, pane: LadderPane) -> None:
+        """Unfold a row of messages; of others, go to the frame."""
+        rung = pane.selected
+        if rung is None:
+            return
+        if rung.arrow is Arrow.BAND:
+            pane.toggle(self._snapshots)
+        elif rung.frame is not None:
+            self._screen.talk(False)
+            self._browser.go(rung.frame)
+
+    def _snapshots(self, after: int, before: int | None) -> list[Rung]:
+        """Return the snapshots of the stream between two frames, a row each."""
+        frames = self._browser.frames
+        stream, markers = frames.of_stream(after), frames.markers(after)
+        span = slice(after, (before or frames.count + 1) - 1)
+        of_stream = np.flatnonzero(stream(span)) + span.start + 1
+        found = np.flatnonzero(markers(span)) + span.start + 1
+        ends = [*found[1:], span.stop + 1]
+        out = []
+        for number, end in zip(found[:_MOST].tolist(), ends, strict=False):
+            messages = int(np.searchsorted(of_stream, end) - np.searchsorted(of_stream, number)) - 1
+            text = f"snapshot-marker, {messages:,} message{'s' * (messages != 1)} follow"
+            out.append(Rung(Arrow.BAND, text, frames.ts_ns(number), number))
+        if len(found) > _MOST:
+            out.append(Rung(Arrow.NOTE, f"… {len(found) - _MOST:,} more snapshots"))
+        return out or [Rung(Arrow.NOTE, "no snapshot marker among them")]
+
+
+def _lines(lines: Iterable[Line], width: int) -> list[Sequence[Piece]]:
+    """Return lines as they fit a width; what is too long continues below."""
+    out: list[Sequence[Piece]] = []
+    for kind, text in lines:
+        indent = " " * (len(text) - len(text.lstrip()))
+        for piece in wrap(text, max(20, width - 3), subsequent_indent=indent) or [""]:
+            out.append([(f" {piece}", STYLES.get(kind, ""))])
+    return out

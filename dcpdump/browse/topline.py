@@ -1,0 +1,177 @@
+"""TopLine: the capture, how much of it is listed, its density over time with the place of the cursor, the tabs."""
+
+from typing import NamedTuple
+
+import numpy as np
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dcpdump.browse.listed import Numbers
+from dcpdump.browse.pane import Piece, strip_of
+from dcpdump.net.batch import NO_TIME
+from dcpdump.render.text_columns import BARS
+
+TABS = ("frames", "streams", "findings", "connections")
+#: Bars of the density at most; fewer than this are not drawn.
+_MOST, _LEAST = 40, 10
+#: So many times are counted: of more, every second, third …
+_COUNTED = 200_000
+_NARROW = 100
+
+
+class State(NamedTuple):
+    """What the line says."""
+
+    name: str
+    listed: str  #: 50 of 361,049 frames
+    notes: tuple[str, ...] = ()  #: reading 63 %, searching, marked, damaged
+    tab: str = "frames"
+    progress: str = ""  #: of what the tabs need
+
+
+class Density(NamedTuple):
+    """Frames over time: a count for each bar, how many of them are listed, between two times."""
+
+    counts: tuple[int, ...]
+    listed: tuple[int, ...]
+    first_ns: int
+    last_ns: int
+
+    def bar(self, ts_ns: int) -> int:
+        """Return the bar of a time."""
+        return min(len(self.counts) - 1, max(0, _bar(ts_ns, self.first_ns, self.last_ns, len(self.counts))))
+
+    def begins_ns(self, bar: int) -> int:
+        """Return the time at which a bar begins."""
+        return self.first_ns + (self.last_ns - self.first_ns) * bar // len(self.counts)
+
+
+def _bar(ts_ns: int, first: int, last: int, bars: int) -> int:
+    return (ts_ns - first) * bars // max(1, last - first + 1)
+
+
+def density(times: Numbers, listed: Numbers | None, bars: int) -> Density | None:
+    """Count times; ``listed``: those of what is listed, None where everything is. None where there are no times."""
+    times = _some(times)
+    if not len(times) or bars < _LEAST:
+        return None
+    first, last = int(times.min()), int(times.max())
+
+    def counted(of: Numbers) -> tuple[int, ...]:
+        places = (of - first) // max(1, -(-(last - first + 1) // bars))
+        return tuple(np.bincount(np.clip(places, 0, bars - 1), minlength=bars).tolist())
+
+    counts = counted(times)
+    return Density(counts, counts if listed is None else counted(_some(listed)), first, last)
+
+
+def _some(times: Numbers) -> Numbers:
+    times = times[:: max(1, len(times) // _COUNTED)]
+    found: Numbers = times[times != NO_TIME]
+    return found
+
+
+class TopLine(Widget):
+    """The first line of the screen."""
+
+    class TimePicked(Message):
+        """A time was clicked at."""
+
+        def __init__(self, ts_ns: int) -> None:
+            super().__init__()
+            self.ts_ns = ts_ns
+
+    class TabPicked(Message):
+        """A tab was clicked at."""
+
+        def __init__(self, tab: str) -> None:
+            super().__init__()
+            self.tab = tab
+
+    def __init__(self) -> None:
+        super().__init__(id="top")
+        self.state = State("", "")
+        self.density: Density | None = None
+        self.at_ns: int | None = None  #: the time of the row under the cursor
+        self._tabs: list[tuple[int, int, str]] = []
+        self._bars_at = 0
+
+    @property
+    def bars(self) -> int:
+        """Return how many bars of density there are."""
+        used = sum(len(text) for text, _ in (*self._left(), *self._right()))
+        free = self.size.width - used - 4
+        return min(_MOST, free) if free >= _LEAST else 0
+
+    def put(self, state: State, at_ns: int | None) -> None:
+        """Say something else."""
+        if (state, at_ns) != (self.state, self.at_ns):
+            self.state, self.at_ns = state, at_ns
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the line."""
+        width = self.size.width
+        left, right = self._left(), self._right()
+        pieces: list[Piece] = [*left, ("  ", "")]
+        self._bars_at = sum(len(text) for text, _ in pieces)
+        pieces += self._drawn()
+        used = sum(len(text) for text, _ in pieces)
+        space = width - used - sum(len(text) for text, _ in right)
+        pieces.append((" " * max(1, space), ""))
+        at = used + max(1, space)
+        self._tabs = []
+        for (text, style), name in zip(right, TABS, strict=True):
+            self._tabs.append((at, at + len(text), name))
+            pieces.append((text, style))
+            at += len(text)
+        return strip_of(pieces, width)
+
+    def _left(self) -> list[Piece]:
+        state = self.state
+        pieces: list[Piece] = [(f" {state.name}", "bold"), (f"  {state.listed}", "")]
+        return pieces + [(f"  {note}", "yellow") for note in state.notes]
+
+    def _right(self) -> list[Piece]:
+        narrow = self.size.width < _NARROW
+        out: list[Piece] = []
+        for number, name in enumerate(TABS, 1):
+            chosen = name == self.state.tab
+            title = f"{number}" if narrow and not chosen else f"{number} {name}"
+            if number > 1 and self.state.progress and not narrow:
+                title += f" {self.state.progress}"
+            out.append((f" {title} ", "reverse" if chosen else "dim"))
+        return out
+
+    def _drawn(self) -> list[Piece]:
+        found = self.density
+        if found is None or not self.bars:
+            return []
+        most = max(found.counts) or 1
+        here = None if self.at_ns is None or self.at_ns == NO_TIME else found.bar(self.at_ns)
+        out: list[Piece] = []
+        for at, (count, listed) in enumerate(zip(found.counts, found.listed, strict=True)):
+            bar = " " if not count else BARS[(count * len(BARS) - 1) // most]
+            style = "reverse" if at == here else "cyan" if listed else "dim"
+            out.append((bar, style))
+        return out
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the time that was clicked at, or to the tab."""
+        for start, end, name in self._tabs:
+            if start <= event.x < end:
+                self.post_message(self.TabPicked(name))
+                return
+        self._pick(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Go along with the mouse while its button is down."""
+        if event.button:
+            self._pick(event.x)
+
+    def _pick(self, x: int) -> None:
+        bar = x - self._bars_at
+        if self.density is not None and 0 <= bar < len(self.density.counts):
+            self.post_message(self.TimePicked(self.density.begins_ns(bar)))

@@ -1,0 +1,51 @@
+"""Provide ``dcpdump browse``: a capture in the terminal, frame by frame. What draws it is imported when it is run."""
+
+import sys
+from importlib.util import find_spec
+from typing import Any, TextIO
+
+import click
+
+from dcpdump.capture import expand
+from dcpdump.cli.filter_text import words_of
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.options import ValueBytes, selection, selection_options
+from dcpdump.cli.standard_input import standard_input
+from dcpdump.errors import DcpdumpError
+from dcpdump.record import DEFAULT_VALUE_BYTES
+
+_INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
+@selection_options(captures=True)
+@click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all; by default 64.")
+@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that it selects text.")
+@input_options()
+def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, **options: Any) -> int:
+    """Browse captures in the terminal: frames, their fields and bytes, streams, findings, connections.
+
+    The first frames are shown at once, the others are read meanwhile. The options that choose are the filter of the
+    beginning. '?' shows the keys. Needs Textual: pip install 'textual>=8'.
+    """
+    if find_spec("textual") is None:
+        raise DcpdumpError("browsing needs Textual", "", "pip install 'textual>=8'", (f"without it: {_INSTEAD}",))
+    words = words_of(options)
+    selection(options)
+    given = input_of(options)
+    shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
+    from dcpdump.cli.browsing import Browsing
+
+    with standard_input(captures) as copies:
+        paths = expand(copies.paths)
+        inputs = given.open(paths)
+        if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
+            raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
+        with Browsing(inputs, captures, copies._replace(again=expand(copies.again)), given) as browsing:
+            return browsing.run(words, shown, mouse=not no_mouse)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()

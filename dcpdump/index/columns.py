@@ -1,0 +1,230 @@
+"""Columns: what the list of frames shows, and most filters ask for, of every frame, as arrays that grow.
+
+They are in unlinked temporary files, which are written at the end and mapped to be read. A process that was forked
+shares them: one writes, the other sees what was written as soon as it is told how much there is.
+"""
+
+import mmap
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.gather import Array
+from dcpdump.batch.layouts import STREAM_ID_LENGTH
+from dcpdump.batch.part import Part
+from dcpdump.errors import OutputError
+from dcpdump.record import Record
+
+#: Bits of ``flags``.
+RESPONSE = 1
+SERVER = 2  #: the magic of the server's own requests: opcodes of another space
+GAP_BEFORE = 4  #: bytes before it in its direction were lost or skipped
+WEAK = 8  #: found on weak evidence
+ODD = 16  #: not whole, with bytes lost inside, or with a number that no column holds: filters read its record
+PROBLEM = 32  #: a problem is known without reading keys and values; those of documents only ``record`` finds
+INFERRED = 64  #: whether its key has a collection id is inferred
+PLANNED = 128  #: an ordinary request, of which filters need no record
+HAS_VBUCKET = 256
+HAS_SEQNO = 512
+HAS_STREAM_ID = 1024
+REFUSED = 2048  #: a response whose status is not success
+
+#: The columns with a value for each frame.
+FRAME_COLUMNS: Mapping[str, str] = {
+    "ts_ns": "i8",
+    "opcode": "u1",
+    "magic": "u1",
+    "vbucket": "u2",
+    "status": "u2",
+    "place": "u4",
+    "opaque": "u4",
+    "stream_id": "u2",
+    "seqno": "u8",
+    "length": "u4",
+    "flags": "u2",
+}
+#: Of few frames: the answers and the requests they answer; the frames after lost bytes, and how many these are.
+SPARSE_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "answers": {"answer": "u4", "request": "u4"},
+    "gaps": {"gap_frame": "u4", "gap_bytes": "u8"},
+}
+_OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
+_PLAIN_SEQNO = ("start_seqno",)
+
+
+class Columns:
+    """Growing columns. ``refresh`` says how many rows there are; the arrays are then as long.
+
+    Arrays that were taken before stay valid, and as short as they were.
+    """
+
+    ts_ns: Array  #: of the packet that completed the frame; NO_TIME where it has none
+    opcode: Array
+    magic: Array
+    vbucket: Array  #: of a response that of its request; 0 without HAS_VBUCKET
+    status: Array  #: of a response; else 0
+    place: Array  #: which of the index's ``ends``
+    opaque: Array
+    stream_id: Array
+    seqno: Array  #: of a snapshot marker and a request for a stream where they start
+    length: Array
+    flags: Array
+    answer: Array  #: frame numbers of answers, rising
+    request: Array  #: and of the request of each
+    gap_frame: Array  #: frame numbers
+    gap_bytes: Array
+
+    def __init__(self) -> None:
+        self._files: dict[str, IO[bytes]] = {}
+        self._kinds = dict(FRAME_COLUMNS)
+        for kinds in SPARSE_COLUMNS.values():
+            self._kinds |= kinds
+        try:
+            for name in self._kinds:
+                self._files[name] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
+        except OSError as error:
+            self.close()
+            raise _no_place(error) from error
+        self.refresh(0, 0, 0)
+
+    def append(self, part: dict[str, Array]) -> None:
+        """Write rows behind the others."""
+        try:
+            for name, column in part.items():
+                _write(self._files[name], np.ascontiguousarray(column, self._kinds[name]))
+        except OSError as error:
+            raise _no_place(error) from error
+
+    def refresh(self, frames: int, answers: int, gaps: int) -> None:
+        """Map what was written: so many frames, answers and gaps."""
+        self.frames, self.answers, self.gaps = frames, answers, gaps
+        for name in FRAME_COLUMNS:
+            setattr(self, name, self._mapped(name, frames))
+        for sparse, count in (("answers", answers), ("gaps", gaps)):
+            for name in SPARSE_COLUMNS[sparse]:
+                setattr(self, name, self._mapped(name, count))
+
+    def close(self) -> None:
+        """Close the files, which frees what they take once no array of them is left."""
+        for file in self._files.values():
+            file.close()
+
+    def _mapped(self, name: str, count: int) -> Array:
+        kind = np.dtype(self._kinds[name])
+        if not count:
+            return np.empty(0, kind)
+        mapped = mmap.mmap(self._files[name].fileno(), count * kind.itemsize, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, kind, count)
+
+
+def _write(file: IO[bytes], column: Array) -> None:
+    left = column.data.cast("B")
+    while left:
+        left = left[os.write(file.fileno(), left) :]
+
+
+def _no_place(error: OSError) -> OutputError:
+    folder = tempfile.gettempdir()
+    return OutputError(f"the index cannot be kept: {error.strerror or error}", folder, "TMPDIR=/a/larger/folder")
+
+
+class Places:
+    """The directions that frames are of, numbered as they are met."""
+
+    def __init__(self) -> None:
+        self.ends: list[Ends] = []
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def of(self, part: Part) -> Array:
+        """Return the number of each frame's direction."""
+        return np.array([self._number(ends) for ends in part.places], np.uint32)[part.place]
+
+    def _number(self, ends: Ends) -> int:
+        number = self._numbers.setdefault((ends.connection, ends.direction), len(self.ends))
+        if number == len(self.ends):
+            self.ends.append(ends)
+        return number
+
+
+def columns_of(part: Part, places: Places) -> dict[str, Array]:
+    """Return the columns of a part."""
+    header, count = part.header, len(part)
+    response = header.response
+    planned, seqno, has_seqno = np.zeros(count, bool), np.zeros(count, np.uint64), np.zeros(count, bool)
+    for group in part.groups:
+        planned[group.rows] = True
+        own = next((name for name in (*_OWN_SEQNO, *_PLAIN_SEQNO) if group.plan.has(name)), None)
+        if own is not None:
+            seqno[group.rows], has_seqno[group.rows] = group.column(own), True
+    stream_id = np.zeros(count, np.uint16)
+    tagged = np.flatnonzero(planned & (header.framing == STREAM_ID_LENGTH))
+    stream_id[tagged] = part.stream_id(tagged)
+    flags = (
+        response * np.uint16(RESPONSE)
+        | header.server * np.uint16(SERVER)
+        | (part.gap_before > 0) * np.uint16(GAP_BEFORE)
+        | part.weak.astype(bool) * np.uint16(WEAK)
+        | planned * np.uint16(PLANNED)
+        | part.inferred * np.uint16(INFERRED)
+        | ~response * np.uint16(HAS_VBUCKET)
+        | has_seqno * np.uint16(HAS_SEQNO)
+        | (response & (header.word != 0)) * np.uint16(REFUSED)
+    )
+    flags[tagged] |= HAS_STREAM_ID
+    columns: dict[str, Any] = {
+        "ts_ns": part.ts_ns,
+        "opcode": header.opcode,
+        "magic": header.magic,
+        "vbucket": np.where(response, 0, header.word),
+        "status": np.where(response, header.word, 0),
+        "place": places.of(part),
+        "opaque": header.opaque,
+        "stream_id": stream_id,
+        "seqno": seqno,
+        "length": part.length,
+        "flags": flags,
+    }
+    flags[list(part.odd)] |= ODD
+    columns |= _take_records(part, columns)
+    torn = np.flatnonzero(part.gap_before)
+    columns |= {"gap_frame": torn + part.first, "gap_bytes": part.gap_before[torn]}
+    return columns
+
+
+def _take_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
+    """Put what only records know into the columns; return which answer which."""
+    flags, vbucket = columns["flags"], columns["vbucket"]
+    answers: list[tuple[int, int]] = []
+    for row, known in part.records.items():
+        if known.request is not None:
+            answers.append((part.first + row, known.request.frame))
+        if known.vbucket is not None:
+            vbucket[row] = known.vbucket
+            flags[row] |= HAS_VBUCKET
+        else:
+            vbucket[row] = 0
+            flags[row] &= ~HAS_VBUCKET
+        if isinstance(known, Record):
+            _take_record(known, row, columns)
+    answers.sort()
+    numbers = np.array(answers, np.int64).reshape(len(answers), 2)
+    return {"answer": numbers[:, 0], "request": numbers[:, 1]}
+
+
+def _take_record(record: Record, row: int, columns: dict[str, Array]) -> None:
+    flags = columns["flags"]
+    if record.problems:
+        flags[row] |= PROBLEM
+    if record.stream_id is not None:
+        columns["stream_id"][row] = record.stream_id & 0xFFFF
+        flags[row] |= HAS_STREAM_ID if 0 <= record.stream_id <= 0xFFFF else ODD
+    for name in (*_OWN_SEQNO, *_PLAIN_SEQNO):
+        seqno = record.frame.get(name)
+        if seqno is not None:
+            columns["seqno"][row] = seqno
+            flags[row] |= HAS_SEQNO
+            break

@@ -1,0 +1,126 @@
+"""Build an index in another process, which runs at a lower priority, and take what it sends."""
+
+import gc
+import os
+import pickle
+import threading
+from functools import partial
+
+from dcpdump.errors import DcpdumpError
+from dcpdump.forked_worker import ForkedWorker, can_fork, started, write_all
+from dcpdump.index.building import Builder, IndexOptions, Input, Update
+
+_NICE = 5
+_SIZE = 8  #: bytes of a length
+_DOUBLE = b"d"
+_ENDED = "the process that read the capture has ended"
+
+
+def builder_of(given: Input, options: IndexOptions, *, helped: bool) -> "Builder | HelperBuilder":
+    """Return what builds an index: another process if that is wanted and can be had."""
+    if helped and can_fork() and threading.active_count() == 1:
+        try:
+            return HelperBuilder(given, options)
+        except OSError:  # no more processes allowed
+            pass
+    return Builder(given, options)
+
+
+class HelperBuilder:
+    """A builder in a process of its own. Columns and spool are shared; all else comes through a pipe."""
+
+    def __init__(self, given: Input, options: IndexOptions) -> None:
+        self._given = given
+        self._last = Update()
+        self._received = b""
+        self._stopped: DcpdumpError | OSError | None = None
+        self._worker: ForkedWorker | None = ForkedWorker(partial(_work, given, options))
+
+    def updates(self, wait: float = 0.0) -> list[Update]:
+        """Return what has arrived; where nothing has, wait so many seconds for it. Raises what stopped the process."""
+        if self._stopped is not None:
+            self._end()
+            raise self._stopped
+        worker = self._worker
+        if worker is None:
+            return []
+        if wait:
+            worker.wait(wait)
+        piece = worker.arrived()
+        if piece is None:
+            self._end()
+            last = self._last
+            return [Update(last.frames, last.answers, last.gaps, last.bytes_read, last.begins_ns, failure=_ENDED)]
+        self._received += piece
+        found = []
+        for message in self._messages():
+            if not isinstance(message, Update):
+                self._stopped = message
+                break
+            found.append(message)
+        if found:
+            self._last = found[-1]
+            if self._last.complete:
+                self._end()
+        return found
+
+    def double_distance(self) -> None:
+        """Make half as many checkpoints from here on."""
+        if self._worker is not None:
+            self._worker.send(_DOUBLE)
+
+    def close(self) -> None:
+        """Kill the process, whatever it is doing, and close the captures."""
+        self._end()
+        for capture in self._given.captures:
+            capture.close()
+
+    def _messages(self) -> list[Update | DcpdumpError | OSError]:
+        out = []
+        data, at = self._received, 0
+        while at + _SIZE <= len(data):
+            end = at + _SIZE + int.from_bytes(data[at : at + _SIZE], "big")
+            if end > len(data):
+                break
+            out.append(pickle.loads(data[at + _SIZE : end]))
+            at = end
+        self._received = data[at:]
+        return out
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+
+
+def _work(given: Input, options: IndexOptions, orders: int, results: int) -> None:
+    """Index everything, and send each block's update."""
+    os.nice(_NICE)
+    gc.freeze()
+    if all(capture.rereadable for capture in given.captures):
+        gc.disable()  # nothing that is made on the way has cycles
+    builder = Builder(given, options)
+    started(threading.Thread(target=_obey, args=(builder, orders), daemon=True))
+    before = Update()
+    try:
+        while not before.complete:
+            update = builder.step()
+            if update.idle and before.idle and update.frames == before.frames:
+                continue
+            _send(results, update)
+            before = update
+    except (DcpdumpError, OSError) as error:
+        _send(results, error)
+
+
+def _obey(builder: Builder, orders: int) -> None:
+    """Take orders; without anyone to give them there is nothing to do any more."""
+    while order := os.read(orders, 1):
+        if order == _DOUBLE:
+            builder.double_distance()
+    os._exit(0)
+
+
+def _send(results: int, message: Update | DcpdumpError | OSError) -> None:
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    write_all(results, len(data).to_bytes(_SIZE, "big") + data)

@@ -1,0 +1,140 @@
+"""Match: which frames a filter wants. What headers say is answered from the columns; for the rest parts are decoded."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dcpdump.batch.chosen import record_of, wanted_rows
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.filter import Masks
+from dcpdump.batch.gather import Array
+from dcpdump.batch.layouts import STREAM_ID_LENGTH
+from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
+from dcpdump.index.replay import Replay
+
+#: Rows of columns that are looked at in one step.
+_STEP = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The columns of some frames, by the names that Headers have."""
+
+    columns: Columns
+    rows: slice
+
+    @property
+    def magic(self) -> Array:
+        return self.columns.magic[self.rows]
+
+    @property
+    def opcode(self) -> Array:
+        return self.columns.opcode[self.rows]
+
+    @property
+    def word(self) -> Array:
+        return self.columns.vbucket[self.rows]
+
+    @property
+    def status(self) -> Array:
+        return self.columns.status[self.rows]
+
+    @property
+    def opaque(self) -> Array:
+        return self.columns.opaque[self.rows]
+
+    @property
+    def framing(self) -> Array:
+        tagged = self.columns.flags[self.rows] & HAS_STREAM_ID
+        return np.where(tagged, STREAM_ID_LENGTH, 0)
+
+
+@dataclass(frozen=True)
+class ColumnRows:
+    """Some frames of the columns, as masks of headers see a part."""
+
+    columns: Columns
+    places: Sequence[Ends]
+    rows: slice
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    @property
+    def first(self) -> int:
+        """The number of the first frame."""
+        return int(self.rows.start) + 1
+
+    @cached_property
+    def header(self) -> _Header:
+        """What the headers say."""
+        return _Header(self.columns, self.rows)
+
+    @property
+    def ts_ns(self) -> Array:
+        """The times."""
+        return self.columns.ts_ns[self.rows]
+
+    @property
+    def place(self) -> Array:
+        """Which of ``places``."""
+        return self.columns.place[self.rows]
+
+    @property
+    def flags(self) -> Array:
+        """The flags."""
+        return self.columns.flags[self.rows]
+
+    def stream_id(self) -> Array:
+        """The ids of streams; 0 where there is none."""
+        return self.columns.stream_id[self.rows].astype(np.int64)
+
+
+def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[Array]:
+    """Yield the numbers of the frames from ``first`` on that are wanted, in steps."""
+    end = columns.frames
+    for start in range(max(first, 1) - 1, end, _STEP):
+        view = ColumnRows(columns, ends, slice(start, min(start + _STEP, end)))
+        sure, unsure = _by_columns(view, wanted)
+        if not unsure.any():
+            yield np.flatnonzero(sure) + view.first
+        else:
+            yield from _by_parts(view, replay, wanted, sure, unsure)
+
+
+def _by_columns(view: ColumnRows, wanted: Masks) -> tuple[Array, Array]:
+    """Return which frames are wanted for sure, and for which that is to be seen in their parts."""
+    flags = view.flags
+    keep = wanted.by_header(view)
+    undecided = flags & (ODD | SERVER) != 0
+    if wanted.vbucket:
+        keep &= (flags & HAS_VBUCKET != 0) | undecided
+    if wanted.header_only:
+        return keep & ~undecided, undecided
+    return np.zeros(len(keep), bool), keep | undecided
+
+
+def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[Array]:
+    """Yield what is wanted, decoding the parts of frames that are not sure."""
+    at, end = 0, len(view)
+    while at < end:
+        left = np.flatnonzero(unsure[at:])
+        if not len(left):
+            yield np.flatnonzero(sure[at:]) + at + view.first
+            return
+        number = at + int(left[0]) + view.first
+        part = replay.part(number)
+        stop = min(part.first + len(part) - view.first, end)
+        found = sure[at:stop].copy()
+        if wanted.header_only:
+            asked = np.flatnonzero(unsure[at:stop]) + at + view.first - part.first
+            rows = [row for row in asked.tolist() if wanted.whole.accepts(record_of(part, row))]
+        else:
+            rows = wanted_rows(part, wanted)
+        numbers = np.array(rows, np.int64) + part.first
+        places = numbers[(numbers >= at + view.first) & (numbers < stop + view.first)] - view.first
+        found[places - at] = True
+        yield np.flatnonzero(found) + at + view.first
+        at = stop

@@ -1,0 +1,91 @@
+"""Replay: dissect a stretch of the input once more, from the checkpoint before it, to have its frames again."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from dcpdump.batch.block import Block, PcapPlace
+from dcpdump.batch.part import Part
+from dcpdump.batch.pcap_blocks import PlainPcap
+from dcpdump.batch.resumable import ResumableDissection
+from dcpdump.errors import CaptureError
+from dcpdump.index.building import BlockPlace, IndexOptions
+from dcpdump.index.checkpoints import Checkpoints
+from dcpdump.index.spool import Spool
+
+
+class NoLongerKept(LookupError):
+    """The packets of a frame were overwritten in the spool by newer ones."""
+
+
+class Replay:
+    """The parts of an indexed input. ``blocks`` and ``checkpoints`` grow while it is indexed."""
+
+    def __init__(self, blocks: list[BlockPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
+        self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
+        self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
+        self._dissection: ResumableDissection | None = None  # that made the last part
+        self._next = 0  # the block that it is fed next
+        self._closed = False
+        self.complete = False  #: the input has ended, so that what is open at its end is made too
+
+    def part(self, number: int) -> Part:
+        """Return the part that holds a frame. Raises LookupError where there is none, OSError, CaptureError."""
+        for first, part in self._kept.items():
+            if first <= number < first + len(part):
+                self._kept.move_to_end(first)
+                return part
+        for part in self.parts(number):
+            return part
+        raise LookupError(f"there is no frame {number:,}")
+
+    def parts(self, number: int) -> Iterator[Part]:
+        """Yield the part that holds a frame, and those that follow it, while nothing else is asked for."""
+        dissection = self._enter(number)
+        while self._dissection is dissection:
+            for part in self._more(dissection):
+                if number < part.first + len(part):
+                    yield part
+            if self._closed:
+                return
+
+    def forget(self) -> None:
+        """Drop what is kept, after checkpoints were dropped that it came from."""
+        self._dissection = None
+
+    def _enter(self, number: int) -> ResumableDissection:
+        """Return a dissection whose next frames are at the frame or before it."""
+        checkpoint, dissection = self._checkpoints.before(number), self._dissection
+        if dissection is None or self._closed or not checkpoint.frame <= dissection.next_frame <= number:
+            dissection = self._options.dissection()
+            if checkpoint.state:
+                dissection.restore(checkpoint.unpacked())
+            self._dissection, self._next, self._closed = dissection, checkpoint.block, False
+        return dissection
+
+    def _more(self, dissection: ResumableDissection) -> list[Part]:
+        """Return the parts of the next block, or of the end."""
+        if self._next < len(self._blocks):
+            block = self._read(self._blocks[self._next])
+            self._next += 1
+            parts = dissection.feed_block(block)
+        else:
+            self._closed = True
+            parts = dissection.close_blocks() if self.complete else []
+        dissection.gaps.clear()
+        for part in parts:
+            self._kept[part.first] = part
+            self._kept.move_to_end(part.first)
+        while len(self._kept) > self._options.parts:
+            self._kept.popitem(last=False)
+        return parts
+
+    def _read(self, place: BlockPlace) -> Block:
+        if isinstance(place, PcapPlace):
+            block = PlainPcap(place.path).read_again(place)
+            if block is None:
+                raise CaptureError("this file was changed or cut while it was read", place.path)
+            return block
+        block = self._spool.read(place)
+        if block is None:
+            raise NoLongerKept("the packets of this frame are no longer kept")
+        return block

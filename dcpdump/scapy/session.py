@@ -1,0 +1,91 @@
+"""Packets of scapy's in, frames as packets of scapy's out: for ``sniff``, for lists, one by one."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from scapy.config import conf
+from scapy.layers.inet import IP, TCP
+from scapy.layers.inet6 import IPv6
+from scapy.packet import Packet as ScapyPacket
+from scapy.sessions import DefaultSession
+
+from dcpdump.dissect import Dissector
+from dcpdump.net.packet import Packet
+from dcpdump.record import Record
+from dcpdump.scapy.frame import DCP
+
+
+def to_packet(packet: Any, number: int = 1) -> Packet:
+    """Return a packet of scapy's as dcpdump reads it: its bytes as they were captured, its time, its link type."""
+    data = packet.original or bytes(packet)
+    seconds = packet.time
+    link_type = conf.l2types.layer2num.get(type(packet), 1)
+    return Packet(number, int(seconds * 10**9), link_type, bytes(data), packet.wirelen or len(data))
+
+
+def packets_of(sources: Iterable[Any]) -> Iterator[Packet]:
+    """Yield packets of scapy's as dcpdump reads them, numbered from 1. Lists of packets may be among them."""
+    flat = (each for one in sources for each in ([one] if isinstance(one, ScapyPacket) else one))
+    for number, packet in enumerate(flat, 1):
+        yield to_packet(packet, number)
+
+
+def to_scapy(record: Record) -> Any:
+    """Return the frame of a record as a packet of scapy's, with its time."""
+    raw = record.frame.raw
+    packet = DCP(raw.data)
+    if raw.where.ts_ns is not None:
+        packet.time = raw.where.ts_ns / 10**9
+    return packet
+
+
+class DCPSession(DefaultSession):  # type: ignore[misc]
+    """A session for ``sniff``: frames of DCP instead of the segments that carried them; other packets as they are.
+
+    Frames come when their last byte has come, below the IP and TCP headers of the packet that completed them. At the
+    end of a capture those follow that were not whole, below headers that name their ends.
+    """
+
+    def __init__(self, supersession: Any = None) -> None:
+        super().__init__(supersession)
+        self._dissector = Dissector()
+        self._count = 0
+
+    def recv(self, sock: Any) -> Iterator[Any]:
+        """Yield the frames that the socket's next packet completes."""
+        try:
+            packet = sock.recv()
+        except EOFError:
+            for record in self._dissector.drain():
+                yield _between(record.src, record.dst) / to_scapy(record)
+            raise
+        if not packet:
+            return
+        if self.supersession:
+            packet = self.supersession.process(packet)
+            if packet is None:
+                return
+        self._count += 1
+        records = self._dissector.feed(to_packet(packet, self._count))
+        if not records and not packet.haslayer(DCP):
+            yield packet
+        for record in records:
+            yield _below(packet, to_scapy(record))
+
+
+def _between(src: str, dst: str) -> Any:
+    """Return headers for a frame that no packet completed."""
+    (source, sport), (target, dport) = (end.rpartition(":")[::2] for end in (src, dst))
+    ip = IPv6 if ":" in source else IP
+    return ip(src=source.strip("[]"), dst=target.strip("[]")) / TCP(sport=int(sport), dport=int(dport))
+
+
+def _below(packet: Any, frame: Any) -> Any:
+    """Return a frame below the headers of the packet that completed it."""
+    if not packet.haslayer(TCP):
+        return frame
+    headers = packet.copy()
+    headers[TCP].remove_payload()
+    headers[TCP].add_payload(frame)
+    headers.time = packet.time
+    return headers

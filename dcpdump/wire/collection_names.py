@@ -1,0 +1,217 @@
+"""Remember which names collections and scopes have, as system events and manifests say.
+
+Each name holds from the frame on that said it, so that the same frames get the same names however their packets were
+read: one by one or in blocks.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from typing import Any
+
+from dcpdump.escape import safe
+from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_SYSTEM_EVENT, SELECT_BUCKET
+from dcpdump.spec.system_event import BEGIN, CREATE, MODIFY
+from dcpdump.wire.frame import Frame
+
+#: Messages that name collections, or say of which bucket they are.
+NAMING = frozenset({DCP_SYSTEM_EVENT, COLLECTIONS_GET_MANIFEST, SELECT_BUCKET})
+DEFAULT = "_default"  #: the name of the collection, and of the scope, with the id 0
+_MOST = 16_384  #: ids that are remembered
+_LONGEST = 251
+LAST = 1 << 62  #: behind all frames
+
+_Said = tuple[int, str, int]  #: the frame that said it, the name, and of a collection its scope; -1: none
+
+
+class CollectionNames:
+    """Names by id: what one server said of one bucket, or on one connection."""
+
+    def __init__(self) -> None:
+        self._collections: dict[int, list[_Said]] = {}
+        self._scopes: dict[int, list[_Said]] = {}
+
+    def name_collection(self, number: int, name: str, scope: int | None, frame: int) -> None:
+        """Take the name of a collection from a frame."""
+        _take(self._collections, number, (frame, name, -1 if scope is None else scope))
+
+    def name_scope(self, number: int, name: str, frame: int) -> None:
+        """Take the name of a scope from a frame."""
+        _take(self._scopes, number, (frame, name, -1))
+
+    def path(self, collection: int, frame: int = LAST) -> str | None:
+        """Return ``scope.collection``, as known at a frame; without the scope where that has no name; or None."""
+        said = _at(self._collections, collection, frame)
+        if said is None:
+            return None
+        scope = self.scope(said[2], frame)
+        return said[1] if scope is None else f"{scope}.{said[1]}"
+
+    def scope(self, number: int, frame: int = LAST) -> str | None:
+        """Return the name of a scope, as known at a frame. The default scope has its name from the protocol."""
+        said = _at(self._scopes, number, frame)
+        return said[1] if said is not None else None if number else DEFAULT
+
+    @property
+    def any(self) -> bool:
+        """Return whether a collection was named."""
+        return bool(self._collections)
+
+    def known(self) -> Iterator[tuple[int, str]]:
+        """Yield the id and the last path of each collection."""
+        for number, said in self._collections.items():
+            yield number, self.path(number) or said[-1][1]
+
+
+def _take(table: dict[int, list[_Said]], number: int, said: _Said) -> None:
+    known = table.get(number)
+    if known is None:
+        if len(table) < _MOST:
+            table[number] = [said]
+        return
+    at = bisect_right(known, said)
+    if at and known[at - 1][1:] == said[1:]:
+        return
+    insort(known, said)
+
+
+def _at(table: dict[int, list[_Said]], number: int, frame: int) -> _Said | None:
+    known = table.get(number)
+    if known is None:
+        return None
+    at = bisect_right(known, frame, key=lambda said: said[0])
+    return known[at - 1] if at else None
+
+
+class ConnectionNames:
+    """The names that hold on one connection: its own, and from when its bucket is known those of its server."""
+
+    __slots__ = ("_asked", "_own", "_shared", "_since")
+
+    def __init__(self) -> None:
+        self._own: CollectionNames | None = None
+        self._shared: CollectionNames | None = None
+        self._since = 0
+        self._asked: tuple[str, str] | None = None  # the server and the bucket that was asked for
+
+    @property
+    def any(self) -> bool:
+        """Return whether a name may be known."""
+        return any(each is not None and each.any for each in (self._own, self._shared))
+
+    def path(self, collection: int, frame: int = LAST) -> str | None:
+        """Return the name of a collection as known at a frame: ``scope.collection``."""
+        found = self._own.path(collection, frame) if self._own is not None else None
+        if found is None and self._shared is not None and frame >= self._since:
+            found = self._shared.path(collection, frame)
+        return found
+
+    def scope(self, number: int, frame: int = LAST) -> str | None:
+        """Return the name of a scope as known at a frame."""
+        found = self._own.scope(number, frame) if self._own is not None else None
+        if found is None and self._shared is not None and frame >= self._since:
+            found = self._shared.scope(number, frame)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConnectionNames) and self.known() == other.known()
+
+    __hash__ = object.__hash__
+
+    def known(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all collections that were named, in order."""
+        tables = [each for each in (self._own, self._shared) if each is not None]
+        return sorted({each for table in tables for each in table.known()})
+
+    def own(self, make: "ServerNames") -> CollectionNames:
+        """Return where names of this connection are to be kept."""
+        if self._shared is not None:
+            return self._shared
+        if self._own is None:
+            self._own = make.another()
+        return self._own
+
+    def ask(self, server: str, bucket: str) -> None:
+        """Take it that a bucket was asked for."""
+        self._asked = server, bucket
+
+    def join(self, make: "ServerNames", frame: int) -> None:
+        """Use the names of the server's bucket from a frame on, which says that it was selected.
+
+        The first bucket of a connection is its only one.
+        """
+        if self._shared is None and self._asked is not None:
+            self._shared, self._since = make.of_bucket(self._asked), frame
+
+
+class ServerNames:
+    """All names of an input, by server and bucket; those of connections whose bucket is not known by themselves."""
+
+    def __init__(self) -> None:
+        self._tables: list[CollectionNames] = []
+        self._by_server: dict[tuple[str, str], CollectionNames] = {}
+
+    def learn(self, names: ConnectionNames, frame: Frame, document: Any, number: int, ends: tuple[str, str]) -> None:
+        """Learn from a frame of NAMING. ``document``: its JSON; ``ends``: who sent it, and to whom."""
+        opcode, response = frame.header.opcode, frame.magic.response
+        if opcode == SELECT_BUCKET:
+            if response and not frame.header.word:
+                names.join(self, number)
+            elif not response and frame.key is not None:
+                names.ask(ends[1], safe(frame.key[:_LONGEST]))
+        elif opcode == DCP_SYSTEM_EVENT:
+            _learn_event(names.own(self), frame, number)
+        elif response and isinstance(document, dict):
+            _learn_manifest(names.own(self), document, number)
+
+    def of_bucket(self, place: tuple[str, str]) -> CollectionNames | None:
+        """Return the names of a server and a bucket; None where too many are remembered already."""
+        table = self._by_server.get(place)
+        if table is None and len(self._by_server) < _MOST:
+            table = self._by_server[place] = self.another()
+        return table
+
+    def another(self) -> CollectionNames:
+        """Return an empty table."""
+        self._tables.append(CollectionNames())
+        return self._tables[-1]
+
+    def known(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all collections that were named, in order."""
+        return sorted({each for table in self._tables for each in table.known()})
+
+
+def _learn_event(names: CollectionNames, frame: Frame, number: int) -> None:
+    event, scope, collection = frame.get("event"), frame.get("scope_id"), frame.get("collection_id")
+    if not frame.key or len(frame.key) > _LONGEST:
+        return
+    name = safe(frame.key)
+    if event in (BEGIN, MODIFY) and collection is not None:
+        names.name_collection(collection, name, scope, number)
+    elif event == CREATE and scope is not None:
+        names.name_scope(scope, name, number)
+
+
+def _learn_manifest(names: CollectionNames, manifest: dict[str, Any], number: int) -> None:
+    """Learn from a manifest: ``{"scopes": [{"name", "uid", "collections": [{"name", "uid"}]}]}``, uids in hex."""
+    for scope in _objects(manifest.get("scopes")):
+        scope_id = _identity(scope)
+        if scope_id is None:
+            continue
+        names.name_scope(scope_id, safe(str(scope.get("name"))[:_LONGEST]), number)
+        for collection in _objects(scope.get("collections")):
+            found = _identity(collection)
+            if found is not None:
+                names.name_collection(found, safe(str(collection.get("name"))[:_LONGEST]), scope_id, number)
+
+
+def _objects(found: Any) -> list[dict[str, Any]]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _identity(thing: dict[str, Any]) -> int | None:
+    """Return the uid of a scope or a collection that has a name; None where it is not a number of 32 bits."""
+    try:
+        number = int(str(thing["uid"]), 16)
+    except (KeyError, ValueError):
+        return None
+    return number if 0 <= number <= 0xFFFFFFFF and isinstance(thing.get("name"), str) else None

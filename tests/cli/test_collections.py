@@ -1,0 +1,175 @@
+"""Collections are chosen by name and shown with their names, wherever something captured named them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.conversation import opening, packets, said
+
+STREAM = "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n"
+SCOPE = "RX system-event{seqno:1, event=3, version=0, manifest-uid=5, scope-id=8, key=shop}\n"
+CARTS = "RX system-event{seqno:2, event=0, version=0, manifest-uid=5, scope-id=8, collection-id=9, key=carts}\n"
+DROP = "RX system-event{seqno:7, event=1, version=0, manifest-uid=6, scope-id=8, collection-id=9}\n"
+MANIFEST = json.dumps(
+    {
+        "uid": "5",
+        "scopes": [
+            {"name": "_default", "uid": "0", "collections": [{"name": "_default", "uid": "0"}]},
+            {
+                "name": "shop",
+                "uid": "8",
+                "collections": [{"name": "carts", "uid": "9"}, {"name": "orders", "uid": "a"}],
+            },
+        ],
+    },
+    separators=(",", ":"),
+)
+
+
+def document(seqno: int, collection: int, key: str) -> str:
+    return f"RX mutation{{seqno:{seqno}, key=#{collection:02x}{key.encode().hex()}}}\n"
+
+
+TALK = opening(collections=True) + STREAM + SCOPE + CARTS + document(3, 9, "a") + document(4, 10, "b") + DROP
+TALK += document(8, 9, "late")
+
+
+def captured(folder: Path, text: str) -> Path:
+    path = folder / "talk.pcap"
+    path.write_bytes(pcap(Record(packet.ts_ns or 0, packet.data) for packet in packets(said(text))))
+    return path
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    return captured(tmp_path, TALK)
+
+
+def keys(command: str) -> list[str]:
+    rows = [json.loads(line) for line in run(f"dcpdump {command} -f ndjson -q").out.splitlines()]
+    return [row["key"] for row in rows if row["name"] == "DCP_MUTATION"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        ("shop.carts", ["a", "late"]),
+        ("carts", ["a", "late"]),
+        ("0x9", ["a", "late"]),
+        ("shop.carts,10", ["a", "b", "late"]),
+        ("'!shop.carts'", ["b"]),
+        ("'!9'", ["b"]),
+        ("shop.orders", []),
+        ("_default", []),
+    ],
+)
+@pytest.mark.parametrize("command", ["read", "read --opcode mutation", "read --vbucket 5 --seqno 3-"])
+def test_a_collection_is_chosen_by_name_or_id(talk: Path, command: str, chosen: str, found: list[str]) -> None:
+    assert keys(f"{command} {talk} --collection {chosen}") == found
+
+
+def test_a_pipe_chooses_what_a_file_does(talk: Path) -> None:
+    words = "--collection shop.carts -f ndjson -q"
+    piped = run(f"dcpdump read - {words}", talk.read_bytes()).out.replace('"file": "-"', f'"file": "{talk}"')
+    assert piped == run(f"dcpdump read {talk} {words}").out
+
+
+def test_a_name_that_was_not_captured_is_said_and_those_that_were(talk: Path) -> None:
+    printed = run(f"dcpdump read {talk} --collection shop.orders")
+    assert printed.out == ""
+    assert printed.err.splitlines()[0] == (
+        "dcpdump: note: --collection: the name 'shop.orders' is not known in this capture; "
+        "known are shop.carts (0x9); ids (0x8) always work"
+    )
+
+
+def test_no_name_was_captured_at_all(tmp_path: Path) -> None:
+    path = captured(tmp_path, opening(collections=True) + STREAM + document(3, 9, "a"))
+    assert run(f"dcpdump read {path} --collection shop.carts").err.splitlines()[0] == (
+        "dcpdump: note: --collection: the name 'shop.carts' is not known in this capture; "
+        "no name of a collection was captured; ids (0x8) always work"
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "grid", "line", "ndjson", "csv"])
+def test_names_stand_beside_ids(talk: Path, form: str) -> None:
+    shown = {
+        "table": "Key          (55-56): a (collection 0x9 shop.carts)",
+        "grid": "Key          (55-56): a (collection 0x9 shop.carts)",
+        "line": "collection=0x9(shop.carts), key=a",
+        "ndjson": '"collection": 9, "collection_name": "shop.carts", "key": "a"',
+        "csv": ",shop.carts,",
+    }
+    assert shown[form] in run(f"dcpdump read {talk} -f {form} --seqno 3").out
+
+
+def test_a_collection_without_a_name_has_no_key_for_one(talk: Path) -> None:
+    (row,) = [json.loads(line) for line in run(f"dcpdump read {talk} --key b -f ndjson -q").out.splitlines()]
+    assert (row["collection"], "collection_name" in row) == (10, False)
+
+
+def test_a_name_holds_from_the_frame_that_said_it(tmp_path: Path) -> None:
+    talk = opening(collections=True) + STREAM + document(1, 9, "early") + SCOPE + CARTS + document(3, 9, "a")
+    assert keys(f"read {captured(tmp_path, talk)} --collection carts") == ["a"]
+
+
+def test_a_manifest_on_one_connection_names_collections_on_another_of_its_bucket(tmp_path: Path) -> None:
+    begin = opening(collections=True)
+    learnt = "TX collections-get-manifest{}\n"
+    learnt += f"RX collections-get-manifest-response{{success, datatype=1, value={MANIFEST}}}\n"
+    talk = "CONNECT 10.0.0.9:1 10.0.0.1:11210\n" + begin + learnt + "CONNECT 10.0.0.9:2 10.0.0.1:11210\n" + begin
+    talk += STREAM + document(3, 10, "b") + "CONNECT 10.0.0.9:3 10.0.0.1:11210\n"
+    talk += begin.replace("travel", "other") + STREAM + document(3, 10, "c")
+    assert keys(f"read {captured(tmp_path, talk)} --collection shop.orders") == ["b"]
+
+
+def test_export_and_carve_choose_by_name(talk: Path, tmp_path: Path) -> None:
+    assert run(f"dcpdump export {talk} -o {tmp_path}/out --collection shop.carts --opcode mutation -q -f csv").code == 0
+    rows = (tmp_path / "out" / "frames.csv").read_text().splitlines()
+    assert len(rows) == 3
+    assert run(f"dcpdump carve {talk} -w {tmp_path}/piece.pcapng --collection shop.carts -q").code == 0
+    assert keys(f"read {tmp_path}/piece.pcapng --collection shop.carts") == ["a", "late"]
+
+
+def test_the_pipeline_takes_ids_only(talk: Path, tmp_path: Path) -> None:
+    printed = run(f"dcpdump pipeline {talk} -o {tmp_path}/out --collection shop.carts")
+    assert (printed.code, "takes ids here (0x8)" in printed.err) == (2, True)
+
+
+def test_what_is_neither_an_id_nor_a_name_is_refused(talk: Path) -> None:
+    printed = run(f"dcpdump read {talk} --collection 0x9z")
+    assert printed == (
+        2,
+        "",
+        "dcpdump: error: --collection: '0x9z' is neither an id nor the name of a collection\n"
+        "hint: --collection 0x8, --collection 8-15 or --collection shop.carts\n",
+    )
+
+
+def test_key_chooses_and_shows_collections(talk: Path) -> None:
+    printed = run(f"dcpdump key '*' {talk} --collection carts -q").out.splitlines()
+    assert [line.split()[:3] for line in printed[1:3]] == [["a", "0x9", "shop.carts"], ["late", "0x9", "shop.carts"]]
+    note = run(f"dcpdump key '*' {talk} --collection nothing").err.splitlines()[0]
+    assert note.startswith("dcpdump: note: --collection: the name 'nothing' is not known")
+
+
+def test_streams_show_what_their_filters_are_called(tmp_path: Path) -> None:
+    asked = 'STREAM vb=5, value={"collections":["9","a"]}\nRX snapshot-marker{start=0, end=9, flags=0x5}\n'
+    path = captured(tmp_path, opening(collections=True) + asked + SCOPE + CARTS)
+    assert "0x9 shop.carts, 0xa" in run(f"dcpdump streams {path} -q").out
+    (row,) = [json.loads(line) for line in run(f"dcpdump streams {path} -f ndjson -q").out.splitlines()]
+    (request,) = row["requests"]
+    assert (request["collections"], request["collection_names"]) == (["9", "a"], {"9": "shop.carts"})
+
+
+def test_names_are_hashed_where_metadata_is_hidden(talk: Path) -> None:
+    rows = run(f"dcpdump read {talk} -f ndjson -q --redact-level full").out
+    assert "carts" not in rows
+    assert "shop" not in rows
+    parsed = [json.loads(line) for line in rows.splitlines()]
+    created = [row["key"] for row in parsed if row["name"] == "DCP_SYSTEM_EVENT" and "key" in row]
+    assert {row["collection_name"] for row in parsed if "collection_name" in row} == {".".join(created)}
+    assert "carts" in run(f"dcpdump read {talk} -f ndjson -q --redact").out

@@ -1,0 +1,113 @@
+"""--sort and --reverse: the rows of a table in another order, the same in text and for programs."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
+from tests.support.console import run
+
+STOPPED = "samples/stopped.pcap"
+
+
+@pytest.fixture(autouse=True)
+def at_the_top(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.chdir(request.config.rootpath)
+
+
+def objects(command: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run(f"dcpdump {command} -q -f ndjson").out.splitlines()]
+
+
+def vbuckets(options: str) -> list[int]:
+    """Return the vbuckets of streams in the order of the table, which objects have too."""
+    printed = run(f"dcpdump streams {STOPPED} -q {options}").out.splitlines()[1:-1]
+    found = [int(line.split()[2]) for line in printed]
+    if "--sort" in options:
+        assert [row["vbucket"] for row in objects(f"streams {STOPPED} {options}")] == found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--sort vb", [12, 13, 417]),
+        ("--sort vbucket", [12, 13, 417]),
+        ("--sort VB --reverse", [417, 13, 12]),
+        ("--sort bytes", [12, 417, 13]),
+        ("--sort last-seqno", [417, 12, 13]),
+        ("--sort last_seqno --reverse", [13, 417, 12]),
+        ("--sort asked", [417, 12, 13]),
+        ("--sort sid", [417, 12, 13]),
+        ("--sort verdict", [417, 13, 12]),
+        ("", [417, 12, 13]),
+        ("--reverse", [13, 12, 417]),
+    ],
+)
+def test_streams_are_sorted_by_a_column(options: str, expected: list[int]) -> None:
+    assert vbuckets(options) == expected
+
+
+def test_streams_in_trouble_come_first_in_text_and_as_ever_for_programs() -> None:
+    name = "samples/refused.pcap"
+    printed = run(f"dcpdump streams {name} -q").out.splitlines()[1:-1]
+    troubled = [row["trouble"] for row in objects(f"streams {name}")]
+    assert [bool(re.search(r"refused \(", line)) for line in printed] == sorted(troubled, reverse=True)
+    assert [row["requests"][0]["frame"] for row in objects(f"streams {name}")] == sorted(
+        row["requests"][0]["frame"] for row in objects(f"streams {name}")
+    )
+
+
+def test_the_worst_verdict_comes_first() -> None:
+    loop = Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, trouble=True)
+    ended = Verdict(VerdictKind.ENDED, Cause.ABANDONED, trouble=True)
+    refused = Verdict(VerdictKind.REFUSED, Cause.NO_ACCESS, trouble=True)
+    blocked = Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, trouble=True)
+    odd = Verdict(VerdictKind.ASKED, Cause.NOT_ANSWERED, trouble=True)
+    fine = Verdict(VerdictKind.ENDED, Cause.FINISHED)
+    unknown = Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE)
+    troubled = [loop, ended, refused, blocked, odd]
+    found = sorted([unknown, *troubled[::-1], fine], key=lambda each: each.rank)
+    assert found == [*troubled, unknown, fine]
+
+
+@pytest.mark.parametrize(
+    ("command", "columns", "value"),
+    [
+        ("conns", ("conn", "frames", "bytes", "streams"), lambda row: row["connection"]),
+        ("flow", ("conn", "client", "sent", "blocked"), lambda row: row["connection"]),
+        ("rollbacks", ("vb", "time", "start", "to", "count"), lambda row: row["frame"]),
+        ("stats", ("name", "frames", "bytes"), lambda row: (row.get("name"), row.get("connection"), row["kind"])),
+    ],
+)
+def test_every_table_is_sorted_by_its_columns(
+    command: str, columns: tuple[str, ...], value: Callable[[dict[str, Any]], Any]
+) -> None:
+    name = "samples/rollback-loop.pcap samples/stopped.pcap"
+    usual = objects(f"{command} {name}")
+    for column in columns:
+        found = objects(f"{command} {name} --sort {column}")
+        assert sorted(map(str, map(value, found))) == sorted(map(str, map(value, usual)))
+        again = objects(f"{command} {name} --sort {column} --reverse")
+        assert sorted(map(str, map(value, again))) == sorted(map(str, map(value, usual)))
+
+
+def test_statistics_are_sorted_within_their_tables() -> None:
+    found = objects(f"stats {STOPPED} --sort bytes")
+    for kind in ("message", "connection", "vbucket"):
+        sizes = [row["bytes"] for row in found if row["kind"] == kind]
+        assert sizes == sorted(sizes)
+        assert sizes
+    names = [row["name"] for row in objects(f"stats {STOPPED} --sort name --reverse") if row["kind"] == "message"]
+    assert names == sorted(names, reverse=True)
+
+
+@pytest.mark.parametrize("command", ["streams", "conns", "flow", "rollbacks", "stats"])
+def test_a_wrong_column_is_an_error_that_lists_the_right_ones(command: str) -> None:
+    refused = run(f"dcpdump {command} {STOPPED} --sort bites")
+    assert (refused.code, refused.out) == (2, "")
+    pattern = r"dcpdump: error: unknown column 'bites' for --sort \((did you mean bytes\? )?there are [\w, -]+\)\n"
+    assert re.match(pattern, refused.err)

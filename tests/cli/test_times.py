@@ -1,0 +1,155 @@
+"""Times: asked for as they are printed; in a zone; with dates where a capture lasts beyond midnight."""
+
+import re
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+
+from dcpdump.clock import FrameTimes, TimeKind
+from dcpdump.filter import parse_instant
+from dcpdump.wire.encode import encode
+from dcpdump.zone import UTC, Zone, ZoneError, zone_of
+from tests.support.console import run
+from tests.support.packets import TcpTalk
+from tests.support.secret_talk import saved
+
+STOPPED = "samples/stopped.pcap"
+HOUR_NS = 3_600_000_000_000
+
+
+def numbers(command: str) -> list[int]:
+    """Return the numbers of the frames that a command prints."""
+    return [int(number) for number in re.findall(r"^#(\d+) ", run(command).out, re.MULTILINE)]
+
+
+@pytest.fixture(autouse=True)
+def at_the_top(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.chdir(request.config.rootpath)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "--since 12:02:11.008 --until 12:02:11.008",
+        "--since 12:02:11.008Z --until 12:02:11.008Z",
+        "--since 14:02:11.008+02:00 --until 07:02:11.008-0500",
+        "--since 2025-11-20T12:02:11.008 --until 2025-11-20T12:02:11.008",
+        "--since 2025-11-20T14:02:11.008+02:00 --until 2025-11-20T12:02:11.008Z",
+        "--tz Europe/Berlin --since 13:02:11.008 --until 13:02:11.008",
+        "--tz Europe/Berlin --since 2025-11-20T13:02:11.008 --until 12:02:11.008Z",
+        "--tz +05:30 --since 17:32:11.008 --until 17:32:11.008",
+    ],
+)
+def test_a_time_as_it_is_printed_chooses_what_was_printed_with_it(window: str) -> None:
+    assert numbers(f"dcpdump read {STOPPED} -f line -q {window}") == [18, 19, 20]
+
+
+@pytest.mark.parametrize("kind", ["a", "r"])
+@pytest.mark.parametrize("zone", ["utc", "local", "America/St_Johns"])
+def test_each_time_that_read_prints_chooses_its_frame(kind: str, zone: str) -> None:
+    for line in run(f"dcpdump read {STOPPED} -f line -q -t {kind} --tz {zone}").out.splitlines():
+        number, when = line.split()[:2]
+        assert int(number[1:]) in numbers(f"dcpdump read {STOPPED} -f line -q --since {when} --until {when}")
+
+
+def test_times_of_frames_in_a_zone_from_the_start_and_from_the_frame_above() -> None:
+    def times(options: str, form: str = "line") -> list[str]:
+        printed = run(f"dcpdump read {STOPPED} -f {form} -q --opcode stream_req {options}").out
+        return [line.split()[1] for line in printed.splitlines() if line.startswith("#")]
+
+    assert times("-c 2") == ["2025-11-20T12:02:11.006750Z", "2025-11-20T12:02:11.007250Z"]
+    assert times("-c 2 --tz Europe/Berlin") == ["2025-11-20T13:02:11.006750+01:00", "2025-11-20T13:02:11.007250+01:00"]
+    assert times("-c 3 -t r") == ["+0.006750", "+0.007250", "+0.008250"]
+    assert times("-c 3 -t d") == ["0.000000", "0.000500", "0.001000"]
+    assert times("-c 3 -t d", "table") == times("-c 3 -t d", "grid") == times("-c 3 -t d")
+
+
+def test_many_frames_have_the_same_times_however_they_are_chosen() -> None:
+    def times(options: str) -> list[str]:
+        printed = run(f"dcpdump read samples/replica.pcap -f line -q -t d {options}").out
+        return [line.split()[1] for line in printed.splitlines()]
+
+    assert times("") == times("--vbucket 0-65535") == times("-j 2")
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_times_for_programs_are_utc(form: str) -> None:
+    plain = run(f"dcpdump read {STOPPED} -q -f {form}")
+    assert run(f"dcpdump read {STOPPED} -q -f {form} --tz Asia/Tokyo") == plain
+    refused = run(f"dcpdump read {STOPPED} -q -f {form} -t r")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(f"dcpdump: error: -t is for people: {form} always has the time in UTC")
+
+
+@pytest.mark.parametrize("command", ["streams", "conns", "rollbacks", "flow", "check", "diagnose", "key a"])
+def test_objects_are_the_same_in_every_zone(command: str) -> None:
+    plain = run(f"dcpdump {command} {STOPPED} -q -f ndjson")
+    other = run(f"dcpdump {command} {STOPPED} -q -f ndjson --tz Asia/Tokyo")
+    assert (other.code, other.out.replace(" --tz Asia/Tokyo", "")) == (plain.code, plain.out)
+
+
+def test_verdicts_are_written_in_the_zone_that_is_asked_for() -> None:
+    printed = run(f"dcpdump streams {STOPPED} -q --vbucket 417 --tz Europe/Berlin").out.splitlines()[1]
+    assert "  13:02:11.006+01:00  " in printed
+    assert "StateChanged (2) at 13:03:11.011+01:00" in printed
+
+
+@pytest.mark.parametrize(("hours", "dates"), [(11, set()), (13, {"2025-11-20", "2025-11-21"})])
+def test_dates_are_printed_where_a_capture_lasts_beyond_midnight(tmp_path: Path, hours: int, dates: set[str]) -> None:
+    talk = TcpTalk().send(0, encode("DCP_OPEN", {"flags": 1}, key=b"me"))
+    talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}))
+    talk.wait(hours * HOUR_NS).send(0, encode("DCP_STREAM_REQ", {"end_seqno": 9}, vbucket=1))
+    name = saved(talk, tmp_path / "long.pcap")
+    printed = run(f"dcpdump streams {name} -q").out
+    assert set(re.findall(r"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}", printed)) == dates
+    for when in re.findall(r"\S*\d\d:\d\d:\d\d\.\d{3}", printed):
+        assert run(f"dcpdump streams {name} -q --since {when}").code == 0
+    # In a zone where no midnight passes, there is no date.
+    assert "2025" not in run(f"dcpdump streams {name} -q --tz -03:00").out
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Europe/Berln", "did you mean Europe/Berlin"),
+        ("new york", "did you mean America/New_York?"),
+        ("+25:00", "--tz local"),
+        ("?", "--tz local, --tz utc, --tz +02:00, or --tz Europe/Berlin"),
+    ],
+)
+def test_an_unknown_zone_is_an_error_with_the_nearest_ones(name: str, hint: str) -> None:
+    with pytest.raises(ZoneError, match="is not a time zone that this machine knows") as raised:
+        zone_of(name)
+    assert raised.value.hint.startswith(hint)
+    assert run(f"dcpdump streams {STOPPED} --tz {shlex.quote(name)}").code == 2
+
+
+def test_the_zone_of_this_machine_changes_its_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        local, named = zone_of("local"), zone_of("europe/berlin")
+        for text in ("2025-01-20T12:00:00Z", "2025-07-20T12:00:00Z", "2025-10-26T00:30:00Z", "2025-10-26T02:30:00Z"):
+            ns = parse_instant("--since", text).ns
+            assert local.shown(ns) == named.shown(ns)
+            assert named.suffix(ns) == ("+01:00" if local.offset_ns(ns) == 3_600_000_000_000 else "+02:00")
+            assert abs(named.instant(named.shown(ns)) - ns) in (0, 3_600_000_000_000)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("zone", [UTC, zone_of("Asia/Kolkata"), zone_of("-03:30"), zone_of("local")])
+def test_a_time_that_no_calendar_has_is_a_number(zone: Zone) -> None:
+    far = 1 << 80
+    assert FrameTimes(TimeKind.ABSOLUTE, zone).text(far).endswith(" ns after 1970")
+
+
+def test_frames_that_go_back_in_time_have_negative_differences() -> None:
+    since = FrameTimes(TimeKind.DELTA)
+    assert [since.text(ns) for ns in (5_000_000, 3_500_000, 3_500_001)] == ["0.000000", "-0.001500", "0.000000001"]
+    from_start = FrameTimes(TimeKind.RELATIVE)
+    from_start.begin(5_000_000)
+    assert [from_start.text(ns) for ns in (5_000_000, 3_500_000)] == ["+0.000000", "-0.001500"]

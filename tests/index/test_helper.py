@@ -1,0 +1,92 @@
+"""An index is built by another process, which ends when this one does."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dcpdump.capture import open_capture
+from dcpdump.capture.merge import OPEN_LIMIT
+from dcpdump.errors import CaptureError
+from dcpdump.index import CaptureIndex
+from tests.bench.captures import capture
+from tests.index.test_frames import SAMPLES, check_frames, options
+
+#: Index standard input, say who does it, and wait.
+_WAITING = """
+import os, sys, time
+from dcpdump.capture import open_capture
+from dcpdump.index import CaptureIndex
+index = CaptureIndex([open_capture("-")], helped=True)
+while not index.frames:
+    index.step(wait=1.0)
+children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+print(*children, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_each_frame_is_that_of_read(path: Path) -> None:
+    assert check_frames([str(path)], options(4096), helped=True) > 0
+
+
+def test_several_captures_are_indexed(tmp_path: Path) -> None:
+    traffic = str(capture(tmp_path, "wire", 600, 64))
+    assert check_frames([*map(str, SAMPLES), traffic], options(30_000), helped=True) > 600
+
+
+def children() -> list[int]:
+    return [int(each) for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+def test_closing_while_it_reads_leaves_no_process(tmp_path: Path) -> None:
+    before = children()
+    index = CaptureIndex([open_capture(str(capture(tmp_path, "wire", 3000, 64)))], options(4096), helped=True)
+    assert len(children()) == len(before) + 1
+    index.close()
+    assert children() == before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+def test_what_there_is_stays_when_the_process_dies(tmp_path: Path) -> None:
+    before = children()
+    path = str(capture(tmp_path, "wire", 3000, 64))
+    with CaptureIndex([open_capture(path)], options(4096), helped=True) as index:
+        while not index.frames:
+            index.step(wait=1.0)
+        (helper,) = set(children()) - set(before)
+        os.kill(helper, signal.SIGKILL)
+        index.finish()
+        assert (index.complete, index.failure) == (False, "the process that read the capture has ended")
+        assert index.record(index.frames).number == index.frames
+        assert not index.step()
+
+
+def test_an_error_of_the_process_is_raised_here(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.pcap" for number in range(OPEN_LIMIT + 1)]
+    for path in paths:
+        path.write_bytes(SAMPLES[0].read_bytes())
+    with CaptureIndex([open_capture(str(path)) for path in paths], helped=True) as index:
+        with pytest.raises(CaptureError, match="overlap in time") as caught:
+            index.finish()
+        assert caught.value.hint.startswith("mergecap")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+def test_the_process_ends_when_its_parent_is_killed() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", _WAITING], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    with parent:
+        parent.stdin.write(SAMPLES[0].read_bytes())
+        parent.stdin.flush()
+        (helper,) = map(int, parent.stdout.readline().split())
+        parent.kill()
+        parent.wait()
+        parent.stdout.read()  # ends when no process has it open any more
+    assert not Path(f"/proc/{helper}/exe").exists()

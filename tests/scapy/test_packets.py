@@ -1,0 +1,175 @@
+"""DCP in scapy: classes of the protocol table, frames built and read back, sessions, packets in and out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.plist import PacketList
+from scapy.sendrecv import sniff
+from scapy.utils import rdpcap
+
+import dcpdump
+from dcpdump import scapy as dcp
+from dcpdump.record import Record, as_json
+from dcpdump.scapy import DCP, DCPResponse, DCPSession, class_of_layout
+from dcpdump.scapy.classes import CLASSES
+from dcpdump.spec.field import Field, FlatTable, Repeat
+from dcpdump.wire.frame import unpack_header
+from tests.support.strategies import PUSHED, SHAPES, Sent, Shape, damaged, pushed, sent
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+CAPTURES = sorted(SAMPLES.glob("*.pcap"))
+
+
+def class_for(shape: Shape) -> Any:
+    """Return the class of a shape."""
+    return class_of_layout(shape.message, shape.layout, response=shape.response)
+
+
+def arguments(one: Sent) -> dict[str, Any]:
+    """Return what a frame was made from, as arguments of its class."""
+    header = unpack_header(one.data)
+    given: dict[str, Any] = {name: value for name, value in one.values.items() if not isinstance(value, list)}
+    at = 24 + header.framing_length
+    given |= {"opaque": header.opaque, "cas": header.cas, "datatype": header.datatype, "framing": one.data[24:at]}
+    given["status" if one.shape.response else "vbucket"] = header.word
+    given |= {"key": one.key} if header.key_length else {}
+    parts = one.shape.layout.value if isinstance(one.shape.layout.value, tuple) else ()
+    for part in parts:
+        if isinstance(part, FlatTable):  # a table stays bytes
+            for slot in part.slots:
+                given.pop(slot.field.name, None)
+            given["value"] = one.data[24 + header.body_length - header.value_length :]
+        elif isinstance(part, Repeat):
+            single = len(part.fields) == 1 and isinstance(part.fields[0], Field)
+            item = None if single else getattr(class_for(one.shape)().get_field(part.name), "cls", None)
+            values = one.values.get(part.name, [])
+            assert isinstance(values, list)
+            given[part.name] = values if item is None else [item(**each) for each in values]
+    if not parts:
+        given["value"] = one.value
+    return given | ({"metadata": one.metadata} if one.metadata else {})
+
+
+def test_every_shape_has_a_class_and_no_name_stands_for_two() -> None:
+    classes = [class_for(shape) for shape in (*SHAPES, *PUSHED)]
+    assert len({each.__name__ for each in classes}) == len(set(classes)) == len(CLASSES)
+    assert all(getattr(dcp, each.__name__) is each for each in classes)
+
+
+@given(sent() | pushed())
+def test_a_frame_has_the_class_of_its_layout_and_gives_its_bytes_back(one: Sent) -> None:
+    packet = DCP(one.data)
+    assert type(packet) is class_for(one.shape)
+    assert bytes(packet) == one.data
+    packet.raw_packet_cache = None
+    assert packet.self_build() == one.data
+
+
+@given(sent() | pushed())
+def test_a_frame_is_built_from_its_values_alone(one: Sent) -> None:
+    assert bytes(class_for(one.shape)(**arguments(one))) == one.data
+
+
+@given(sent() | pushed())
+def test_the_fields_of_a_frame_are_those_of_explain(one: Sent) -> None:
+    packet = DCP(one.data)
+    shown = {field.name for field in packet.fields_desc}
+    for name, value in one.values.items():
+        if name in shown and not isinstance(value, list):
+            assert packet.getfieldval(name) == value, name
+
+
+@given(damaged())
+def test_any_bytes_are_a_packet_that_gives_them_back(data: bytes) -> None:
+    assert not data or bytes(DCP(data)) == data
+    assert DCP(data).show(dump=True)
+
+
+def test_what_was_built_reads_back_by_explain() -> None:
+    built = dcp.DCP_MUTATION(key=b"k", by_seqno=4)
+    (record,) = dcpdump.explain(bytes(built))
+    assert (record.frame.message.name, record.frame.get("by_seqno"), record.problems) == ("DCP_MUTATION", 4, ())
+
+
+def test_framing_extras_choose_the_flexible_magic() -> None:
+    built = dcp.DCP_DELETION(key=b"key", framing=b"\x22\x00\x05", by_seqno=1)
+    (record,) = dcpdump.explain(bytes(built))
+    assert (record.frame.header.magic, record.frame.stream_id, record.frame.key) == (0x08, 5, b"key")
+
+
+def test_layers_are_found_by_the_class_of_the_message_and_of_any_frame() -> None:
+    packet = Ether() / IP() / TCP(dport=11210) / dcp.DCP_SNAPSHOT_MARKER_2_2(end_seqno=9)
+    again = Ether(bytes(packet))
+    assert (again[DCP].opcode, again[dcp.DCP_SNAPSHOT_MARKER].end_seqno) == (0x56, 9)
+    assert not again.haslayer(dcp.DCP_MUTATION)
+
+
+def test_frames_in_one_segment_follow_one_another() -> None:
+    packet = TCP(bytes(TCP(sport=11210) / (bytes(dcp.DCP_NOOP(opaque=7)) + bytes(dcp.DCP_NOOP(opaque=8)))))
+    assert [packet[dcp.DCP_NOOP].opaque, packet[dcp.DCP_NOOP : 2].opaque] == [7, 8]
+
+
+def test_a_response_answers_its_request() -> None:
+    request, response = dcp.DCP_NOOP(opaque=7), dcp.DCP_NOOP_RESPONSE(opaque=7)
+    assert (response.answers(request), request.answers(response)) == (1, 0)
+    assert not dcp.DCP_NOOP_RESPONSE(opaque=8).answers(request)
+
+
+def test_unknown_opcodes_are_frames_in_sections() -> None:
+    packet = DCPResponse(bytes(DCPResponse(opcode=0xE7, extras=b"ab", key=b"k", value=b"v")))
+    assert (packet.extras, packet.key, packet.value, packet.extras_length) == (b"ab", b"k", b"v", 2)
+    assert type(DCP(bytes(packet))) is DCPResponse
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_a_session_gives_the_frames_of_read(capture: Path) -> None:
+    frames = [packet for packet in sniff(offline=str(capture), session=DCPSession) if packet.haslayer(DCP)]
+    records = list(dcpdump.read(str(capture)))
+    assert [bytes(frame[DCP]) for frame in frames] == [record.frame.raw.data for record in records]
+    ports = [(frame[TCP].sport, frame[TCP].dport) for frame in frames]
+    assert ports == [tuple(int(end.rpartition(":")[2]) for end in (one.src, one.dst)) for one in records]
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_packets_of_scapy_are_read_as_the_file_is(capture: Path) -> None:
+    packets = rdpcap(str(capture))
+    records = list(dcpdump.read(packets))
+    assert [shown(each) for each in records] == [shown(each) for each in dcpdump.read(capture)]
+    for record in records:
+        assert packets[record.frame.raw.where.packet - 1].haslayer(TCP)
+
+
+def shown(record: Record) -> dict[str, Any]:
+    """Return a record as JSON without the name of its file."""
+    return {name: value for name, value in as_json(record).items() if name != "file"}
+
+
+def test_single_packets_and_lists_may_be_mixed_but_not_with_paths() -> None:
+    packets = rdpcap(str(CAPTURES[0]))
+    mixed = list(dcpdump.read(packets[0], PacketList(packets[1:])))
+    assert len(mixed) == len(list(dcpdump.read(packets)))
+    with pytest.raises(TypeError, match="not both"):
+        next(dcpdump.read(packets, str(CAPTURES[0])))
+
+
+def test_a_record_becomes_a_packet_with_its_time() -> None:
+    record = next(dcpdump.read(CAPTURES[0]))
+    packet = dcp.to_scapy(record)
+    ts_ns = record.frame.raw.where.ts_ns
+    assert ts_ns is not None
+    assert (bytes(packet), round(packet.time * 10**6)) == (record.frame.raw.data, ts_ns // 1000)
+
+
+def test_other_packets_pass_a_session_as_they_are() -> None:
+    packets = [Ether() / IP() / TCP(sport=80, dport=1) / Raw(b"HTTP/1.1 200 OK\r\n\r\n")]
+    assert [bytes(each) for each in sniff(offline=packets, session=DCPSession)] == [bytes(packets[0])]
+
+
+def test_messages_without_layouts_are_sections_under_their_own_name() -> None:
+    packet = DCP(bytes(dcp.GET(key=b"k")))
+    assert (type(packet).__name__, packet.key) == ("GET", b"k")
