@@ -230,7 +230,7 @@ class Pcap:
         window, number, at = self._window, self._health.packets + 1, self._window.offset
         what = f"record {number} (byte {at:,}) {fault}"
         if not self._salvage:
-            self._health.hurt(at, number, what, "everything from here on; --salvage looks for the next record")
+            self._health.hurt(at, number, what, "everything from here on", "--salvage looks for the next record")
             return False
         window.at += 1
         found = self._find_record()

@@ -284,7 +284,7 @@ class Pcapng:
         window, health, at = self._window, self._health, self._window.offset
         what = f"the block at byte {at:,} {fault}"
         if not self._salvage:
-            health.hurt(at, health.packets + 1, what, "everything from here on; --salvage looks for the next block")
+            health.hurt(at, health.packets + 1, what, "everything from here on", "--salvage looks for the next block")
             return False
         window.at += 1
         found = self._find_block()
