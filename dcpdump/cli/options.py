@@ -18,6 +18,8 @@ from dcpdump.zone import UTC, Zone, zone_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: What the levels of redaction are, in whichever command.
+LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
 #: The help of --collection.
 COLLECTIONS = "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
 #: option, the function that parses its text to a clause, its metavar, its help
@@ -235,7 +237,7 @@ def display_options(
         click.option(
             "--redact-level",
             type=click.Choice(["partial", "full"]),
-            help="full: names of collections, scopes and clients, hosts and ports too.",
+            help=LEVELS,
         ),
         click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
         click.option("--show-secrets", is_flag=True, help="Print authentication payloads."),

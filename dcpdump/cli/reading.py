@@ -24,10 +24,11 @@ from dcpdump.errors import OutputError
 
 if TYPE_CHECKING:
     from dcpdump.cli.live_reading import InterfaceSource
+    from dcpdump.cli.relay import RelaySource
 
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]
-Source = Union["CaptureSource", "InterfaceSource"]
+Source = Union["CaptureSource", "InterfaceSource", "RelaySource"]
 
 
 class Consumer(ABC, Generic[P]):

@@ -6,7 +6,7 @@ read: one by one or in blocks.
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from dcpdump.escape import safe
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_SYSTEM_EVENT, SELECT_BUCKET
@@ -21,6 +21,22 @@ _LONGEST = 251
 LAST = 1 << 62  #: behind all frames
 
 _Said = tuple[int, str, int]  #: the frame that said it, the name, and of a collection its scope; -1: none
+
+
+class Names(Protocol):
+    """The names of collections on a connection. Without ``frame``: as known in the end."""
+
+    def path(self, collection: int, frame: int = ...) -> str | None:
+        """Return the name of a collection, as known at a frame: ``scope.collection``."""
+
+    def scope(self, number: int, frame: int = ...) -> str | None:
+        """Return the name of a scope, as known at a frame."""
+
+    def known(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all collections that were named."""
+
+    def known_scopes(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all scopes that were named."""
 
 
 class CollectionNames:
@@ -60,6 +76,11 @@ class CollectionNames:
         """Yield the id and the last path of each collection."""
         for number, said in self._collections.items():
             yield number, self.path(number) or said[-1][1]
+
+    def known_scopes(self) -> Iterator[tuple[int, str]]:
+        """Yield the id and the last name of each scope."""
+        for number, said in self._scopes.items():
+            yield number, said[-1][1]
 
 
 def _take(table: dict[int, list[_Said]], number: int, said: _Said) -> None:
@@ -121,6 +142,11 @@ class ConnectionNames:
         """Return the ids and names of all collections that were named, in order."""
         tables = [each for each in (self._own, self._shared) if each is not None]
         return sorted({each for table in tables for each in table.known()})
+
+    def known_scopes(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all scopes that were named, in order."""
+        tables = [each for each in (self._own, self._shared) if each is not None]
+        return sorted({each for table in tables for each in table.known_scopes()})
 
     def own(self, make: "ServerNames") -> CollectionNames:
         """Return where names of this connection are to be kept."""

@@ -51,7 +51,7 @@ def test_messages_are_told_apart_by_name_and_kind() -> None:
 
 def test_one_frame_is_counted_as_one_and_has_no_rate() -> None:
     printed = run("dcpdump stats samples/takeover.pcap -q --opcode mutation -c 1").out.splitlines()
-    assert printed[0] == "1 frame, 62 bytes, from 2025-11-20T12:02:11.004250Z for 0.000 s"
+    assert printed[0] == "1 frame, 62 bytes, from 2025-11-20T12:04:11.004250Z for 0.000 s"
     assert printed[3] == "  DCP_MUTATION request  1 frame   62 bytes 100.0 %"
     assert "vbuckets: 1 with traffic, at most 1 frame" in printed
 
