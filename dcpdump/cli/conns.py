@@ -42,7 +42,9 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         ]
         consumer.report(
             sink,
-            lambda: [rows.ConnectionTable(connections, sealed, closed)],
+            lambda: (
+                [rows.ConnectionTable(connections, sealed, closed)] if connections or closed else [consumer.nothing()]
+            ),
             lambda: rows.objects(connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}, closed),
             always=bool(closed),
         )

@@ -21,11 +21,12 @@ from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
-from dcpdump.filter import Clause, Instant, clauses, parse_instant
+from dcpdump.diagnosis.evidence import speaks_dcp
+from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
-from dcpdump.render.lines import Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
@@ -34,6 +35,7 @@ from dcpdump.streams.redacted import hide
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
+from dcpdump.streams.wording import counted
 from dcpdump.wire.value import Meaning
 from dcpdump.zone import UTC, Zone
 
@@ -122,10 +124,13 @@ def choosing(options: dict[str, Any]) -> Chosen:
         tuple(parse(text) for parse, text in given if text is not None),
         None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
         None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
-        None if since is None else parse_instant("--since", since, zone),
-        None if until is None else parse_instant("--until", until, zone),
+        *parse_window(since, until, zone),
         zone,
     )
+
+
+def _are(count: int, noun: str) -> str:
+    return f"{'is' if count == 1 else 'are'} {counted(count, noun)}"
 
 
 class LedgerConsumer(Consumer[Part]):
@@ -174,6 +179,21 @@ class LedgerConsumer(Consumer[Part]):
         """Write what was found; nothing where there was no frame, which the summary reports, unless ``always``."""
         if self.ledger.frames or always:
             report(sink, self._shown, lines, objects)
+
+    def nothing(self) -> Line:
+        """Return why there is no stream, or no connection, to show."""
+        ledger = self.ledger
+        if not self.connections:
+            text = f"no connection matches: there {_are(len(ledger.connections), 'connection')} in the capture"
+        elif not any(map(speaks_dcp, self.connections)):
+            text = (
+                f"no DCP: {counted(sum(sum(each.frames) for each in self.connections), 'frame')} of other KV commands"
+            )
+        elif ledger.streams:
+            text = f"no stream matches: there {_are(len(ledger.streams), 'stream')} in the capture"
+        else:
+            text = "no DCP streams"
+        return Line(LineKind.PLAIN, text)
 
     @property
     def begins_ns(self) -> int | None:

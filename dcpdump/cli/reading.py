@@ -26,10 +26,11 @@ from dcpdump.redact import Redactor
 
 if TYPE_CHECKING:
     from dcpdump.cli.live_reading import InterfaceSource
+    from dcpdump.cli.relay import RelaySource
 
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]
-Source = Union["CaptureSource", "InterfaceSource"]
+Source = Union["CaptureSource", "InterfaceSource", "RelaySource"]
 
 
 class Consumer(ABC, Generic[P]):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 
 from dcpdump.iso_time import iso_time
-from dcpdump.record import Json, Names
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
@@ -13,6 +13,7 @@ from dcpdump.streams.facts import Control
 from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, printable, span, status
+from dcpdump.wire.collection_names import Names
 from dcpdump.wire.json_text import parse_json
 
 _HEADS = (
@@ -242,6 +243,8 @@ def _noops(each: ConnectionState) -> str:
     noops = each.noops
     if not noops.sent:
         return ""
+    if not all(each.frames):
+        return f"{noops.sent} seen, the other direction was not captured"
     text = f"{noops.answered} of {noops.sent} answered"
     if noops.latencies_ns:
         text += " in " + "..".join(dict.fromkeys((span(min(noops.latencies_ns)), span(max(noops.latencies_ns)))))
