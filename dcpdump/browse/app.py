@@ -41,7 +41,7 @@ class BrowseApp(App[int]):
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [  # noqa: RUF012 - as Textual has it
-        Binding(each.bound, each.action, each.text, show=False) for each in all_keys()
+        Binding(each.bound, each.action, each.text, show=False, priority=True) for each in all_keys()
     ]
 
     def __init__(self, opened: Opened) -> None:
@@ -66,8 +66,7 @@ class BrowseApp(App[int]):
         self.set_interval(1 / _TURNS, self._turn)
         loop = asyncio.get_running_loop()
         for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, 130)):
-            if self.opened.handles_signals:
-                loop.add_signal_handler(number, partial(self.exit, status))
+            loop.add_signal_handler(number, partial(self.exit, status))
         if self.opened.filter:
             self._apply(self.opened.filter)
         self._turn()
@@ -137,11 +136,6 @@ class BrowseApp(App[int]):
     def _tab_picked(self, message: TopLine.TabPicked) -> None:
         self.action_tab(message.tab)
 
-    def on_key(self) -> None:
-        """Take the note away, which was read before the next key."""
-        if not self.main.asks:
-            self.main.say("")
-
     # -- asking -------------------------------------------------------------------------------------------
 
     def _ask(self, kind: str, prompt: str, text: str = "", complete: Callable[[str], list[str]] | None = None) -> None:
@@ -187,6 +181,16 @@ class BrowseApp(App[int]):
             self.main.say(f"{error}" + f" ({error.hint})" * bool(error.hint), error=True)
 
     # -- moving -------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether the keys of the table are taken: not while a text is typed, or a dialog is shown."""
+        return self.screen is self.main and not self.main.asks
+
+    async def run_action(self, *arguments: Any, **named: Any) -> bool:
+        """Take the note away, which was read before the next key, and do what the key says."""
+        if self.check_action("", ()):
+            self.main.say("")
+        return await super().run_action(*arguments, **named)
 
     def action_do(self, part: str, verb: str, *values: Any) -> None:
         """Have a part of the screen do something."""

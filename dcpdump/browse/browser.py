@@ -15,6 +15,7 @@ from dcpdump.browse.places import Place, Places
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.search import Search
 from dcpdump.browse.topline import TABS
+from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.index.columns import GAP_BEFORE
 from dcpdump.record import Record
@@ -294,7 +295,7 @@ class Browser:
                 at = min(count - 1, int(float(percent[1]) * count / 100))
                 self.go(int(self.screen.list.listed.numbers[at]))
             return
-        self.go(self.frames.at_time(parse_instant("go to", text).at(self.frames.index.begins_ns)))
+        self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.index.begins_ns)))
 
     def find(self, step: int) -> None:
         """Go to the next listed row with the text that is searched; as many rows as a second allows."""

@@ -10,6 +10,7 @@ from dcpdump.browse.browser import Browser
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.filter import FilterError
+from dcpdump.record import Record
 from dcpdump.render import line, table
 
 #: Ending of a file → the command that writes it, and its options.
@@ -119,7 +120,7 @@ class Marks:
         process = self._process
         if process is None or process.poll() is None:
             return
-        said = (process.stderr.read() if process.stderr else b"").decode("utf-8", "replace").splitlines()
+        said = process.communicate()[1].decode("utf-8", "replace").splitlines()
         name, marks = self._writing
         self._process = None
         if process.returncode in (0, 4):
@@ -163,17 +164,15 @@ class Marks:
         record, field = self._browser.record(), self._browser.screen.fields.selected
         if record is None:
             return ""
-        ts_ns = record.frame.raw.where.ts_ns
-        when = "" if ts_ns is None else clock_in_use().full(ts_ns)
         match key:
             case "f":
                 return "" if field is None else field.text.strip()
             case "b":
                 return record.frame.raw.data.hex()
             case "t":
-                return "\n".join(each.text for each in (table.place(record, when), *table.lines(record, None)))
+                return "\n".join(each.text for each in (table.place(record, _when(record)), *table.lines(record, None)))
             case "l":
-                return "\n".join(each.text for each in line.lines(record, None, when))
+                return "\n".join(each.text for each in line.lines(record, None, _when(record)))
             case "c":
                 return self._shown(self._browser.commands.words("read", "", str(record.number)))
             case "a":
@@ -185,6 +184,11 @@ class Marks:
         """Return a command as people type it."""
         at = words.index("dcpdump")
         return " ".join(map(shlex.quote, words[at:]))
+
+
+def _when(record: Record) -> str:
+    ts_ns = record.frame.raw.where.ts_ns
+    return "" if ts_ns is None else clock_in_use().full(ts_ns)
 
 
 def ranges(numbers: set[int]) -> str:

@@ -6,6 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dcpdump.browse.pane import Piece
+from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
 from dcpdump.net.batch import NO_TIME
@@ -86,7 +87,7 @@ def time_text(times: Times, ts_ns: int, before_ns: int | None, *, wide: bool) ->
     if ts_ns == NO_TIME:
         return " " * width
     if times is Times.CLOCK:
-        text = iso_time(ts_ns)
+        text = iso_time(clock_in_use().zone.shown(ts_ns))
         return text[11 : 11 + width] if "T" in text else text[:width]
     if before_ns is None or before_ns == NO_TIME:
         return f"{'-':>{width}}"

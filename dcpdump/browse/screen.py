@@ -3,6 +3,7 @@
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from dcpdump.browse.dialogs import TextPane
@@ -66,7 +67,7 @@ class BrowseScreen(Screen[int]):
     def on_mount(self) -> None:
         """Begin with the list."""
         self.hints.say([piece for key, text in HINTS for piece in ((f" {key} ", "bold cyan"), (f"{text} ", ""))])
-        self.list.focus()
+        self.hold(self.list)
 
     def on_resize(self) -> None:
         """Choose what fits."""
@@ -102,6 +103,10 @@ class BrowseScreen(Screen[int]):
         """Return the pane that the keyboard moves."""
         return self.focused if isinstance(self.focused, Pane) else self.main
 
+    def hold(self, pane: Widget) -> None:
+        """Give a part the keyboard, at once: the next key may be there already."""
+        self.set_focus(pane, scroll_visible=False)
+
     def show_tab(self, name: str) -> None:
         """Show frames, or one of the tables."""
         self.tab = name
@@ -111,12 +116,12 @@ class BrowseScreen(Screen[int]):
         for each, table in self.tables.items():
             table.display = each == name
         self.unzoom()
-        self.main.focus()
+        self.hold(self.main)
 
     def talk(self, shown: bool) -> None:
         """Show the dialogue instead of fields and bytes, or these again."""
         self.set_class(shown, "talking")
-        (self.ladder if shown else self.list).focus()
+        self.hold(self.ladder if shown else self.list)
         if shown:
             self.call_after_refresh(self.ladder.centre, always=True)
 
@@ -133,7 +138,7 @@ class BrowseScreen(Screen[int]):
         if self.zoomed:
             self.unzoom()
             self._zoom(pane)
-        pane.focus()
+        self.hold(pane)
 
     @property
     def zoomed(self) -> bool:
@@ -178,11 +183,12 @@ class BrowseScreen(Screen[int]):
         """Show the line for an answer."""
         self.prompt.update(prompt)
         self.query_one("#asking").add_class("shown")
+        self.hold(self.bar)
 
     def answered(self) -> None:
         """Hide the line for an answer."""
         self.query_one("#asking").remove_class("shown")
-        self.main.focus() if not self.talks else self.ladder.focus()
+        self.hold(self.ladder if self.talks else self.main)
 
     @property
     def asks(self) -> bool:

@@ -9,7 +9,7 @@ from dcpdump.browse.topline import State, density
 from dcpdump.render.style import STYLES
 from dcpdump.streams.wording import counted
 
-#: The density is drawn again so many seconds after the last time, while it changes.
+#: While it is read, the density is drawn again so many seconds after the last time.
 _DENSITY_S = 0.5
 
 
@@ -79,7 +79,8 @@ class Status:
     def _draw_density(self) -> None:
         top, listed = self._browser.screen.top, self._browser.screen.list.listed
         state = (self._browser.frames.count, listed.frames, id(listed), top.bars)
-        if state == self._drawn or time.monotonic() < self._due:
+        wait = not self._browser.frames.index.complete and time.monotonic() < self._due
+        if state == self._drawn or wait:
             return
         self._drawn, self._due = state, time.monotonic() + _DENSITY_S
         times = self._browser.frames.index.columns.ts_ns

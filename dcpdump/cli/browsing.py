@@ -6,25 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from dcpdump.batch.block import Block
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.browse.analysing import Analysing
-from dcpdump.browse.analysis import Analysis, analysis_of
+from dcpdump.browse.analysis import Analysis
 from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.frames import Frames
 from dcpdump.browse.opened import Opened
 from dcpdump.capture import Capture
-from dcpdump.capture.source import bytes_read
-from dcpdump.check.rules import RULES
 from dcpdump.cli import exit as code
-from dcpdump.cli.check import Checking
-from dcpdump.cli.diagnose import evidence_of
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, text_of, with_clause
 from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.ledger_reading import Chosen
-from dcpdump.cli.options import Display
 from dcpdump.cli.progress import progress
-from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.signals import raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import note
@@ -35,20 +27,18 @@ from dcpdump.streams.wording import counted
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
 _PATIENCE_S = 1.0
-_CHUNK = 1 << 16
-_ALL = Chosen((), None, None, None, None)
-_TEXT = Display("text", "never", None, None, False, False)
 
 
 class FilterCommands:
-    """What the screen asks about filters and commands. ``given``: the captures, as they were named."""
+    """What the screen asks about filters and commands. ``named``: the captures, as they were given."""
 
-    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str]) -> None:
-        self._named, self._paths, self._options = named, paths, options
+    def __init__(self, named: Sequence[str], paths: Sequence[str], tz: str | None, *, salvage: bool) -> None:
+        self._named, self._paths, self._tz = named, paths, tz
+        self._options = [*(["--salvage"] if salvage else []), *(["--tz", tz] if tz else [])]
 
     def filter_of(self, text: str) -> Masks:
         """Return what a text chooses. Raises FilterError."""
-        chosen = filter_of(text)
+        chosen = filter_of(text, self._tz)
         return masks(chosen.texts, chosen.filter, window=chosen.window)
 
     def completions(self, text: str) -> list[str]:
@@ -69,26 +59,19 @@ class FilterCommands:
         return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *self._options, *more]
 
 
-class Watched(Checking):
-    """The rules over all frames, and how far they are. ``size``: of all captures."""
-
-    def __init__(self, given: InputOptions, report: Callable[[float], None], size: int, *, alone: bool) -> None:
-        super().__init__(_ALL, _TEXT, given, RULES, everything=False, alone=alone)
-        self._report, self._size, self._due = report, size, 0.0
-
-    def meet(self, block: Block) -> None:
-        """Report how much was read, a few times a second."""
-        super().meet(block)
-        if time.monotonic() > self._due:
-            self._due = time.monotonic() + 0.2
-            self._report(min(1.0, bytes_read() / max(1, self._size)))
-
-
 class Browsing:
     """Captures that are browsed. In a ``with`` it ends what runs beside the screen."""
 
-    def __init__(self, inputs: Sequence[Capture], named: Sequence[str], copies: Copies, given: InputOptions) -> None:
-        self._inputs, self._named, self._given = inputs, named, given
+    def __init__(
+        self,
+        inputs: Sequence[Capture],
+        named: Sequence[str],
+        copies: Copies,
+        given: InputOptions,
+        *,
+        tz: str | None = None,
+    ) -> None:
+        self._inputs, self._named, self._given, self._tz = inputs, named, given, tz
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
         options = IndexOptions(given.limits, given.secrets)
@@ -119,8 +102,7 @@ class Browsing:
 
     def app(self, text: str, value_bytes: int | None) -> BrowseApp:
         """Return the screen. ``text``: the filter of the beginning."""
-        options = ["--salvage"] if self._given.salvage else []
-        commands = FilterCommands(self._named, self._paths, options)
+        commands = FilterCommands(self._named, self._paths, self._tz, salvage=self._given.salvage)
         return BrowseApp(
             Opened(self._name(), Frames(self._index), commands, self._analysing, value_bytes, self._about, text)
         )
@@ -138,6 +120,7 @@ class Browsing:
     def _say_nothing_found(self) -> int:
         """Say what there is instead of frames, as ``read`` does."""
         from dcpdump.batch.dissection import Dissection
+        from dcpdump.cli.reading import CaptureSource
         from dcpdump.cli.summary import summarise
 
         dissection = Dissection(self._given.limits, secrets=self._given.secrets)
@@ -171,10 +154,8 @@ class Browsing:
         return lines
 
     def _analyse(self, report: Callable[[float], None]) -> Analysis:
-        """Run the ledger and the rules over all frames."""
+        """Run the ledger and the rules over all frames, in the other process."""
+        from dcpdump.cli.browsing_analysis import analyse
+
         self._copies.check()
-        size = sum(os.path.getsize(path) for path in self._paths if os.path.isfile(path))
-        watched = Watched(self._given, report, size, alone=len(self._paths) == 1)
-        watched.captures = self._given.open(self._paths)
-        Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
-        return analysis_of(evidence_of(watched))
+        return analyse(self._paths, self._given, report)

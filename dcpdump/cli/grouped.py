@@ -15,8 +15,8 @@ GROUPS: dict[str, str] = {
     "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
         --connection --host --port --frame --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
-    "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
-        --keylog --memory --jobs""",
+    "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
+        --follow --keylog --memory --jobs""",
     "How to judge": "--idle --fail-on --no-check",
     "How to show": """--format --time --all --sort --reverse --color --value-bytes --no-mouse --once --interval --rows
         --title --frames --summary --quiet --schema""",
@@ -27,7 +27,7 @@ _TITLES = {option: title for title, options in GROUPS.items() for option in opti
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "read": (
-        "dcpdump read node1.pcap --opcode stream_req -f line",
+        "dcpdump read node1.pcap --opcode stream_end --context 3 -f line",
         "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
         "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
     ),
@@ -35,6 +35,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "sudo dcpdump sniff -i any --port 11210 -f line",
         "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
         "sudo dcpdump sniff --opcode stream_end --duration 60",
+    ),
+    "relay": (
+        "dcpdump relay --listen 12210 --to db1:11210 -f line",
+        "dcpdump relay --listen 12210 --to db1 --opcode stream_req,stream_end -w talk.pcapng",
+        "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
     ),
     "explain": (
         "dcpdump explain 805c0000000000000000000081969800000000000000000000",

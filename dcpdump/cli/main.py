@@ -34,6 +34,7 @@ from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
 COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
     "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
+    "relay": ("dcpdump.cli.relay:relay", "Pass connections on to a server, and print the frames that pass."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
     "browse": ("dcpdump.cli.browse:browse", "Browse frames, fields, bytes, streams and findings in the terminal."),
     "stats": ("dcpdump.cli.stats:stats", "Count frames by message, vbucket, size and latency."),
@@ -59,7 +60,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
-    "Look at frames": ("read", "browse", "sniff", "explain", "spec", "stats"),
+    "Look at frames": ("read", "browse", "sniff", "relay", "explain", "spec", "stats"),
     "Find what is wrong": ("diagnose", "report", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
     "Share captures": ("carve", "redact"),
     "Make tables": ("export", "pipeline"),
@@ -269,6 +270,8 @@ def outcome(words: list[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return code.USAGE
     except click.UsageError as error:
+        if isinstance(error, click.NoSuchOption):
+            error = click.NoSuchOption(error.option_name, None, _near_options(error), error.ctx)
         return _complain(error.format_message(), (getattr(error, "hint", "") or _usage_hint(error),), code.USAGE)
     except DcpdumpError as error:
         if debug:
@@ -300,6 +303,13 @@ def _code_of(error: DcpdumpError) -> int:
 def _of_os(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     return f"cannot write: {(error.strerror or str(error)).lower()}{where}"
+
+
+def _near_options(error: click.NoSuchOption) -> list[str]:
+    """Return the options of the command that are like the wrong one, whatever they begin with."""
+    params = error.ctx.command.params if error.ctx else []
+    names = {name.lstrip("-"): name for param in params for name in param.opts if name.startswith("--")}
+    return [names[near] for near in get_close_matches(error.option_name.lstrip("-"), names, n=3, cutoff=0.7)]
 
 
 def _usage_hint(error: click.UsageError) -> str:

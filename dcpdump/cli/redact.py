@@ -84,7 +84,7 @@ def redact(
                 sink.write_pieces(redaction.write(path))
             parts = [sink.part or "" for sink in sinks]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
-    for line in damage_lines(inputs):
+    for line in damage_lines(inputs, salvage=False):
         note(line)
     if not quiet:
         _report(redaction, out)

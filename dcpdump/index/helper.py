@@ -95,7 +95,6 @@ class HelperBuilder:
 
 def _work(given: Input, options: IndexOptions, orders: int, results: int) -> None:
     """Index everything, and send each block's update."""
-    os.nice(_NICE)
     gc.freeze()
     if all(capture.rereadable for capture in given.captures):
         gc.disable()  # nothing that is made on the way has cycles
@@ -108,6 +107,8 @@ def _work(given: Input, options: IndexOptions, orders: int, results: int) -> Non
             if update.idle and before.idle and update.frames == before.frames:
                 continue
             _send(results, update)
+            if not before.frames and update.frames:
+                os.nice(_NICE)  # the first frames are waited for
             before = update
     except (DcpdumpError, OSError) as error:
         _send(results, error)

@@ -1,0 +1,165 @@
+"""A real terminal: what is on it, what it is told when the screen closes, whichever way that happens."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import struct
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from select import select
+
+import pytest
+
+from tests.support.console import run
+from tests.support.live import PATIENCE
+
+pytestmark = pytest.mark.xdist_group("browse")
+
+SAMPLES = Path(__file__).parent.parent.parent / "samples"
+ALTERNATE, ORDINARY = b"\x1b[?1049h", b"\x1b[?1049l"
+#: Shows how the terminal is before and after.
+SHELL = "stty -a > before; {command}; echo $? > status; stty -a > after"
+
+
+class Terminal:
+    """A shell on a terminal of its own, with a command in it."""
+
+    def __init__(self, command: str, folder: Path, term: str = "xterm-256color") -> None:
+        self._folder = folder
+        self.pid, self._fd = pty.fork()
+        if not self.pid:
+            os.chdir(folder)
+            os.environ.update(TERM=term, PYTHONPATH=str(SAMPLES.parent))
+            os.execv("/bin/sh", ["/bin/sh", "-c", SHELL.format(command=command)])
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
+        self.shown = b""
+
+    def until(self, text: bytes) -> None:
+        """Wait until a text was shown."""
+        while text not in self.shown:
+            assert select([self._fd], [], [], PATIENCE)[0], self.shown[-2000:]
+            self.shown += os.read(self._fd, 65536)
+
+    def press(self, keys: bytes) -> None:
+        """Press keys."""
+        os.write(self._fd, keys)
+
+    def children(self) -> list[int]:
+        """Return the processes of the shell."""
+        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
+    def finish(self) -> tuple[int, bool]:
+        """Wait for the end; return the exit code, and whether the terminal is as it was before."""
+        with contextlib.suppress(OSError):
+            while select([self._fd], [], [], PATIENCE)[0]:
+                self.shown += os.read(self._fd, 65536)
+        os.waitpid(self.pid, 0)
+        before, after = ((self._folder / name).read_text() for name in ("before", "after"))
+        return int((self._folder / "status").read_text()), before == after
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for each in opened:
+        each.close()
+
+
+def browsing(capture: str, options: str = "") -> str:
+    return f"{sys.executable} -m dcpdump browse {capture} {options}"
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_leaving_restores_the_terminal(term: str, tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path, term))
+    terminal.until(b"#1 ")
+    terminal.press(b"jj")
+    terminal.until(b"#3 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+    assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)
+
+
+def test_keys_in_one_piece_are_all_taken(tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"/opcode stream_req seqno 110208\r")
+    terminal.until(b"#13 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+def test_a_capture_comes_on_standard_input(tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(f"cat {SAMPLES}/refused.pcap | {browsing('-')}", tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"2")
+    terminal.until(b"Erange")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_restores_the_terminal(
+    number: signal.Signals, status: int, tmp_path: Path, terminals: list[Terminal]
+) -> None:
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
+    terminal.until(b"#1 ")
+    (child,) = terminal.children()
+    os.kill(child, number)
+    assert terminal.finish() == (status, True)
+    assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)
+
+
+def test_damage_is_said_and_ends_with_4(tmp_path: Path, terminals: list[Terminal]) -> None:
+    whole = (SAMPLES / "refused.pcap").read_bytes()
+    (tmp_path / "cut.pcap").write_bytes(whole[:-7])
+    terminals.append(terminal := Terminal(browsing("cut.pcap"), tmp_path))
+    terminal.until(b"damaged")
+    terminal.press(b"q")
+    assert terminal.finish() == (4, True)
+    assert b"dcpdump: warning: " in terminal.shown.partition(ORDINARY)[2]
+
+
+@pytest.mark.parametrize("name", ["nothing.pcap", "text.pcap"])
+def test_what_is_no_capture_or_has_no_dcp_opens_no_screen(name: str, tmp_path: Path, terminals: list[Terminal]) -> None:
+    (tmp_path / "text.pcap").write_text("hello")
+    (tmp_path / "nothing.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes()[:24])
+    terminals.append(terminal := Terminal(browsing(name), tmp_path))
+    assert terminal.finish() == (3, True)
+    assert ALTERNATE not in terminal.shown
+    said = terminal.shown.decode().replace("\r\n", "\n")
+    read = run(f"dcpdump read {tmp_path / name}")
+    assert said.replace(name, str(tmp_path / name)) == read.err
+
+
+def test_without_a_terminal_another_command_is_named() -> None:
+    shown = run(f"dcpdump browse {SAMPLES}/refused.pcap")
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.splitlines() == [
+        "dcpdump: error: browsing needs a terminal; instead: dcpdump read CAPTURE | less, or dcpdump top CAPTURE",
+        "hint: dcpdump browse --help",
+    ]
+
+
+def test_without_textual_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpdump.cli.browse.find_spec", lambda name: None)
+    shown = run(f"dcpdump browse {SAMPLES}/refused.pcap")
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.splitlines() == [
+        "dcpdump: error: browsing needs Textual",
+        "hint: pip install 'textual>=8'",
+        "hint: without it: dcpdump read CAPTURE | less, or dcpdump top CAPTURE",
+    ]
+
+
+def test_a_wrong_filter_is_an_error_before_anything_is_opened() -> None:
+    shown = run(f"dcpdump browse {SAMPLES}/refused.pcap --opcode mutaton")
+    assert (shown.code, shown.err.splitlines()[0]) == (2, "dcpdump: error: unknown opcode 'mutaton' for --opcode")
