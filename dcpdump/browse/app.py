@@ -67,6 +67,7 @@ class BrowseApp(App[int]):
         loop = asyncio.get_running_loop()
         for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, 130)):
             loop.add_signal_handler(number, partial(self.exit, status))
+        self.main.list.follows = self.opened.follows
         if self.opened.filter:
             self._apply(self.opened.filter)
         self._turn()
@@ -78,8 +79,9 @@ class BrowseApp(App[int]):
         before = self.browser.analysis
         more = self.browser.turn()
         analysing = self.browser.analysing
-        if self.opened.frames.index.complete and self.opened.frames.count:
-            analysing.begin()
+        index = self.opened.frames.index
+        if index.frames and (index.complete or index.failure):
+            analysing.begin(final=True)
         analysing.poll()
         if self.browser.analysis is not before:
             self.pages.fill()

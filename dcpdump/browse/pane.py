@@ -28,12 +28,11 @@ def style_of(words: str) -> Style:
 
 
 def strip_of(pieces: Sequence[Piece], width: int, *, left: int = 0, over: str = "") -> Strip:
-    """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: a style over the whole line."""
+    """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: one style for the whole line."""
     cover = style_of(over) if over else None
     segments = []
     for text, words in pieces:
-        style = style_of(words)
-        segments.append(Segment(safe(text), style + cover if cover else style))
+        segments.append(Segment(safe(text), cover or style_of(words)))
     strip = Strip(segments)
     if left:
         strip = strip.crop(left)

@@ -46,7 +46,7 @@ class Status:
         notes = []
         if not index.complete and not index.failure:
             read, size = index.progress
-            notes.append(f"reading {100 * read // size} %" if size else "reading")
+            notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
         marks = len(browser.screen.list.marks)
         if marks:
             notes.append(f"● {marks:,} marked")
@@ -72,7 +72,7 @@ class Status:
         index, analysing = self._browser.frames.index, self._browser.analysing
         if analysing.failure or index.failure:
             return analysing.failure or index.failure
-        if not index.complete:
+        if not index.complete and not analysing.working:
             return "this needs all frames: " + (self._notes() or ("reading",))[0]
         return f"all frames are read once more: {100 * analysing.progress:.0f} %"
 

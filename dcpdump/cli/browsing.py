@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.browse.analysing import Analysing
@@ -104,7 +105,16 @@ class Browsing:
         """Return the screen. ``text``: the filter of the beginning."""
         commands = FilterCommands(self._named, self._paths, self._tz, salvage=self._given.salvage)
         return BrowseApp(
-            Opened(self._name(), Frames(self._index), commands, self._analysing, value_bytes, self._about, text)
+            Opened(
+                self._name(),
+                Frames(self._index),
+                commands,
+                self._analysing,
+                value_bytes,
+                self._about,
+                text,
+                self._given.follow,
+            )
         )
 
     def _find_frames(self) -> bool:
@@ -158,4 +168,4 @@ class Browsing:
         from dcpdump.cli.browsing_analysis import analyse
 
         self._copies.check()
-        return analyse(self._paths, self._given, report)
+        return analyse(self._paths, replace(self._given, follow=False), report)

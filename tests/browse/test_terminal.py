@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import sys
@@ -104,6 +105,36 @@ def test_a_capture_comes_on_standard_input(tmp_path: Path, terminals: list[Termi
     terminal.until(b"Erange")
     terminal.press(b"q")
     assert terminal.finish() == (0, True)
+
+
+def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: list[Terminal]) -> None:
+    whole = (SAMPLES / "refused.pcap").read_bytes()
+    growing = tmp_path / "growing.pcap"
+    growing.write_bytes(whole[:1200])
+    terminals.append(terminal := Terminal(browsing("growing.pcap", "--follow"), tmp_path))
+    terminal.until(b"waiting")
+    with growing.open("ab") as file:
+        file.write(whole[1200:])
+    terminal.until(b"#20 ")
+    terminal.press(b"2")
+    terminal.until(b"Erange")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+def test_without_colours_signs_and_inverse_are_left(
+    tmp_path: Path, terminals: list[Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/rollback-loop.pcap"), tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"p")
+    terminal.until("✗".encode())
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+    rendered = {code for found in re.findall(rb"\x1b\[([0-9;]*)m", terminal.shown) for code in found.split(b";")}
+    assert rendered <= {b"", b"0", b"1", b"2", b"7", b"39", b"49"}
+    assert b"7" in rendered
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
