@@ -32,6 +32,8 @@ from dcpdump.filter import FilterError
 
 #: Turns a second, at most; in between keys are taken.
 _TURNS = 20
+#: Where frames are decoded slowly, the one under the cursor is, so many seconds after it was reached.
+_PAUSE_S = 0.08
 TERMINATED, BUG = 143, 70
 
 
@@ -80,7 +82,7 @@ class BrowseApp(App[int]):
         more = self.browser.turn()
         analysing = self.browser.analysing
         index = self.opened.frames.index
-        if index.frames and (index.complete or index.failure):
+        if index.frames and (index.complete or index.failure or self.browser.failure):
             analysing.begin(final=True)
         analysing.poll()
         if self.browser.analysis is not before:
@@ -109,7 +111,10 @@ class BrowseApp(App[int]):
         if isinstance(pane, FrameList):
             if not self._stale:
                 self._stale = True
-                self.call_after_refresh(self._show_frame)
+                if self.browser.is_slow:  # more moves may come before it is worth it
+                    self.set_timer(_PAUSE_S, self._show_frame)
+                else:
+                    self.call_after_refresh(self._show_frame)
         elif pane is self.main.fields:
             self.browser.light()
         elif isinstance(pane, TabTable):

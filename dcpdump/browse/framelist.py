@@ -105,7 +105,8 @@ class FrameList(Pane):
 
     def decode(self, number: int) -> None:
         """Decode a frame for its row."""
-        self._texts[number] = text_of(self._frames.record(number))
+        record = self._frames.record(number)
+        self._texts[number] = "no longer kept" if record is None else text_of(record)
         if len(self._texts) > _KEPT:
             self._texts.popitem(last=False)
 

@@ -44,14 +44,15 @@ class Status:
     def _notes(self) -> tuple[str, ...]:
         browser, index = self._browser, self._browser.frames.index
         notes = []
-        if not index.complete and not index.failure:
+        failure = browser.failure or index.failure
+        if not index.complete and not failure:
             read, size = index.progress
             notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
         marks = len(browser.screen.list.marks)
         if marks:
             notes.append(f"● {marks:,} marked")
-        if index.failure:
-            notes.append(index.failure)
+        if failure:
+            notes.append(failure)
         if index.damage:
             notes.append("damaged (i)")
         if browser.screen.list.follows:
@@ -70,8 +71,8 @@ class Status:
 
     def _waiting(self) -> str:
         index, analysing = self._browser.frames.index, self._browser.analysing
-        if analysing.failure or index.failure:
-            return analysing.failure or index.failure
+        if analysing.failure:
+            return analysing.failure
         if not index.complete and not analysing.working:
             return "this needs all frames: " + (self._notes() or ("reading",))[0]
         return f"all frames are read once more: {100 * analysing.progress:.0f} %"

@@ -36,6 +36,7 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
         raise DcpdumpError("browsing needs Textual", "", "pip install 'textual>=8'", (f"without it: {_INSTEAD}",))
     words, tz, zone = words_of(options), options.get("tz"), zone_in(options)
     selection(options)
+    keylogs = options.get("keylog") or ()
     given = input_of(options)
     shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
     from dcpdump.cli.browsing import Browsing
@@ -46,7 +47,10 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
         again = copies._replace(again=expand(copies.again))
-        with writing_times(zone, None, None), Browsing(inputs, captures, again, given, tz=tz) as browsing:
+        with (
+            writing_times(zone, None, None),
+            Browsing(inputs, captures, again, given, tz=tz, keylogs=keylogs) as browsing,
+        ):
             return browsing.run(words, shown, mouse=not no_mouse)
 
 

@@ -31,11 +31,14 @@ _PATIENCE_S = 1.0
 
 
 class FilterCommands:
-    """What the screen asks about filters and commands. ``named``: the captures, as they were given."""
+    """What the screen asks about filters and commands.
 
-    def __init__(self, named: Sequence[str], paths: Sequence[str], tz: str | None, *, salvage: bool) -> None:
+    ``named``: the captures, as they were given; ``options``: how they are read.
+    """
+
+    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str], tz: str | None) -> None:
         self._named, self._paths, self._tz = named, paths, tz
-        self._options = [*(["--salvage"] if salvage else []), *(["--tz", tz] if tz else [])]
+        self._options = [*options, *(["--tz", tz] if tz else [])]
 
     def filter_of(self, text: str) -> Masks:
         """Return what a text chooses. Raises FilterError."""
@@ -71,8 +74,10 @@ class Browsing:
         given: InputOptions,
         *,
         tz: str | None = None,
+        keylogs: Sequence[str] = (),
     ) -> None:
         self._inputs, self._named, self._given, self._tz = inputs, named, given, tz
+        self._options = ["--salvage"] * given.salvage + [word for name in keylogs for word in ("--keylog", name)]
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
         options = IndexOptions(given.limits, given.secrets)
@@ -103,7 +108,7 @@ class Browsing:
 
     def app(self, text: str, value_bytes: int | None) -> BrowseApp:
         """Return the screen. ``text``: the filter of the beginning."""
-        commands = FilterCommands(self._named, self._paths, self._tz, salvage=self._given.salvage)
+        commands = FilterCommands(self._named, self._paths, self._options, self._tz)
         return BrowseApp(
             Opened(
                 self._name(),

@@ -139,6 +139,24 @@ def test_lost_bytes_are_a_row_of_their_own() -> None:
     browse(SAMPLES / "damage.pcap", see, size=(120, 60))
 
 
+def test_a_capture_that_shrinks_is_said_and_the_rows_stay(tmp_path: Path) -> None:
+    path = tmp_path / "shrinks.pcap"
+    path.write_bytes((SAMPLES / "slow-consumer.pcap").read_bytes())
+
+    async def shrink(shown: Shown) -> None:
+        before = shown.screen.splitlines()[1:4]
+        path.write_bytes(path.read_bytes()[:2000])
+        await shown.press("G")
+        await shown.settled()
+        assert shown.number == 258
+        assert " 258 12:02:57" in shown.screen
+        await shown.press("g")
+        await shown.settled()
+        assert shown.screen.splitlines()[1:4] == before
+
+    browse(path, shrink)
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for each in SIZES:
