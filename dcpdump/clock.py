@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from dcpdump.record import iso_time
+from dcpdump.iso_time import iso_time
 from dcpdump.zone import UTC, Zone
 
 _SECOND = 1_000_000_000

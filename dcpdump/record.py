@@ -5,23 +5,22 @@ All names and their types are derived from the protocol table; nothing about an 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cache, lru_cache
-from typing import Any, Protocol
+from functools import cache
+from typing import Any
 
 from dcpdump.escape import safe
+from dcpdump.iso_time import iso_time
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, STATUS
+from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.value import Meaning
 
 Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64
-_NS = 1_000_000_000
-_EPOCH = datetime(1970, 1, 1)
 #: A header's keys, and how many bytes of it must be there to know them.
 _NEEDS = {
     "opcode": 2,
@@ -35,19 +34,6 @@ _NEEDS = {
     "opaque": 16,
     "cas": 24,
 }
-
-
-class Names(Protocol):
-    """The names of collections on a connection. Without ``frame``: as known in the end."""
-
-    def path(self, collection: int, frame: int = ...) -> str | None:
-        """Return the name of a collection, as known at a frame: ``scope.collection``."""
-
-    def scope(self, number: int, frame: int = ...) -> str | None:
-        """Return the name of a scope, as known at a frame."""
-
-    def known(self) -> list[tuple[int, str]]:
-        """Return the ids and names of all collections that were named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +81,6 @@ class Record:
         ts = self.frame.raw.where.ts_ns
         asked = self.request.ts_ns if self.request else None
         return None if ts is None or asked is None else ts - asked
-
-
-def iso_time(ts_ns: int) -> str:
-    """Return a time as ISO 8601 in UTC, with microseconds, or with nanoseconds where these are not zero."""
-    seconds, ns = divmod(ts_ns, _NS)
-    moment = _iso_second(seconds)
-    if not moment:
-        return f"{ts_ns} ns after 1970"
-    return f"{moment}.{ns:09d}Z" if ns % 1000 else f"{moment}.{ns // 1000:06d}Z"
-
-
-@lru_cache(maxsize=64)
-def _iso_second(seconds: int) -> str:
-    """Return a time without its fraction; cached, since successive frames often share a second."""
-    try:
-        return (_EPOCH + timedelta(seconds=seconds)).isoformat()
-    except OverflowError:  # a capture can claim any year; the calendar ends with 9999
-        return ""
 
 
 def seqnos(frame: Frame) -> Iterator[int]:

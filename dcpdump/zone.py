@@ -4,7 +4,6 @@ import re
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
-from difflib import get_close_matches
 from typing import Final
 
 from dcpdump.errors import DcpdumpError
@@ -70,6 +69,7 @@ def zone_of(text: str) -> Zone:
     known = {"utc": UTC, "local": LOCAL}.get(text.lower()) or fixed_zone(text)
     if known is not None:
         return known
+    from difflib import get_close_matches
     from zoneinfo import ZoneInfo, available_timezones
 
     names = {name.lower(): name for name in available_timezones()}

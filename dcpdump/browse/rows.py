@@ -8,8 +8,9 @@ from typing import NamedTuple
 from dcpdump.browse.pane import Piece
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
+from dcpdump.iso_time import iso_time
 from dcpdump.net.batch import NO_TIME
-from dcpdump.record import Record, iso_time
+from dcpdump.record import Record
 from dcpdump.render.line import message_name, message_words
 from dcpdump.spec import find
 from dcpdump.spec.names import NOT_ERRORS, STATUS

@@ -207,7 +207,7 @@ def _take_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
             flags[row] |= HAS_VBUCKET
         else:
             vbucket[row] = 0
-            flags[row] &= ~HAS_VBUCKET
+            flags[row] &= 0xFFFF ^ HAS_VBUCKET
         if isinstance(known, Record):
             _take_record(known, row, columns)
     answers.sort()

@@ -17,8 +17,9 @@ from dcpdump.batch.layouts import FLEXIBLE, STREAM_ID_LENGTH, Group, Plan
 from dcpdump.batch.number_text import of_day
 from dcpdump.batch.part import Part
 from dcpdump.escape import safe
+from dcpdump.iso_time import iso_time
 from dcpdump.net.batch import NO_TIME
-from dcpdump.record import Record, iso_time
+from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.batch_columns import TemplateColumns

@@ -9,7 +9,8 @@ from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.diagnosis import Diagnosis, DiagnosisOutcome
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleSeverity, Unjudged
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.streams.state import ConnectionState

@@ -9,7 +9,8 @@ from dcpdump.check.finding import Finding
 from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.streams.wording import counted
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number, spark
 from dcpdump.spec import find

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from dcpdump.record import Json, iso_time
+from dcpdump.iso_time import iso_time
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.streams.explanation import Explanation, written
 from dcpdump.streams.request import ROLLBACK, Request

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dcpdump.record import iso_time
+from dcpdump.iso_time import iso_time
 
 _SECOND = 1_000_000_000
 _MINUTE, _HOUR, _DAY = 60 * _SECOND, 3600 * _SECOND, 86_400 * _SECOND

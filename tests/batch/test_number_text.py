@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.batch.number_text import filled, of_day
-from dcpdump.record import iso_time
+from dcpdump.iso_time import iso_time
 
 DAY_NS = 86_400 * 1_000_000_000
 

@@ -83,11 +83,22 @@ def test_times_for_programs_are_utc(form: str) -> None:
     assert refused.err.startswith(f"dcpdump: error: -t is for people: {form} always has the time in UTC")
 
 
-@pytest.mark.parametrize("command", ["streams", "conns", "rollbacks", "flow", "check", "diagnose", "key a"])
+@pytest.mark.parametrize(
+    "command", ["streams", "conns", "rollbacks", "flow", "check", "diagnose", "key a", "stats", "top"]
+)
 def test_objects_are_the_same_in_every_zone(command: str) -> None:
     plain = run(f"dcpdump {command} {STOPPED} -q -f ndjson")
     other = run(f"dcpdump {command} {STOPPED} -q -f ndjson --tz Asia/Tokyo")
     assert (other.code, other.out.replace(" --tz Asia/Tokyo", "")) == (plain.code, plain.out)
+
+
+@pytest.mark.parametrize("command", ["stats", "top", "diagnose", "conns", "rollbacks", "key '*'", "check --all"])
+def test_every_command_writes_times_in_the_zone(command: str) -> None:
+    name = "samples/client-rollback.pcap" if command == "rollbacks" else "samples/silent.pcap"
+    plain, shown = (run(f"dcpdump {command} {name} -q {zone}").out for zone in ("", "--tz Asia/Tokyo"))
+    assert re.search(r"12:\d\d:\d\d", plain)
+    assert re.search(r"21:\d\d:\d\d", shown)
+    assert not re.search(r"12:\d\d:\d\d", shown)
 
 
 def test_verdicts_are_written_in_the_zone_that_is_asked_for() -> None:

@@ -15,10 +15,11 @@ from dcpdump.capture import open_capture, timeline
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
 from dcpdump.filter import FrameFilter
+from dcpdump.iso_time import iso_time
 from dcpdump.net.counters import Counters
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Json, as_json, columns, iso_time
+from dcpdump.record import Json, as_json, columns
 from dcpdump.tally import Tally
 
 IDENTITIES = {"cas", "vbucket_uuid", "manifest_uid", "old_vbucket_uuid", "flush_uid"}
