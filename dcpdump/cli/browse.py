@@ -14,6 +14,7 @@ from dcpdump.cli.options import ValueBytes, latency_option, selection, selection
 from dcpdump.cli.standard_input import standard_input
 from dcpdump.clock import writing_times
 from dcpdump.errors import DcpdumpError
+from dcpdump.install_hints import BROWSE
 from dcpdump.record import DEFAULT_VALUE_BYTES
 
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
@@ -33,7 +34,7 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
     beginning. '?' shows the keys. Needs Textual: pip install 'textual>=8'.
     """
     if find_spec("textual") is None:
-        raise DcpdumpError("browsing needs Textual", "", "pip install 'textual>=8'", (f"without it: {_INSTEAD}",))
+        raise DcpdumpError("browsing needs Textual", "", BROWSE, (f"without it: {_INSTEAD}",))
     words, tz, zone = words_of(options), options.get("tz"), zone_in(options)
     selection(options)
     keylogs = options.get("keylog") or ()

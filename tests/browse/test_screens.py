@@ -149,7 +149,7 @@ def test_a_capture_that_shrinks_is_said_and_the_rows_stay(tmp_path: Path) -> Non
         await shown.press("G")
         await shown.settled()
         assert shown.number == 258
-        assert " 258 12:02:57" in shown.screen
+        assert " 258 12:12:57" in shown.screen
         await shown.press("g")
         await shown.settled()
         assert shown.screen.splitlines()[1:4] == before
