@@ -56,6 +56,13 @@ class Pane(Widget, can_focus=True):
             super().__init__()
             self.pane = pane
 
+    class Dragged(Message):
+        """The upper border was dragged to a line of the screen."""
+
+        def __init__(self, line: int) -> None:
+            super().__init__()
+            self.line = line
+
     #: Whether a line is selected; otherwise moves scroll.
     selects = True
 
@@ -64,6 +71,7 @@ class Pane(Widget, can_focus=True):
         self.cursor = 0
         self.top = 0
         self.left = 0
+        self._drags = False
 
     # -- what subclasses say ------------------------------------------------------------------------------
 
@@ -208,6 +216,23 @@ class Pane(Widget, can_focus=True):
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scroll."""
         self.scroll_lines(-_WHEEL)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of the upper border."""
+        if self._inset() and event.y == 0:
+            self._drags = True
+            self.capture_mouse()
+
+    def on_mouse_up(self) -> None:
+        """Let the border go."""
+        if self._drags:
+            self._drags = False
+            self.release_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Have the border follow the mouse."""
+        if self._drags:
+            self.post_message(self.Dragged(event.screen_y))
 
     def on_resize(self) -> None:
         """Keep the cursor on the screen."""
