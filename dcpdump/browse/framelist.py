@@ -23,6 +23,7 @@ class FrameList(Pane):
         self.marked: int | None = None  #: that was marked last
         self.times = Times.CLOCK
         self.follows = False
+        self._drawn: object = None  # what of the screen depends on how many rows there are
         self._texts: OrderedDict[int, str] = OrderedDict()
 
     @property
@@ -55,7 +56,10 @@ class FrameList(Pane):
         """Take note that there are more rows."""
         if self.follows:
             self.put(self.count - 1)
-        self.refresh()
+        drawn = self._thumb(), self.shape, min(self.count, self.top + self.height)
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh()
 
     def put(self, line: int) -> None:
         """Put the cursor on a row; a move up ends following."""

@@ -28,6 +28,8 @@ from dcpdump.streams.wording import counted
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
 _PATIENCE_S = 1.0
+#: Decoded parts that are kept: those around the cursor, and where it was before.
+_PARTS = 6
 
 
 class FilterCommands:
@@ -80,7 +82,7 @@ class Browsing:
         self._options = ["--salvage"] * given.salvage + [word for name in keylogs for word in ("--keylog", name)]
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
-        options = IndexOptions(given.limits, given.secrets)
+        options = IndexOptions(given.limits, given.secrets, parts=_PARTS)
         self._index = CaptureIndex(inputs, options, helped=True)
 
     def __enter__(self) -> "Browsing":
