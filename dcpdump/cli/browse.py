@@ -22,7 +22,7 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@selection_options(captures=True, frames=True)
+@selection_options(captures=True, frames=True, count=False)
 @latency_option
 @click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all; by default 64.")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that it selects text.")

@@ -49,9 +49,9 @@ class Terminal:
         """Press keys."""
         os.write(self._fd, keys)
 
-    def children(self) -> list[int]:
-        """Return the processes of the shell."""
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+    def children(self, pid: int) -> list[int]:
+        """Return the processes that a process has started."""
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def finish(self) -> tuple[int, bool]:
         """Wait for the end; return the exit code, and whether the terminal is as it was before."""
@@ -118,8 +118,12 @@ def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: 
     terminal.until(b"#20 ")
     terminal.press(b"2")
     terminal.until(b"Erange")
+    (child,) = terminal.children(terminal.pid)
+    helpers = terminal.children(child)
+    assert len(helpers) == 2  # one indexes, one analyses
     terminal.press(b"q")
     assert terminal.finish() == (0, True)
+    assert [pid for pid in helpers if Path(f"/proc/{pid}").exists()] == []
 
 
 def test_without_colours_signs_and_inverse_are_left(
@@ -143,7 +147,7 @@ def test_a_signal_restores_the_terminal(
 ) -> None:
     terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
     terminal.until(b"#1 ")
-    (child,) = terminal.children()
+    (child,) = terminal.children(terminal.pid)
     os.kill(child, number)
     assert terminal.finish() == (status, True)
     assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)
