@@ -34,7 +34,7 @@ from dcpdump.filter import FilterError
 _TURNS = 20
 #: Where frames are decoded slowly, the one under the cursor is, so many seconds after it was reached.
 _PAUSE_S = 0.08
-TERMINATED, BUG = 143, 70
+UNUSABLE, TERMINATED, INTERRUPTED, BUG = 3, 143, 130, 70
 
 
 class BrowseApp(App[int]):
@@ -67,7 +67,7 @@ class BrowseApp(App[int]):
         """Begin to take turns."""
         self.set_interval(1 / _TURNS, self._turn)
         loop = asyncio.get_running_loop()
-        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, 130)):
+        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, INTERRUPTED)):
             loop.add_signal_handler(number, partial(self.exit, status))
         self.main.list.follows = self.opened.follows
         if self.opened.filter:
@@ -82,6 +82,8 @@ class BrowseApp(App[int]):
         more = self.browser.turn()
         analysing = self.browser.analysing
         index = self.opened.frames.index
+        if index.complete and not index.frames:
+            self.exit(UNUSABLE)
         if index.frames and (index.complete or index.failure or self.browser.failure):
             analysing.begin(final=True)
         analysing.poll()

@@ -104,6 +104,8 @@ class Browsing:
             raise app.error
         for damage in self._index.damage:
             note(f"dcpdump: warning: {damage}")
+        if status == code.UNUSABLE:
+            return self._say_nothing_found()
         if status:
             return status
         return code.DAMAGED if self._index.damage or len(self._index.columns.gap_frame) else code.DONE

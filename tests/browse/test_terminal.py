@@ -126,6 +126,30 @@ def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: 
     assert [pid for pid in helpers if Path(f"/proc/{pid}").exists()] == []
 
 
+def test_what_turns_out_to_have_no_dcp_closes_the_screen(tmp_path: Path, terminals: list[Terminal]) -> None:
+    header = tmp_path / "header.pcap"
+    header.write_bytes((SAMPLES / "refused.pcap").read_bytes()[:24])
+    os.mkfifo(tmp_path / "go")
+    terminals.append(terminal := Terminal(f"(cat header.pcap; read word < go) | {browsing('-')}", tmp_path))
+    terminal.until(b"waiting")
+    (tmp_path / "go").write_text("go\n")
+    assert terminal.finish() == (3, True)
+    assert b"dcpdump: error: no DCP in the input" in terminal.shown.partition(ORDINARY)[2]
+
+
+def test_rows_stay_where_the_process_that_reads_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
+    (tmp_path / "part.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes())
+    terminals.append(terminal := Terminal(browsing("part.pcap", "--follow"), tmp_path))
+    terminal.until(b"waiting")
+    (child,) = terminal.children(terminal.pid)
+    os.kill(max(terminal.children(child)), signal.SIGKILL)
+    terminal.until(b"the process that read the capture has ended")
+    terminal.press(b"g")
+    terminal.until(b"#1 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
 def test_without_colours_signs_and_inverse_are_left(
     tmp_path: Path, terminals: list[Terminal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
