@@ -39,6 +39,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "confidence": (TEXT, "low: found on weak evidence after bytes were lost"),
     "connection": (INT, "the number of the TCP connection, in the order first seen"),
     "connections": (INT, "how many connections"),
+    "context": (BOOL, "it was not chosen, but is near a frame of its connection that was"),
     "controls": ("[@control]", "the controls that were set"),
     "count": (INT, "how many times"),
     "datatype": (INT, "the datatype of the header"),
@@ -219,7 +220,7 @@ _COUNTS = "mutations deletions expirations prepares commits aborts system_events
 _ASKED = "start_seqno end_seqno vbucket_uuid snap_start_seqno snap_end_seqno rollback_seqno"
 #: row → its keys; those before a ``|`` are always there
 ROWS: dict[str, str] = {
-    "frame": f"| {_FRAME}",
+    "frame": f"| {_FRAME} context",
     "explain": f"| {_FRAME} rules suggestion",
     "key.change": f"kind | seqno rev_seqno {_FRAME}",
     "key.coverage": "kind connection vbucket why | name stream_id first_seqno last_seqno complete",

@@ -55,6 +55,12 @@ def test_what_is_pasted_fits_its_schema() -> None:
         assert wrong("explain", run(f"dcpdump explain {text} -f ndjson -q").out, judge) == []
 
 
+def test_context_fits_the_schema() -> None:
+    printed = run("dcpdump read samples/stopped.pcap --opcode stream_end --context 2 -f ndjson -q").out
+    assert printed.count('"context": true') == 4
+    assert wrong("read", printed, validator("read")) == []
+
+
 def test_a_row_that_does_not_fit_is_refused() -> None:
     judge = validator("streams")
     assert list(judge.iter_errors({"connection": 0}))

@@ -233,7 +233,7 @@ def test_a_situation_is_said_in_its_words(name: str, tmp_path: Path) -> None:
     keys = f"--keylog {files.keys}" if situation.keyed else ""
     read = run(f"dcpdump read {files.capture} {keys} -f line")
     assert read.code == situation.code
-    notes = [line for line in read.err.splitlines() if line.startswith("dcpdump: note: connection 0 (10.0.0.")]
+    notes = [line for line in read.err.splitlines() if line.startswith("dcpdump: note: connection 0 (10.0.")]
     assert [line.endswith(situation.note) for line in notes] == ([True] if situation.note else [])
     text = run(f"dcpdump conns {files.capture} {keys}")
     assert (text.code, text.err) == (read.code, text.err)
