@@ -22,7 +22,7 @@ from dcpdump.index.columns import GAP_BEFORE
 from dcpdump.record import Record
 from dcpdump.render.lines import LineKind
 
-#: Seconds that one turn may take before keys are looked for again.
+#: Seconds that one turn may take before keys are taken again.
 _TURN = 0.015
 #: Decoding a frame that takes longer than so many seconds is felt.
 _SLOW = 0.03
@@ -54,7 +54,7 @@ class Browser:
             self.screen.list.grown()
             self._begin()
         decoded = False
-        while time.monotonic() < until and (number := self.screen.list.next_untold()) is not None:
+        while time.monotonic() < until and (number := self.screen.list.next_undecoded()) is not None:
             self.screen.list.decode(number)
             decoded = True
         if decoded:

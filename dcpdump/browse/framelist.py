@@ -98,7 +98,7 @@ class FrameList(Pane):
                 return self._frames.ts_ns(self.marked)
         return None
 
-    def next_untold(self) -> int | None:
+    def next_undecoded(self) -> int | None:
         """Return a visible frame that was not decoded yet, the nearest to the cursor first."""
         seen = range(self.top, min(self.top + self.height, self.count))
         for line in sorted(seen, key=lambda line: abs(line - self.cursor)):

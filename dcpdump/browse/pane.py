@@ -71,6 +71,7 @@ class Pane(Widget, can_focus=True):
         self.cursor = 0
         self.top = 0
         self.left = 0
+        self.nothing = ""  #: what is said where there is no line
         self._drags = False
 
     # -- what subclasses say ------------------------------------------------------------------------------
@@ -163,11 +164,13 @@ class Pane(Widget, can_focus=True):
             return strip_of(heads[y], width, left=self.left)
         bar = self.count > self.height
         line = self.top + y - len(heads)
-        room = width - bar
+        space = width - bar
+        if self.nothing and not self.count and y == len(heads):
+            return strip_of([(f" {self.nothing}", "dim")], width)
         if line >= self.count:
-            strip = strip_of((), room)
+            strip = strip_of((), space)
         else:
-            strip = strip_of(self.pieces(line), room, left=self.left, over=self.cover(line))
+            strip = strip_of(self.pieces(line), space, left=self.left, over=self.cover(line))
         if bar:
             at, size = self._thumb()
             inside = at <= y - len(heads) < at + size
@@ -224,7 +227,7 @@ class Pane(Widget, can_focus=True):
             self.capture_mouse()
 
     def on_mouse_up(self) -> None:
-        """Let the border go."""
+        """Release the border."""
         if self._drags:
             self._drags = False
             self.release_mouse()

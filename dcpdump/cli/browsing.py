@@ -21,10 +21,12 @@ from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import note
+from dcpdump.clock import clock_in_use
 from dcpdump.index import CaptureIndex, IndexOptions
+from dcpdump.net.batch import NO_TIME
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
-from dcpdump.streams.wording import counted
+from dcpdump.streams.wording import counted, span
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
 _PATIENCE_S = 1.0
@@ -152,7 +154,10 @@ class Browsing:
         return code.UNUSABLE
 
     def _name(self) -> str:
-        names = ["standard input" if name == STANDARD_INPUT else os.path.basename(name) or name for name in self._named]
+        names = [
+            "standard input" if name == STANDARD_INPUT else os.path.basename(name.rstrip(os.sep)) or name
+            for name in self._named
+        ]
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
 
     def _about(self) -> list[Line]:
@@ -166,10 +171,16 @@ class Browsing:
         far = "all of it is read" if index.complete else f"{bytes_text(read)} are read"
         far += f" of {bytes_text(size)}" if size and not index.complete else ""
         lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]
+        times = index.columns.ts_ns[index.columns.ts_ns != NO_TIME]
+        if len(times):
+            first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
+            lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
         lost = int(index.columns.gap_bytes.sum())
         if lost:
             lines.append(Line(LineKind.PROBLEM, f"{lost:,} bytes in {counted(index.columns.gaps, 'gap')} were lost"))
-        lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [Line(LineKind.GOOD, "no damage")]
+        lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [
+            Line(LineKind.GOOD, "nothing of the files is damaged")
+        ]
         return lines
 
     def _analyse(self, report: Callable[[float], None]) -> Analysis:

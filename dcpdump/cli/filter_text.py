@@ -14,7 +14,7 @@ from dcpdump.filter.ranges import BETWEEN
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 
-#: What is no clause: it says how times are written.
+#: The option that is not a clause: it says how times are written.
 _ZONE = "tz"
 
 

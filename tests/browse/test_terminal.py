@@ -1,4 +1,4 @@
-"""A real terminal: what is on it, what it is told when the screen closes, whichever way that happens."""
+"""A real terminal: what is on it, and that it is as before when the screen closes, whichever way that happens."""
 
 import contextlib
 import fcntl
