@@ -104,8 +104,11 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
-def selection_options(*, captures: bool, frames: bool = False) -> Callable[[Command], Command]:
-    """Add the options that choose frames; ``captures``: those of connections and times too; ``frames``: of numbers."""
+def selection_options(*, captures: bool, frames: bool = False, count: bool = True) -> Callable[[Command], Command]:
+    """Add the options that choose frames.
+
+    ``captures``: those of connections and times too; ``frames``: of numbers; ``count``: the one that says when to stop.
+    """
 
     def add(command: Command) -> Command:
         rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
@@ -118,9 +121,10 @@ def selection_options(*, captures: bool, frames: bool = False) -> Callable[[Comm
                 help="From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start.",
             )(command)
         command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
-        command = click.option(
-            "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
-        )(command)
+        if count:
+            command = click.option(
+                "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
+            )(command)
         for name, _, metavar, text in reversed(rows):
             command = clause_option(name, metavar, text)(command)
         return command
