@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from dcpdump.tls.unsealer import Unsealer
 
 
+#: Captures that take turns do so with the third change at the latest; rotated files follow one another.
+_TURNS = 3
+
+
 class Conversation:
     """One connection: a session shared by two splitters."""
 
@@ -18,12 +22,14 @@ class Conversation:
         "before",
         "connection",
         "counted",
+        "disagrees",
         "ended",
         "ends",
         "framed",
         "names",
         "protocol",
         "session",
+        "sources",
         "splitters",
         "suspect",
         "tls",
@@ -42,7 +48,19 @@ class Conversation:
         self.before = [0, 0]  #: bytes skipped before the first
         self.tls: Unsealer | None = None  #: what opens it, where it is TLS
         self.suspect: Unsealer | None = None  #: the same, where it may be
+        self.sources: list[str] = []  #: the captures that its bytes came from in turn, up to the third change
+        self.disagrees = False  #: bytes of it came twice, and were not the same
         self.counted = (0, 0)  #: bytes of TLS, and of what stays encrypted, that are counted already
+
+    def note_source(self, file: str) -> None:
+        """Note which capture its next bytes are from."""
+        if len(self.sources) < _TURNS and (not self.sources or self.sources[-1] != file):
+            self.sources.append(file)
+
+    @property
+    def mixed(self) -> tuple[str, str] | None:
+        """Return two captures that take turns with bytes that disagree: they cannot both have seen one connection."""
+        return (self.sources[0], self.sources[1]) if self.disagrees and len(self.sources) == _TURNS else None
 
     @property
     def held(self) -> int:

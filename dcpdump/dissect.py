@@ -11,7 +11,7 @@ from dataclasses import replace
 from dcpdump.conversation import Conversation
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.counters import Counters
-from dcpdump.net.event import Bytes, End, Event, Gap, Seen
+from dcpdump.net.event import Bytes, Conflict, End, Event, Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
@@ -154,6 +154,10 @@ class Dissector:
     def _split(self, conversation: Conversation, direction: int, event: Event) -> list[Cut]:
         """Cut what a direction says into frames."""
         splitter = conversation.splitters[direction]
+        if isinstance(event, (Bytes, Conflict)):
+            conversation.note_source(event.seen.file)
+        if isinstance(event, Conflict):
+            conversation.disagrees = True
         if isinstance(event, Bytes):
             if splitter is None:
                 splitter = self._splitter(conversation, direction, late=event.joined_late)
@@ -219,6 +223,8 @@ class Dissector:
                 if named not in self.tally.foreign and len(self.tally.foreign) >= _NAMED:
                     named = conversation.protocol, 0
                 self.tally.foreign[named] += 1
+        if conversation.mixed is not None and len(self.tally.mixed) < _NAMED:
+            self.tally.mixed.append((*conversation.ends[0], conversation.mixed))
         del self._conversations[conversation.connection.number]
         return records
 

@@ -5,8 +5,9 @@ All names and their types are derived from the protocol table; nothing about an 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from dataclasses import field as slot
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
@@ -14,6 +15,7 @@ from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, STATUS
+from dcpdump.wire.collection_names import Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.outstanding import Asked
 from dcpdump.wire.value import Meaning
@@ -35,19 +37,6 @@ _NEEDS = {
 }
 
 
-class Names(Protocol):
-    """The names of collections on a connection. Without ``frame``: as known in the end."""
-
-    def path(self, collection: int, frame: int = ...) -> str | None:
-        """Return the name of a collection, as known at a frame: ``scope.collection``."""
-
-    def scope(self, number: int, frame: int = ...) -> str | None:
-        """Return the name of a scope, as known at a frame."""
-
-    def known(self) -> list[tuple[int, str]]:
-        """Return the ids and names of all collections that were named."""
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """One frame with all that is known of it. ``connection`` is None for pasted bytes."""
@@ -61,7 +50,7 @@ class Record:
     direction: int = 0  #: 0: sent by the end that opened the connection
     src: str = ""
     dst: str = ""
-    names: Names | None = None  #: of collections
+    names: Names | None = slot(default=None, repr=False, compare=False)  #: of collections
 
     def collection_path(self, collection: int | None) -> str | None:
         """Return the name of a collection, ``scope.collection``, where one was captured up to this frame."""

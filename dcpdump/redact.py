@@ -9,7 +9,8 @@ four bytes may collide.
 
 import json
 import re
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from dcpdump.disclosure import (
     FULL,
@@ -24,11 +25,11 @@ from dcpdump.disclosure import (
     without_gaps,
 )
 from dcpdump.pseudonymize import Pseudonyms
-from dcpdump.record import Names, Record
+from dcpdump.record import Record
 from dcpdump.spec.field import Blob, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.body import Body
-from dcpdump.wire.collection_names import LAST
+from dcpdump.wire.collection_names import LAST, Names
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.secret import MASK
 from dcpdump.wire.value import Item, Meaning
@@ -80,6 +81,13 @@ class Redactor:
     def names(self, names: Names | None) -> Names | None:
         """Return the names of collections as they may be shown."""
         return None if names is None else HiddenNames(names, self)
+
+    def settled_names(self, names: Names | None) -> "SettledNames | None":
+        """Return the names of collections as they may be shown, once all are known: nothing else is kept."""
+        if names is None:
+            return None
+        paths = {number: self.path(path) for number, path in names.known()}
+        return SettledNames(paths, {number: self.path(name) for number, name in names.known_scopes()})
 
     def path(self, path: str) -> str:
         """Return the name of a collection, with or without its scope, as it may be shown."""
@@ -209,8 +217,36 @@ class HiddenNames:
         """Return the ids of all collections that were named, and the hashes of their names."""
         return [(number, self._redactor.path(path)) for number, path in self._names.known()]
 
+    def known_scopes(self) -> list[tuple[int, str]]:
+        """Return the ids of all scopes that were named, and the hashes of their names."""
+        return [(number, self._redactor.path(name)) for number, name in self._names.known_scopes()]
+
     def _hidden(self, path: str | None) -> str | None:
         return None if path is None else self._redactor.path(path)
+
+
+@dataclass(frozen=True, slots=True)
+class SettledNames:
+    """The names of collections and scopes by id, as known in the end."""
+
+    paths: Mapping[int, str]
+    scopes: Mapping[int, str]
+
+    def path(self, collection: int, frame: int = LAST) -> str | None:
+        """Return the name of a collection."""
+        return self.paths.get(collection)
+
+    def scope(self, number: int, frame: int = LAST) -> str | None:
+        """Return the name of a scope."""
+        return self.scopes.get(number)
+
+    def known(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all collections that were named."""
+        return sorted(self.paths.items())
+
+    def known_scopes(self) -> list[tuple[int, str]]:
+        """Return the ids and names of all scopes that were named."""
+        return sorted(self.scopes.items())
 
 
 #: The header shown for bytes that are not a header.

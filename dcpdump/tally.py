@@ -18,4 +18,6 @@ class Tally:
     tls_bytes: int = 0  #: of TLS around what was opened
     encrypted_bytes: int = 0  #: of TLS that was not opened
     foreign_bytes: int = 0  #: of other protocols
+    mixed: list[tuple[str, str, tuple[str, str]]] = field(default_factory=list)
+    #: connections that two captures have otherwise: its ends, and the captures
     foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: (protocol, port) → connections

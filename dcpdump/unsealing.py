@@ -12,6 +12,7 @@ from dcpdump.net.event import Bytes, Event, Gap
 from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
+from dcpdump.tls.unsealer_state import UnsealerState
 
 if TYPE_CHECKING:
     from dcpdump.tls.side import Places
@@ -23,6 +24,8 @@ _HELLO: Final = b"\x16\x03"
 _KEPT: Final = 65_536
 
 Events = list[tuple[int, Event]]
+#: The number of a connection, what opens it, what might, and what is counted of it already.
+TlsState = tuple[int, UnsealerState | None, UnsealerState | None, tuple[int, int]]
 
 
 class Unsealing:
@@ -36,6 +39,26 @@ class Unsealing:
         self.places: dict[int, Places] | None = None  #: of records, by twice the connection's number plus the direction
         self._tally = tally
         self._growth = secrets.growth
+
+    def state(self, conversation: Conversation) -> TlsState | None:
+        """Return what is inside a connection as plain values, for ``restore``; None where it is no TLS."""
+        if conversation.tls is None and conversation.suspect is None:
+            return None
+        tls, suspect = (None if each is None else each.state() for each in (conversation.tls, conversation.suspect))
+        return conversation.connection.number, tls, suspect, conversation.counted
+
+    def restore(self, conversation: Conversation, state: TlsState) -> None:
+        """Continue a connection from a state, under the same secrets, which have to be there."""
+        from dcpdump.tls.unsealer import Unsealer
+
+        _, tls, suspect, conversation.counted = state
+        self._growth = self.secrets.growth
+        if tls is not None:
+            conversation.tls, self.any = Unsealer(self.secrets), True
+            conversation.tls.restore(tls)
+        if suspect is not None:
+            conversation.suspect = Unsealer(self.secrets)
+            conversation.suspect.restore(suspect)
 
     def take(self, conversation: Conversation, direction: int, event: Event) -> Events | None:
         """Return the events of the text inside; None where the event is to be taken as it is."""

@@ -5,200 +5,43 @@
 writes the captures beside this script (or into FOLDER), the same bytes every time.
 """
 
-import struct
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from dcpdump.wire.encode import Values, encode
+from dcpdump.wire.encode import encode
 from dcpdump.wire.value import encode_prefix
 
-START_NS = 1_763_640_131_000_000_000  # 2025-11-20T12:02:11Z
-STEP_NS = 250_000
-MSS = 1448
-FIN, SYN, PSH, ACK = 0x01, 0x02, 0x08, 0x10
+sys.path.insert(0, str(Path(__file__).parent.parent))  # run as a script, it is in no package
 
-XATTR, COLLECTIONS, SNAPPY, JSON, XERROR, TRACING = 0x06, 0x12, 0x0A, 0x0B, 0x07, 0x0F
-MAX = (1 << 64) - 1
-CAS = 0x1763_0000_0000_0000
-UUID, OLD_UUID = 0x0000A1F3_5C2D_9E47, 0x0000_77AA_0011_2233
-
-
-class Talk:
-    """A TCP connection under construction: what each side sends becomes Ethernet packets with a time."""
-
-    def __init__(self, client: str = "10.0.0.9:50312", server: str = "10.0.0.1:11210", segment: int = MSS) -> None:
-        self.ends = (_endpoint(client), _endpoint(server))
-        self.seq = [1_000_000, 4_294_960_000]  # the server's numbers wrap soon
-        self.segment = segment
-        self.packets: list[bytes | int] = []
-        self._say(0, b"", SYN)
-        self._say(1, b"", SYN | ACK)
-        self._say(0, b"", ACK)
-
-    def client(self, *frames: bytes) -> "Talk":
-        """Send frames from the side that connected."""
-        return self._send(0, b"".join(frames))
-
-    def server(self, *frames: bytes) -> "Talk":
-        """Send frames from the side that was connected to."""
-        return self._send(1, b"".join(frames))
-
-    def wait(self, seconds: float) -> "Talk":
-        """Let time pass."""
-        self.packets.append(round(seconds * 1_000_000_000))
-        return self
-
-    def hang_up(self) -> "Talk":
-        """Close the connection from the server."""
-        self._say(1, b"", FIN | ACK)
-        return self
-
-    def close(self) -> list[bytes | int]:
-        """Close the connection, and return its packets."""
-        self._say(0, b"", FIN | ACK)
-        self._say(1, b"", FIN | ACK)
-        self._say(0, b"", ACK)
-        return self.packets
-
-    def _send(self, side: int, data: bytes) -> "Talk":
-        for at in range(0, len(data), self.segment):
-            self._say(side, data[at : at + self.segment], PSH | ACK)
-        self._say(1 - side, b"", ACK)
-        return self
-
-    def _say(self, side: int, payload: bytes, flags: int) -> None:
-        (src, sport), (dst, dport) = self.ends[side], self.ends[1 - side]
-        ack = self.seq[1 - side] if flags & ACK else 0
-        tcp = struct.pack(">HHIIBBHHH", sport, dport, self.seq[side], ack, 0x50, flags, 0xFFFF, 0, 0) + payload
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), len(self.packets), 0x4000, 64, 6, 0, src, dst)
-        self.packets.append(b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x08\0" + ip + tcp)
-        self.seq[side] = (self.seq[side] + len(payload) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
-
-
-def _endpoint(text: str) -> tuple[bytes, int]:
-    host, _, port = text.partition(":")
-    return bytes(int(part) for part in host.split(".")), int(port)
-
-
-def pcap(packets: list[bytes | int]) -> bytes:
-    """Write packets as a classic pcap with microseconds, one packet every STEP_NS; a number is a pause in ns."""
-    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)]
-    now = START_NS - STEP_NS
-    for packet in packets:
-        if isinstance(packet, int):
-            now += packet
-            continue
-        now += STEP_NS
-        seconds, ns = divmod(now, 1_000_000_000)
-        out.append(struct.pack("<IIII", seconds, ns // 1000, len(packet), len(packet)) + packet)
-    return b"".join(out)
-
-
-# -- pieces of conversation ---------------------------------------------------------------------------------
-
-
-def hello(talk: Talk, agent: bytes, asked: list[int], granted: list[int]) -> None:
-    """Ask for features, and have some granted."""
-    talk.client(encode("HELLO", {"features": asked}, key=agent, opaque=1))
-    talk.server(encode("HELLO", {"features": granted}, response=True, opaque=1))
-
-
-def log_in(talk: Talk, bucket: bytes) -> None:
-    """Authenticate, and select a bucket."""
-    talk.client(encode("SASL_AUTH", key=b"PLAIN", value=b"\0Administrator\0correct horse", opaque=2))
-    talk.server(encode("SASL_AUTH", value=b"Authenticated", response=True, opaque=2))
-    talk.client(encode("SELECT_BUCKET", key=bucket, opaque=3))
-    talk.server(encode("SELECT_BUCKET", response=True, opaque=3))
-
-
-def open_dcp(talk: Talk, name: bytes, flags: int, **controls: str) -> None:
-    """Open a DCP connection, and set controls, which are all accepted."""
-    talk.client(encode("DCP_OPEN", {"flags": flags}, key=name, opaque=4))
-    talk.server(encode("DCP_OPEN", response=True, opaque=4))
-    for opaque, (key, value) in enumerate(controls.items(), 5):
-        talk.client(encode("DCP_CONTROL", key=key.encode(), value=value.encode(), opaque=opaque))
-        talk.server(encode("DCP_CONTROL", response=True, opaque=opaque))
-
-
-@dataclass(frozen=True)
-class Stream:
-    """One DCP stream: what its messages have in common."""
-
-    vbucket: int
-    opaque: int
-    stream_id: int | None = None
-
-    def says(
-        self,
-        message: str,
-        values: Values | None = None,
-        *,
-        layout: str | None = None,
-        key: bytes = b"",
-        value: bytes = b"",
-        cas: int = 0,
-        datatype: int = 0,
-    ) -> bytes:
-        """Return one message of the stream."""
-        return encode(
-            message,
-            values,
-            layout=layout,
-            key=key,
-            value=value,
-            cas=cas,
-            datatype=datatype,
-            vbucket=self.vbucket,
-            opaque=self.opaque,
-            stream_id=self.stream_id,
-        )
-
-    def request(self, start: int, *, end: int = MAX, flags: int = 0, value: bytes = b"", **other: int) -> bytes:
-        """Return a stream request that resumes at ``start``."""
-        fields = {
-            "flags": flags,
-            "start_seqno": start,
-            "end_seqno": end,
-            "vbucket_uuid": UUID if start else 0,
-            "snap_start_seqno": start,
-            "snap_end_seqno": start,
-            **other,
-        }
-        return encode("DCP_STREAM_REQ", fields, value=value, vbucket=self.vbucket, opaque=self.opaque)
-
-    def granted(self, seqno: int = 0) -> bytes:
-        """Return the response that opens the stream, with its failover log."""
-        log = [{"vbucket_uuid": UUID, "seqno": seqno}, {"vbucket_uuid": OLD_UUID, "seqno": 0}]
-        return encode("DCP_STREAM_REQ", {"failover_log": log}, response=True, opaque=self.opaque)
-
-    def refused(self, status: int) -> bytes:
-        """Return the response that refuses the stream."""
-        return encode("DCP_STREAM_REQ", response=True, status=status, opaque=self.opaque)
-
-    def rolled_back(self, seqno: int) -> bytes:
-        """Return the response that asks to go back to ``seqno``."""
-        return encode("DCP_STREAM_REQ", {"rollback_seqno": seqno}, response=True, status=0x23, opaque=self.opaque)
-
-    def marker(self, start: int, end: int, kind: int, **v2: int) -> bytes:
-        """Return a snapshot marker: V1, or with more fields V2.0 or V2.2."""
-        fields = {"start_seqno": start, "end_seqno": end, "snapshot_type": kind, **v2}
-        layout = "2.2" if "purge_seqno" in v2 else "2.0" if v2 else "1"
-        return self.says("DCP_SNAPSHOT_MARKER", fields, layout=layout)
-
-    def mutation(self, seqno: int, key: bytes, value: bytes, *, datatype: int = 0) -> bytes:
-        """Return the mutation of a document."""
-        fields = {"by_seqno": seqno, "rev_seqno": 1}
-        return self.says("DCP_MUTATION", fields, key=key, value=value, cas=CAS + seqno, datatype=datatype)
-
+from samples.builder import (
+    CAS,
+    COLLECTIONS,
+    JSON,
+    MAX,
+    OLD_UUID,
+    SNAPPY,
+    TRACING,
+    UUID,
+    XATTR,
+    XERROR,
+    Stream,
+    Talk,
+    connect,
+    hello,
+    log_in,
+    noop,
+    open_dcp,
+    pcap,
+)
 
 # -- the samples --------------------------------------------------------------------------------------------
 
 
-def replica() -> list[bytes | int]:
+def replica(talk: Talk) -> list[bytes | int]:
     """Return a replica stream: set-up, a disk snapshot, a memory snapshot, flow control, keep-alive, the end."""
-    talk, stream = Talk(server="10.0.0.1:11209"), Stream(528, 0x1210)
+    stream = Stream(528, 0x1210)
     hello(talk, b'{"a":"ns_server","i":"replica"}', [XATTR, SNAPPY, JSON], [XATTR, SNAPPY, JSON])
     log_in(talk, b"travel")
     controls = {"enable_noop": "true", "set_noop_interval": "20", "connection_buffer_size": "10485760"}
@@ -219,11 +62,11 @@ def replica() -> list[bytes | int]:
     return talk.close()
 
 
-def client_rollback() -> list[bytes | int]:
+def client_rollback(talk: Talk) -> list[bytes | int]:
     """Return a client with collections: rolled back, requests again with a filter and a stream id, sees a collection
     begin.
     """
-    talk, stream = Talk(), Stream(12, 0x0C, stream_id=3)
+    stream = Stream(12, 0x0C, stream_id=3)
     features = [XATTR, XERROR, SNAPPY, JSON, COLLECTIONS]
     hello(talk, b'{"a":"kafka-connector","i":"7f"}', [*features, TRACING], features)
     log_in(talk, b"shop")
@@ -247,9 +90,9 @@ def client_rollback() -> list[bytes | int]:
     return talk.close()
 
 
-def takeover() -> list[bytes | int]:
+def takeover(talk: Talk) -> list[bytes | int]:
     """Return a rebalance that hands a vbucket over: acknowledged snapshot, pending, active, the end."""
-    talk, stream = Talk(client="10.0.0.2:41002", server="10.0.0.1:11209"), Stream(77, 0x4D)
+    stream = Stream(77, 0x4D)
     hello(talk, b"rebalance", [XATTR], [XATTR])
     open_dcp(talk, b"rebalance:77", 0x05, enable_noop="true")
     talk.client(stream.request(100, flags=0x01))
@@ -262,9 +105,9 @@ def takeover() -> list[bytes | int]:
     return talk.close()
 
 
-def durable() -> list[bytes | int]:
+def durable(talk: Talk) -> list[bytes | int]:
     """Return durable writes on a replica with markers V2.2: prepared, acknowledged, committed, aborted."""
-    talk, stream = Talk(client="10.0.0.3:39001", server="10.0.0.1:11209"), Stream(5, 0x05)
+    stream = Stream(5, 0x05)
     hello(talk, b"replica", [XATTR, COLLECTIONS], [XATTR, COLLECTIONS])
     controls = {"enable_noop": "true", "enable_sync_writes": "true", "consumer_name": "n_2"}
     open_dcp(talk, b"replication:n_0->n_2:bank", 0x05, **controls, max_marker_version="2.2")
@@ -285,9 +128,10 @@ def durable() -> list[bytes | int]:
     return talk.close()
 
 
-def damage() -> list[bytes | int]:
+def damage(talk: Talk) -> list[bytes | int]:
     """Return damage: swapped and repeated segments, one that was never captured, a frame whose lengths are wrong."""
-    talk, stream = Talk(segment=100), Stream(7, 0x07)
+    talk.segment = 100
+    stream = Stream(7, 0x07)
     hello(talk, b"indexer", [XATTR], [XATTR])
     open_dcp(talk, b"indexer:3f2", 0x01, enable_noop="true")
     talk.client(stream.request(0))
@@ -304,24 +148,10 @@ def damage() -> list[bytes | int]:
     return talk.close()
 
 
-def connector(name: bytes = b"kafka-7f", features: list[int] | None = None, **controls: str) -> Talk:
-    """Return a connector, up to its first stream request."""
-    talk, features = Talk(), features or [XATTR, SNAPPY, JSON]
-    hello(talk, b'{"a":"kafka-connector","i":"7f"}', features, features)
-    log_in(talk, b"shop")
-    open_dcp(talk, name, 0x05, **{"enable_noop": "true", "set_noop_interval": "120", **controls})
-    return talk
-
-
-def noop(talk: Talk, opaque: int) -> None:
-    """Send a keep-alive, and answer it."""
-    talk.server(encode("DCP_NOOP", opaque=opaque))
-    talk.client(encode("DCP_NOOP", response=True, opaque=opaque))
-
-
-def stopped() -> list[bytes | int]:
+def stopped(talk: Talk) -> list[bytes | int]:
     """Return three vbuckets of a connector: one ended and was not requested again, one is quiet, one continues."""
-    talk, gone, quiet, busy = connector(), Stream(417, 0x1A1), Stream(12, 0x0C), Stream(13, 0x0D)
+    connect(talk)
+    gone, quiet, busy = Stream(417, 0x1A1), Stream(12, 0x0C), Stream(13, 0x0D)
     for stream in (gone, quiet, busy):
         talk.client(stream.request(100)).server(stream.granted(90), stream.marker(100, 102, 0x05))
         talk.server(stream.mutation(101, b"a", b"{}"), stream.mutation(102, b"b", b"{}"))
@@ -334,9 +164,10 @@ def stopped() -> list[bytes | int]:
     return talk.packets
 
 
-def rollback_loop() -> list[bytes | int]:
+def rollback_loop(talk: Talk) -> list[bytes | int]:
     """Return a client with a uuid that the server does not know, which does not go back when it is asked to."""
-    talk, stream = connector(), Stream(762, 0x2FA)
+    connect(talk)
+    stream = Stream(762, 0x2FA)
     talk.client(encode("DCP_GET_FAILOVER_LOG", vbucket=762, opaque=0x99))
     log = {"failover_log": [{"vbucket_uuid": UUID, "seqno": 7}, {"vbucket_uuid": OLD_UUID, "seqno": 0}]}
     talk.server(encode("DCP_GET_FAILOVER_LOG", log, response=True, opaque=0x99))
@@ -345,9 +176,10 @@ def rollback_loop() -> list[bytes | int]:
     return talk.close()
 
 
-def refused() -> list[bytes | int]:
+def refused(talk: Talk) -> list[bytes | int]:
     """Return requests that a server refuses: a start outside its snapshot, and a stream that is open already."""
-    talk, wrong, twice = connector(), Stream(723, 0x2D3), Stream(5, 0x05)
+    connect(talk)
+    wrong, twice = Stream(723, 0x2D3), Stream(5, 0x05)
     talk.client(wrong.request(110_208, snap_start_seqno=110_209, snap_end_seqno=110_209)).server(wrong.refused(0x22))
     talk.client(twice.request(0)).server(twice.granted(), twice.marker(0, 1, 0x05), twice.mutation(1, b"a", b"{}"))
     again = Stream(5, 0x06)
@@ -355,9 +187,10 @@ def refused() -> list[bytes | int]:
     return talk.packets
 
 
-def history() -> list[bytes | int]:
+def history(talk: Talk) -> list[bytes | int]:
     """Return the history of a document: stored, changed, deleted; and others around it."""
-    talk, stream = connector(), Stream(300, 0x12C)
+    connect(talk)
+    stream = Stream(300, 0x12C)
     gone = {"by_seqno": 5530, "rev_seqno": 3}
     talk.client(stream.request(5510)).server(stream.granted(90), stream.marker(5510, 5513, 0x05))
     talk.server(
@@ -368,19 +201,21 @@ def history() -> list[bytes | int]:
     return talk.packets
 
 
-def ended_at_once() -> list[bytes | int]:
+def ended_at_once(talk: Talk) -> list[bytes | int]:
     """Return a client that gets a stream at last, with an end seqno that is not above its start."""
-    talk, stream = connector(), Stream(8, 0x08)
+    connect(talk)
+    stream = Stream(8, 0x08)
     talk.client(stream.request(9, snap_start_seqno=10, snap_end_seqno=10, vbucket_uuid=0)).server(stream.refused(0x22))
     talk.client(stream.request(9, vbucket_uuid=0)).server(stream.rolled_back(0))
     talk.client(stream.request(0, end=0)).server(stream.granted(), stream.says("DCP_STREAM_END", {"status": 0}))
     return talk.packets
 
 
-def slow_consumer() -> list[bytes | int]:
+def slow_consumer(talk: Talk) -> list[bytes | int]:
     """Return a consumer that never acknowledges SEQNO_ADVANCED: its window fills up for good."""
     features = [XATTR, SNAPPY, JSON, COLLECTIONS]
-    talk, stream = connector(features=features, connection_buffer_size="1900"), Stream(9, 0x09)
+    connect(talk, features=features, connection_buffer_size="1900")
+    stream = Stream(9, 0x09)
     talk.client(stream.request(0)).server(stream.granted(), stream.marker(0, 2, 0x05))
     size = 44
     for seqno in range(1, 121, 2):
@@ -396,9 +231,10 @@ def slow_consumer() -> list[bytes | int]:
     return talk.packets
 
 
-def silent() -> list[bytes | int]:
+def silent(talk: Talk) -> list[bytes | int]:
     """Return a client that stops answering NOOPs; the server closes the connection."""
-    talk, stream = connector(), Stream(2, 0x02)
+    connect(talk)
+    stream = Stream(2, 0x02)
     talk.client(stream.request(0)).server(stream.granted(), stream.marker(0, 1, 0x05), stream.mutation(1, b"a", b"{}"))
     for number in range(2):
         noop(talk.wait(120), 0x81969800 + number)
@@ -406,9 +242,9 @@ def silent() -> list[bytes | int]:
     return talk.hang_up().packets
 
 
-def no_end() -> list[bytes | int]:
+def no_end(talk: Talk) -> list[bytes | int]:
     """Return a backup that waits for the end of a stream whose items were all sent; its other streams ended."""
-    talk = connector(b"cbbackupmgr")
+    connect(talk, b"cbbackupmgr", agent=b'{"a":"cbbackupmgr","i":"b1"}')
     for stream in (Stream(4, 0x04), Stream(5, 0x05)):
         talk.client(stream.request(0, end=3)).server(stream.granted(), stream.marker(0, 3, 0x06))
         talk.server(*(stream.mutation(seqno, b"doc::%d" % seqno, b"{}", datatype=1) for seqno in (1, 2, 3)))
@@ -417,9 +253,9 @@ def no_end() -> list[bytes | int]:
     return talk.packets
 
 
-def order() -> list[bytes | int]:
+def order(talk: Talk) -> list[bytes | int]:
     """Return a seqno that comes twice: first as SEQNO_ADVANCED, then as a mutation."""
-    talk, stream = Talk(), Stream(5, 0x05)
+    stream = Stream(5, 0x05)
     features = [XATTR, SNAPPY, JSON, COLLECTIONS]
     hello(talk, b"app", features, features)
     log_in(talk, b"shop")
@@ -430,28 +266,42 @@ def order() -> list[bytes | int]:
     return talk.packets
 
 
-SAMPLES: dict[str, Callable[[], list[bytes | int]]] = {
-    "replica": replica,
-    "client-rollback": client_rollback,
-    "takeover": takeover,
-    "durable": durable,
-    "damage": damage,
-    "stopped": stopped,
-    "rollback-loop": rollback_loop,
-    "refused": refused,
-    "history": history,
-    "ended-at-once": ended_at_once,
-    "slow-consumer": slow_consumer,
-    "silent": silent,
-    "no-end": no_end,
-    "order": order,
+START_NS = 1_763_640_131_000_000_000  # 2025-11-20T12:02:11Z
+MINUTE_NS = 60_000_000_000
+KV, REPLICATION = 11210, 11209
+
+
+class Sample(NamedTuple):
+    """A capture: its conversation, and the port of the server that it is with."""
+
+    make: Callable[[Talk], list[bytes | int]]
+    port: int = KV
+
+
+#: Each is of a network of its own, and begins a minute after the one before: together they are one archive.
+SAMPLES: dict[str, Sample] = {
+    "client-rollback": Sample(client_rollback),
+    "replica": Sample(replica, REPLICATION),
+    "takeover": Sample(takeover, REPLICATION),
+    "durable": Sample(durable, REPLICATION),
+    "damage": Sample(damage),
+    "stopped": Sample(stopped),
+    "rollback-loop": Sample(rollback_loop),
+    "refused": Sample(refused),
+    "history": Sample(history),
+    "ended-at-once": Sample(ended_at_once),
+    "slow-consumer": Sample(slow_consumer),
+    "silent": Sample(silent),
+    "no-end": Sample(no_end),
+    "order": Sample(order),
 }
 
 
 def made() -> Iterator[tuple[str, bytes]]:
     """Yield the name and the bytes of every sample capture."""
-    for name, make in SAMPLES.items():
-        yield f"{name}.pcap", pcap(make())
+    for place, (name, sample) in enumerate(SAMPLES.items()):
+        talk = Talk(f"10.0.{place}.9:{50_312 + place}", f"10.0.{place}.1:{sample.port}")
+        yield f"{name}.pcap", pcap(sample.make(talk), START_NS + place * MINUTE_NS)
 
 
 if __name__ == "__main__":

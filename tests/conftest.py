@@ -17,6 +17,10 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+for _name in [name for name in os.environ if name.startswith("DCPDUMP_")]:
+    del os.environ[_name]  # defaults of whoever runs the tests
+os.environ["DCPDUMP_CONFIG"] = ""  # none, here and in processes that tests start
+
 PACKAGE = Path(__file__).parent.parent / "dcpdump"
 
 

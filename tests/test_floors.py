@@ -8,7 +8,18 @@ import pytest
 
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
 FLOORS: list[set[str]] = [
-    {"spec", "errors", "escape", "forked_worker", "pseudonymize", "tally", "compiled", "big_endian", "iso_time"},
+    {
+        "spec",
+        "errors",
+        "escape",
+        "forked_worker",
+        "pseudonymize",
+        "tally",
+        "compiled",
+        "big_endian",
+        "iso_time",
+        "install_hints",
+    },
     {"wire", "net", "zone"},
     {"tls"},
     {"record", "disclosure", "conversation"},

@@ -255,7 +255,7 @@ def test_addresses_choose_the_same_whether_or_not_they_are_shown(command: str, t
 def test_what_a_finding_quotes_is_hidden_but_for_words_of_the_protocol(level: str, tmp_path: Path) -> None:
     controls = "enable_nopp=true, max_marker_version=2.7, backfill_order=margarete"
     path = saved(packets(said(opening(controls=controls))), tmp_path / "a.pcap")
-    command = f"dcpdump check {path} -q"
+    command = f"dcpdump check {path} -q --all"
     clear, hidden = run(command).out, run(f"{command} --redact-level {level}").out
     for sentence in ("control key enable_nopp: no release", "backfill_order=margarete accepted"):
         assert sentence in clear

@@ -3,6 +3,7 @@
 ``python -m tests.test_samples`` writes the transcripts anew: read the difference before you commit it.
 """
 
+import json
 import runpy
 from pathlib import Path
 
@@ -55,6 +56,23 @@ def test_the_captures_are_those_that_the_script_makes() -> None:
 @pytest.mark.parametrize("name", ["client-rollback", "durable", "history", "replica", "takeover"])
 def test_a_sample_of_a_healthy_conversation_raises_no_finding(name: str) -> None:
     assert run(f"dcpdump check samples/{name}.pcap -f ndjson -q") == (0, "", "")
+
+
+def ends_and_causes(command: str) -> list[tuple[str, str, int, str]]:
+    rows = [json.loads(line) for line in run(f"{command} -f ndjson -q").out.splitlines()]
+    return sorted((row["src"], row["dst"], row["vbucket"], row["state"]) for row in rows)
+
+
+def test_the_folder_is_one_archive_that_mixes_no_connections() -> None:
+    alone = [row for path in SAMPLES.glob("*.pcap") for row in ends_and_causes(f"dcpdump streams samples/{path.name}")]
+    together = ends_and_causes("dcpdump streams samples/")
+    assert [row[:3] for row in together] == sorted(row[:3] for row in alone)
+    assert {row for row in together if row not in alone} == {
+        (src, dst, vbucket, "quiet")  # the others of the archive go on after it
+        for src, dst, vbucket, state in alone
+        if state == "open and flowing"
+    }
+    assert "not of one network" not in run("dcpdump diagnose samples/").err
 
 
 if __name__ == "__main__":

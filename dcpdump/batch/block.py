@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from dcpdump.capture.file import CapturePlace
 from dcpdump.net.batch import NO_TIME, Batch
 from dcpdump.net.packet import Packet
 from dcpdump.wire.frame import Where
@@ -27,13 +28,21 @@ class PcapPlace(NamedTuple):
     seconds: int | None  #: those of the record before it
 
 
+class PacketsPlace(NamedTuple):
+    """Where in a capture the packets of a block are."""
+
+    begins: CapturePlace
+    passed: int  #: packets from there to the first
+    packets: int
+
+
 class Block:
     """Packets in the order of the input. ``packets`` makes each of them when it is asked for.
 
     ``place``: where they can be read again; None where that is not known.
     """
 
-    def __init__(self, batch: Batch, packets: Sequence[Packet], place: PcapPlace | None = None) -> None:
+    def __init__(self, batch: Batch, packets: Sequence[Packet], place: "BlockPlace | None" = None) -> None:
         self.batch = batch
         self.packets = packets
         self.place = place
@@ -82,6 +91,9 @@ class Block:
         """Return where a packet was found."""
         number, ts_ns, file, _ = self.batch.seen(row)
         return Where(number, ts_ns, file)
+
+
+BlockPlace = PcapPlace | PacketsPlace
 
 
 def _column(numbers: list[int]) -> "Array":

@@ -104,6 +104,8 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def _cut(self, segments: Segments) -> None:
         """Have the splitters cut the bytes of segments."""
+        if len(segments.files) > 1:
+            self._note_sources(segments)
         at, count = 0, len(segments)
         while (at := self._cutting.take(segments, at)) < count:
             conversation = self._conversations.get(segments.places[at] >> 1)
@@ -115,6 +117,17 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         self._unweighed += sum(map(len, segments.pieces))
         if self._unweighed > self._limit // 16:
             self._weigh()
+
+    def _note_sources(self, segments: Segments) -> None:
+        """Note which captures the bytes of connections are from, where there are several."""
+        before = (-1, -1)
+        for place, row in zip(segments.places, segments.rows, strict=True):
+            source = place >> 1, segments.file[row]
+            if source != before:
+                before = source
+                conversation = self._conversations.get(source[0])
+                if conversation is not None:
+                    conversation.note_source(segments.files[source[1]])
 
     def _unseal(self, conversation: Conversation, segments: Segments, at: int) -> int:
         """Open the TLS records in segments from ``at`` on that are of one direction; return the first behind them."""

@@ -1,10 +1,12 @@
 """Input: the packets of captures as blocks; of plain pcap files the short way, as far as one follows the other."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, blocks, gathered
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, PacketsPlace, PcapPlace, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
+from dcpdump.capture.file import packets_from
 from dcpdump.capture.merge import begin
 from dcpdump.capture.stream_queue import StreamQueue
 
@@ -32,8 +34,30 @@ def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES, *, first: in
                 continue
             passed = plain.packets
         break
-    if queue:
+    if len(queue) == 1 and queue[0].place is not None:
+        yield from _placed(queue[0], passed, size)
+    elif queue:
         yield from blocks(timeline(queue, passed=passed), size)
+
+
+def _placed(capture: Capture, passed: int, size: int) -> Iterator[Block]:
+    """Yield the packets of one capture but the first, in blocks that say where they can be read again."""
+    place = capture.place
+    try:
+        for block in blocks(islice(capture, passed, None), size):
+            block.place = None if place is None else PacketsPlace(place, passed, len(block))
+            place, passed = capture.place, 0
+            yield block
+    finally:
+        capture.close()
+
+
+def read_again(place: BlockPlace) -> Block | None:
+    """Return a block that was read before; None where its file is not what it was. Raises CaptureError, OSError."""
+    if isinstance(place, PcapPlace):
+        return PlainPcap(place.path).read_again(place)
+    packets = list(islice(packets_from(place.begins), place.passed, place.passed + place.packets))
+    return gathered(packets) if len(packets) == place.packets else None
 
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:

@@ -1,5 +1,6 @@
 """Save the state of a dissection as plain values, and continue from it elsewhere in the input."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from dcpdump.batch.connection_state import SavedConnection, thinned
@@ -8,6 +9,9 @@ from dcpdump.batch.dissector import BlockDissector, StreamsOf
 from dcpdump.conversation import Conversation
 from dcpdump.net.connections import ConnectionsState, Half
 from dcpdump.net.endpoints import Connection, flow_of
+from dcpdump.tls.unsealer_state import SecretsState
+from dcpdump.unsealing import TlsState
+from dcpdump.wire.collection_names import ConnectionNames, NamesState
 from dcpdump.wire.session import Session
 from dcpdump.wire.split import FrameSplitter
 
@@ -19,20 +23,37 @@ class DissectionState(NamedTuple):
     unweighed: int
     network: ConnectionsState
     connections: list[tuple[Any, ...]]  #: as SavedConnection has them, least recently used first
+    tls: list[TlsState]
+    secrets: SecretsState
+    names: NamesState
 
 
 class ResumableDissection(Dissection):
     """A dissection that continues from a state as the one that it was taken of would."""
 
     @property
-    def has_tls(self) -> bool:
-        """Return whether a connection is or may be TLS."""
-        return any(each.tls is not None or each.suspect is not None for each in self._conversations.values())
+    def resumable(self) -> bool:
+        """Return whether a state holds all: neither a secret that is still to come, nor a lost end of TLS."""
+        sealed = {
+            number for number, each in self._conversations.items() if each.tls is not None or each.suspect is not None
+        }
+        if not sealed:
+            return True
+        return not self.secrets.growing and sealed <= {half.connection.number for half in self._connections.living}
 
     def state(self) -> DissectionState:
         """Return the state between two blocks, for ``restore``."""
         saved = [tuple(each) for each in saved_connections(self, thin=False)]
-        return DissectionState(self._first, self._unweighed, self._connections.state(), saved)
+        tls = [self._unsealing.state(each) for each in self._conversations.values()]
+        return DissectionState(
+            self._first,
+            self._unweighed,
+            self._connections.state(),
+            saved,
+            [each for each in tls if each is not None],
+            self.secrets.state(),
+            self.names.state(self._connection_names(half.connection.number for half in self._connections.living)),
+        )
 
     def restore(self, state: DissectionState) -> None:
         """Continue from a state. To be asked of a dissection that nothing was fed to."""
@@ -40,6 +61,14 @@ class ResumableDissection(Dissection):
         for saved in state.connections:
             load_connection(self, SavedConnection(*saved))
         self._first, self._unweighed = state.first, state.unweighed
+        self.names.restore(state.names, self._connection_names(state.names[2]))
+        self.secrets.restore(state.secrets)
+        for each in state.tls:
+            self._unsealing.restore(self._conversations[each[0]], each)
+
+    def _connection_names(self, numbers: Iterable[int]) -> dict[int, ConnectionNames]:
+        found = {number: self._conversations.get(number) for number in numbers}
+        return {number: each.names for number, each in found.items() if each is not None}
 
 
 def load_connection(

@@ -43,7 +43,6 @@ class FilterBar(Input):
         self._at = len(self._history)
         self.value = text
         self.cursor_position = len(text)
-        self.focus()
 
     def remember(self, text: str) -> None:
         """Keep an answer for the next time."""

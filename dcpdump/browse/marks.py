@@ -1,15 +1,18 @@
 """Marks: frames that were marked, and how they, or what is listed, are taken along: to a file, to the clipboard."""
 
+import os
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import dcpdump
 from dcpdump.browse.browser import Browser
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.filter import FilterError
+from dcpdump.record import Record
 from dcpdump.render import line, table
 
 #: Ending of a file → the command that writes it, and its options.
@@ -102,7 +105,11 @@ class Marks:
         words = self._words(command, (*options, name))
         try:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=_environment(),
             )
         except OSError as error:
             raise FilterError(f"no process can be started: {error.strerror}") from error
@@ -119,7 +126,7 @@ class Marks:
         process = self._process
         if process is None or process.poll() is None:
             return
-        said = (process.stderr.read() if process.stderr else b"").decode("utf-8", "replace").splitlines()
+        said = process.communicate()[1].decode("utf-8", "replace").splitlines()
         name, marks = self._writing
         self._process = None
         if process.returncode in (0, 4):
@@ -163,17 +170,15 @@ class Marks:
         record, field = self._browser.record(), self._browser.screen.fields.selected
         if record is None:
             return ""
-        ts_ns = record.frame.raw.where.ts_ns
-        when = "" if ts_ns is None else clock_in_use().full(ts_ns)
         match key:
             case "f":
                 return "" if field is None else field.text.strip()
             case "b":
                 return record.frame.raw.data.hex()
             case "t":
-                return "\n".join(each.text for each in (table.place(record, when), *table.lines(record, None)))
+                return "\n".join(each.text for each in (table.place(record, _when(record)), *table.lines(record, None)))
             case "l":
-                return "\n".join(each.text for each in line.lines(record, None, when))
+                return "\n".join(each.text for each in line.lines(record, None, _when(record)))
             case "c":
                 return self._shown(self._browser.commands.words("read", "", str(record.number)))
             case "a":
@@ -185,6 +190,17 @@ class Marks:
         """Return a command as people type it."""
         at = words.index("dcpdump")
         return " ".join(map(shlex.quote, words[at:]))
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a command: it imports this very package, and nothing from the current folder."""
+    path = os.pathsep.join(filter(None, (str(Path(dcpdump.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
+    return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+def _when(record: Record) -> str:
+    ts_ns = record.frame.raw.where.ts_ns
+    return "" if ts_ns is None else clock_in_use().full(ts_ns)
 
 
 def ranges(numbers: set[int]) -> str:

@@ -20,4 +20,4 @@ class Opened:
     value_bytes: int | None
     about: Callable[[], list[Line]]  #: returns what the captures are
     filter: str = ""  #: that is on at the beginning
-    handles_signals: bool = True  #: whether signals end the screen
+    follows: bool = False  #: whether the list stays at the end

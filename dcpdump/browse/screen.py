@@ -1,8 +1,10 @@
 """BrowseScreen: the parts of the screen, and which of them are seen; it knows no keys and makes no jumps."""
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from dcpdump.browse.dialogs import TextPane
@@ -21,6 +23,7 @@ from dcpdump.browse.topline import TABS, TopLine
 #: Fields and bytes stand beside each other from this width on, and below each other from this height on.
 WIDE, TALL = 130, 40
 LEAST_WIDTH, LEAST_HEIGHT = 60, 15
+_LEAST_LINES = 5
 
 
 class TextLine(TextPane, can_focus=False):
@@ -66,7 +69,7 @@ class BrowseScreen(Screen[int]):
     def on_mount(self) -> None:
         """Begin with the list."""
         self.hints.say([piece for key, text in HINTS for piece in ((f" {key} ", "bold cyan"), (f"{text} ", ""))])
-        self.list.focus()
+        self.hold(self.list)
 
     def on_resize(self) -> None:
         """Choose what fits."""
@@ -75,6 +78,13 @@ class BrowseScreen(Screen[int]):
         self.set_class(height >= TALL, "tall")
         self.set_class(height < TALL, "short")
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny")
+
+    @on(Pane.Dragged)
+    def _dragged(self, message: Pane.Dragged) -> None:
+        """Give the panes below as many lines as the border was dragged up to."""
+        panes = self.query_one("#panes")
+        panes.styles.height = max(_LEAST_LINES, min(self.size.height - message.line - 1, self.size.height - 6))
+        panes.styles.max_height = "100%"
 
     # -- which parts are seen -----------------------------------------------------------------------------
 
@@ -102,6 +112,10 @@ class BrowseScreen(Screen[int]):
         """Return the pane that the keyboard moves."""
         return self.focused if isinstance(self.focused, Pane) else self.main
 
+    def hold(self, pane: Widget) -> None:
+        """Give a part the keyboard, at once: the next key may be there already."""
+        self.set_focus(pane, scroll_visible=False)
+
     def show_tab(self, name: str) -> None:
         """Show frames, or one of the tables."""
         self.tab = name
@@ -111,12 +125,12 @@ class BrowseScreen(Screen[int]):
         for each, table in self.tables.items():
             table.display = each == name
         self.unzoom()
-        self.main.focus()
+        self.hold(self.main)
 
     def talk(self, shown: bool) -> None:
         """Show the dialogue instead of fields and bytes, or these again."""
         self.set_class(shown, "talking")
-        (self.ladder if shown else self.list).focus()
+        self.hold(self.ladder if shown else self.list)
         if shown:
             self.call_after_refresh(self.ladder.centre, always=True)
 
@@ -133,7 +147,7 @@ class BrowseScreen(Screen[int]):
         if self.zoomed:
             self.unzoom()
             self._zoom(pane)
-        pane.focus()
+        self.hold(pane)
 
     @property
     def zoomed(self) -> bool:
@@ -178,11 +192,12 @@ class BrowseScreen(Screen[int]):
         """Show the line for an answer."""
         self.prompt.update(prompt)
         self.query_one("#asking").add_class("shown")
+        self.hold(self.bar)
 
     def answered(self) -> None:
         """Hide the line for an answer."""
         self.query_one("#asking").remove_class("shown")
-        self.main.focus() if not self.talks else self.ladder.focus()
+        self.hold(self.ladder if self.talks else self.main)
 
     @property
     def asks(self) -> bool:

@@ -31,11 +31,16 @@ class TabTable(Pane):
         self._for = -1
 
     def fill(self, table: TabRows) -> None:
-        """Show a table."""
+        """Show a table; the cursor and the order stay."""
+        order, self._sorted = self._sorted, None
         self.table = table
         self._rows = list(table.rows)
         self._for = -1
-        self.put(0)
+        if order is not None:
+            self.sort(order[0])
+            if order[1]:
+                self.sort(order[0])
+        self.put(self.cursor)
         self.refresh()
         self.post_message(self.Moved(self))
 

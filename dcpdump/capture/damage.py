@@ -19,8 +19,14 @@ class Damage:
     record: int  #: number of the record (pcap) or packet (pcapng) it concerns; 0 for none
     what: str
     lost: str = ""
+    hint: str = ""  #: which option may help, where a command has it
 
     def __str__(self) -> str:
+        return "; ".join(filter(None, (self.text, self.hint)))
+
+    @property
+    def text(self) -> str:
+        """Return it without the hint."""
         return f"{self.what}; lost: {self.lost}" if self.lost else self.what
 
 
@@ -36,11 +42,11 @@ class Health:
     notes: list[str] = field(default_factory=list)  #: good to know
     drops: int = 0  #: packets that the capturing machine says it lost
 
-    def hurt(self, where: int, record: int, what: str, lost: str = "") -> str:
+    def hurt(self, where: int, record: int, what: str, lost: str = "", hint: str = "") -> str:
         """Record a fault and return its text, for the packet that it concerns."""
         self.damage_count += 1
         if len(self.damage) < DAMAGE_KEPT:
-            self.damage.append(Damage(self.file, where, record, what, lost))
+            self.damage.append(Damage(self.file, where, record, what, lost, hint))
         return what
 
     def warn(self, text: str) -> None:

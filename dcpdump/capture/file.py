@@ -6,15 +6,17 @@ and pcapng look like inside, nor several files at once: that is the timeline's.
 
 from collections.abc import Callable, Iterator
 from types import TracebackType
+from typing import NamedTuple
 
 from dcpdump.capture.compression import compression_of
 from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.follow import FollowedFile
 from dcpdump.capture.not_a_capture import describe
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap, PcapState
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng
 from dcpdump.capture.secrets_blocks import gather
+from dcpdump.capture.section import SectionState
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
@@ -22,6 +24,16 @@ from dcpdump.tls.secrets import Secrets
 
 _HEAD = 512  #: bytes from which a file that is not a capture is recognised
 _SECTION_MAGICS = (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a")
+
+
+class CapturePlace(NamedTuple):
+    """A place between two packets of a plain file, at which it can be entered."""
+
+    path: str
+    salvage: bool
+    offset: int = 0
+    packets: int = 0  #: before it
+    reader: PcapState | SectionState | None = None  #: what its reader knew; None where a header stands
 
 
 class Capture:
@@ -47,6 +59,8 @@ class Capture:
         self._secrets = secrets
         self._reopens = not follow and (source is not None or _is_regular(path))
         self._window: SourceWindow | None = None
+        self._reader: Pcap | Pcapng | None = None
+        self._packed = False
         self._followed: FollowedFile | None = None
         self._open()
         if secrets is not None and self._window is not None and self._window.peek(4) == PCAPNG_MAGIC:
@@ -116,7 +130,16 @@ class Capture:
         """Close the file. Iterating over an ordinary one opens it again."""
         if self._window is not None:
             self._window.close()
-            self._window = None
+            self._window = self._reader = None
+
+    @property
+    def place(self) -> CapturePlace | None:
+        """Return the place behind the last packet that was yielded; None where a file cannot be entered there."""
+        if not self._reopens or self._packed or self._source is not None:
+            return None
+        if self._window is None or self._reader is None:
+            return CapturePlace(self.name, self._salvage)
+        return CapturePlace(self.name, self._salvage, self._window.offset, self.health.packets, self._reader.state)
 
     def _packets(self) -> Iterator[Packet]:
         """Yield the packets of the open file: usually of one pcap or pcapng, sometimes of several."""
@@ -124,7 +147,7 @@ class Capture:
         if window is None:
             return
         while True:
-            reader = _reader(window, health, self._salvage, self._secrets)
+            self._reader = reader = _reader(window, health, self._salvage, self._secrets)
             yield from reader.packets()
             if not reader.appended:
                 break
@@ -151,6 +174,7 @@ class Capture:
         self._window = SourceWindow(self._followed or (self._source() if self._source else open_source(path)))
         try:
             form = compression_of(self._window.peek(6))
+            self._packed = form is not None
             if form is not None:
                 if self._followed is not None:
                     self.health.note(f"{form.name} data is read as it is now, not followed")
@@ -181,6 +205,20 @@ def open_capture(
     return Capture(path, salvage, follow, source, secrets)
 
 
+def packets_from(place: CapturePlace) -> Iterator[Packet]:
+    """Yield the packets of a file from a place on, as they were yielded before. Raises CaptureError, OSError."""
+    source = open_source(place.path, place.offset)
+    window, health = SourceWindow(source, place.offset), Health(place.path, place.packets)
+    try:
+        reader = _reader(window, health, place.salvage, None, place.reader)
+        yield from reader.packets()
+        while reader.appended and not _header_fault(window):
+            reader = _reader(window, health, place.salvage, None)
+            yield from reader.packets()
+    finally:
+        window.close()
+
+
 def looks_like_capture(path: str) -> bool:
     """Return whether a file begins like a capture, compressed or not."""
     try:
@@ -197,8 +235,18 @@ def _is_regular(path: str) -> bool:
         raise unreadable(path, error) from error
 
 
-def _reader(window: SourceWindow, health: Health, salvage: bool, secrets: Secrets | None) -> Pcap | Pcapng:
-    """Return the reader for the header at the window, which has been checked before."""
+def _reader(
+    window: SourceWindow,
+    health: Health,
+    salvage: bool,
+    secrets: Secrets | None,
+    state: PcapState | SectionState | None = None,
+) -> Pcap | Pcapng:
+    """Return the reader for the header at the window, which has been checked before, or for what follows a state."""
+    if isinstance(state, PcapState):
+        return Pcap(window, health, salvage, state)
+    if state is not None:
+        return Pcapng(window, health, salvage, secrets, state)
     if window.peek(4) in MAGICS:
         return Pcap(window, health, salvage)
     return Pcapng(window, health, salvage, secrets)

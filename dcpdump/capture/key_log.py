@@ -13,6 +13,8 @@ from dcpdump.tls.secrets import KeyLog, Secrets
 _CHUNK: Final = 1 << 20
 #: How long is waited between two readings of a growing file.
 _APART_S: Final = 0.05
+#: How many bytes of what was read are kept, to see whether they are still there.
+_END: Final = 64
 
 
 class KeyLogError(DcpdumpError):
@@ -34,6 +36,7 @@ class KeyLogFile:
             raise KeyLogError("the key log cannot be read: it is a folder", path)
         self._log: KeyLog | None = None
         self._at = 0
+        self._end = b""  # the last bytes that were read: where they differ, the file was written anew
 
     @property
     def regular(self) -> bool:
@@ -61,8 +64,7 @@ class KeyLogFile:
         self._log = self._log or KeyLog(secrets, self.path)
         try:
             while text := os.read(self._fd, _CHUNK):
-                self._at += len(text)
-                self._log.feed(text)
+                self._take(text)
         except OSError as error:
             raise KeyLogError(f"the key log cannot be read: {_reason(error)}", self.path) from None
         if not self.regular:
@@ -79,23 +81,31 @@ class KeyLogFile:
             else:
                 os.set_blocking(self._fd, False)
             while text := os.read(self._fd, _CHUNK):
-                self._at += len(text)
-                self._log.feed(text)
+                self._take(text)
         except OSError:
             return  # there is nothing just now, or no right any more to read what replaces it
+
+    def _take(self, text: bytes) -> None:
+        assert self._log is not None
+        self._at += len(text)
+        self._end = (self._end + text)[-_END:]
+        self._log.feed(text)
 
     def _follow(self) -> None:
         """Begin anew where the file was truncated or replaced."""
         assert self._log is not None
-        there = os.stat(self.path)
+        try:
+            there = os.stat(self.path)
+        except OSError:
+            there = self._status  # it is gone, or there is no right any more to look for it: what is open still grows
         if (there.st_dev, there.st_ino) != (self._status.st_dev, self._status.st_ino):
             fresh = os.open(self.path, os.O_RDONLY)
             os.close(self._fd)
-            self._fd, self._status, self._at = fresh, os.fstat(fresh), 0
+            self._fd, self._status, self._at, self._end = fresh, os.fstat(fresh), 0, b""
             self._log.restart()
-        elif os.fstat(self._fd).st_size < self._at:
+        elif os.pread(self._fd, len(self._end), self._at - len(self._end)) != self._end:
             os.lseek(self._fd, 0, os.SEEK_SET)
-            self._at = 0
+            self._at, self._end = 0, b""
             self._log.restart()
 
 

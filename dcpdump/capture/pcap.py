@@ -61,13 +61,27 @@ class PcapHeader:
         return cls(order, fractions, record_size, (major, minor), network & _LINK_MASK, fcs)
 
 
-class Pcap:
-    """One pcap, from its global header to the end, to damage, or to the header of one appended to it."""
+class PcapState(NamedTuple):
+    """What a reader knows between two records."""
 
-    def __init__(self, window: SourceWindow, health: Health, salvage: bool) -> None:
-        raw = window.peek(HEADER_SIZE)
-        window.at += HEADER_SIZE
-        self.header = PcapHeader.read(raw)
+    header: bytes
+    seconds: int | None
+    stray: int | None
+
+
+class Pcap:
+    """One pcap, from its global header to the end, to damage, or to the header of one appended to it.
+
+    ``state``: where it begins behind the header, what was known there.
+    """
+
+    def __init__(self, window: SourceWindow, health: Health, salvage: bool, state: PcapState | None = None) -> None:
+        if state is None:
+            self._raw = window.peek(HEADER_SIZE)
+            window.at += HEADER_SIZE
+        else:
+            self._raw = state.header
+        self.header = PcapHeader.read(self._raw)
         self._window = window
         self._health = health
         self._salvage = salvage
@@ -77,6 +91,13 @@ class Pcap:
         self.appended = False  #: it ended because another capture begins where the window stands
         if self.header.version[0] != 2:
             health.warn("version {}.{} of pcap is unknown; read like 2.4".format(*self.header.version))
+        if state is not None:
+            self._seconds, self._stray = state.seconds, state.stray
+
+    @property
+    def state(self) -> PcapState:
+        """What it knows behind the last packet that it yielded."""
+        return PcapState(self._raw, self._seconds, self._stray)
 
     def packets(self) -> Iterator[Packet]:
         """Yield the packets; afterwards the window stands at the end, at damage, or at another header."""
@@ -85,6 +106,8 @@ class Pcap:
         fractions, scale = header.fractions, 1_000_000_000 // header.fractions
         unpack = self._record.unpack_from
         earliest, latest = 1, 0  # nothing is certain about a first record
+        if self._seconds is not None:
+            earliest, latest = self._seconds - DAY, self._seconds + YEAR
         while True:
             if len(window.data) - window.at < size and window.need(size) < size:
                 self._end()
@@ -207,7 +230,7 @@ class Pcap:
         window, number, at = self._window, self._health.packets + 1, self._window.offset
         what = f"record {number} (byte {at:,}) {fault}"
         if not self._salvage:
-            self._health.hurt(at, number, what, "everything from here on; --salvage looks for the next record")
+            self._health.hurt(at, number, what, "everything from here on", "--salvage looks for the next record")
             return False
         window.at += 1
         found = self._find_record()

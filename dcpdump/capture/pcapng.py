@@ -12,7 +12,7 @@ from struct import Struct, pack, unpack_from
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import MAGICS, PACKET_LIMIT, PACKET_USUAL, PCAPNG_MAGIC
 from dcpdump.capture.secrets_blocks import SECRETS, take_secrets
-from dcpdump.capture.section import PcapngSection, options, read_interface
+from dcpdump.capture.section import PcapngSection, SectionState, options, read_interface
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import Secrets
@@ -34,15 +34,32 @@ ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
 class Pcapng:
-    """The sections of a pcapng, to the end, to damage, or to a pcap appended to it."""
+    """The sections of a pcapng, to the end, to damage, or to a pcap appended to it.
 
-    def __init__(self, window: SourceWindow, health: Health, salvage: bool, secrets: Secrets | None = None) -> None:
+    ``state``: where it begins inside a section, what was known there.
+    """
+
+    def __init__(
+        self,
+        window: SourceWindow,
+        health: Health,
+        salvage: bool,
+        secrets: Secrets | None = None,
+        state: SectionState | None = None,
+    ) -> None:
         self._secrets = secrets
         self._window = window
         self._health = health
         self._salvage = salvage
-        self._section = PcapngSection(ORDERS[window.peek(12)[8:12]])
+        self._section = PcapngSection(ORDERS[window.peek(12)[8:12]] if state is None else state.order)
+        if state is not None:
+            self._section.interfaces = list(state.interfaces)
         self.appended = False  #: it ended because a pcap begins where the window stands
+
+    @property
+    def state(self) -> SectionState:
+        """What it knows behind the last packet that it yielded."""
+        return self._section.state
 
     def packets(self) -> Iterator[Packet]:
         """Yield the packets; afterwards the window stands at the end, at damage, or at another header."""
@@ -267,7 +284,7 @@ class Pcapng:
         window, health, at = self._window, self._health, self._window.offset
         what = f"the block at byte {at:,} {fault}"
         if not self._salvage:
-            health.hurt(at, health.packets + 1, what, "everything from here on; --salvage looks for the next block")
+            health.hurt(at, health.packets + 1, what, "everything from here on", "--salvage looks for the next block")
             return False
         window.at += 1
         found = self._find_block()

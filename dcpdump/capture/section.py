@@ -32,6 +32,13 @@ class InterfaceDescription(NamedTuple):
         return units * self.multiplier // self.divisor + self.offset_ns
 
 
+class SectionState(NamedTuple):
+    """A section's byte order and its interfaces so far."""
+
+    order: str
+    interfaces: tuple[InterfaceDescription | None, ...]
+
+
 class PcapngSection:
     """A section's byte order and interfaces. The next section begins without interfaces."""
 
@@ -39,7 +46,15 @@ class PcapngSection:
         self.order = order
         self.interfaces: list[InterfaceDescription | None] = []  #: None: more were described than are kept
         self._described: dict[InterfaceDescription, InterfaceDescription] = {}
+        self._state = SectionState(order, ())
         self._drops: dict[int, tuple[int, int]] = {}  #: interface → counted by its packets, by its statistics
+
+    @property
+    def state(self) -> SectionState:
+        """What was said so far; the same object as long as nothing is added."""
+        if len(self._state.interfaces) != len(self.interfaces):
+            self._state = SectionState(self.order, tuple(self.interfaces))
+        return self._state
 
     def describe(self, interface: InterfaceDescription, health: Health, where: int) -> None:
         """Add an interface. Equal ones share one description, so a hundred thousand of them are cheap."""

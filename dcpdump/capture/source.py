@@ -38,9 +38,11 @@ def bytes_read() -> int:
 class FileSource:
     """A file, a FIFO or a device, read as its bytes come."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, offset: int = 0) -> None:
         self.failure = ""
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        if offset:
+            self._file.seek(offset)
 
     def read(self, size: int, /) -> bytes:
         data = self._file.read(size) or b""
@@ -84,11 +86,11 @@ class SourceWindow:
 
     __slots__ = ("_ended", "_source", "at", "base", "data", "failure")
 
-    def __init__(self, source: ByteSource) -> None:
+    def __init__(self, source: ByteSource, base: int = 0) -> None:
         self._source = source
         self._ended = False
         self.failure = ""
-        self.base = 0  #: offset of data[0] from the source's first byte
+        self.base = base  #: offset of data[0] from the source's first byte
         self.data = b""
         self.at = 0
 
@@ -159,12 +161,12 @@ def is_regular(path: str) -> bool:
     return path != "-" and stat.S_ISREG(os.stat(path).st_mode)
 
 
-def open_source(path: str) -> ByteSource:
-    """Open a file, or ``-`` for standard input."""
+def open_source(path: str, offset: int = 0) -> ByteSource:
+    """Open a file at an offset, or ``-`` for standard input."""
     try:
         if path == "-":
             return StandardInput()
-        return FileSource(path)
+        return FileSource(path, offset)
     except OSError as error:
         raise unreadable(path, error) from error
 

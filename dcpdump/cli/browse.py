@@ -10,9 +10,11 @@ from dcpdump.capture import expand
 from dcpdump.cli.filter_text import words_of
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.options import ValueBytes, selection, selection_options
+from dcpdump.cli.options import ValueBytes, latency_option, selection, selection_options, zone_in
 from dcpdump.cli.standard_input import standard_input
+from dcpdump.clock import writing_times
 from dcpdump.errors import DcpdumpError
+from dcpdump.install_hints import BROWSE
 from dcpdump.record import DEFAULT_VALUE_BYTES
 
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
@@ -20,7 +22,8 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@selection_options(captures=True)
+@selection_options(captures=True, frames=True, count=False)
+@latency_option
 @click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all; by default 64.")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that it selects text.")
 @input_options()
@@ -31,9 +34,10 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
     beginning. '?' shows the keys. Needs Textual: pip install 'textual>=8'.
     """
     if find_spec("textual") is None:
-        raise DcpdumpError("browsing needs Textual", "", "pip install 'textual>=8'", (f"without it: {_INSTEAD}",))
-    words = words_of(options)
+        raise DcpdumpError("browsing needs Textual", "", BROWSE, (f"without it: {_INSTEAD}",))
+    words, tz, zone = words_of(options), options.get("tz"), zone_in(options)
     selection(options)
+    keylogs = options.get("keylog") or ()
     given = input_of(options)
     shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
     from dcpdump.cli.browsing import Browsing
@@ -43,7 +47,11 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
         inputs = given.open(paths)
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
-        with Browsing(inputs, captures, copies._replace(again=expand(copies.again)), given) as browsing:
+        again = copies._replace(again=expand(copies.again))
+        with (
+            writing_times(zone, None, None),
+            Browsing(inputs, captures, again, given, tz=tz, keylogs=keylogs) as browsing,
+        ):
             return browsing.run(words, shown, mouse=not no_mouse)
 
 

@@ -5,50 +5,48 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
-from dcpdump.batch.block import Block
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.browse.analysing import Analysing
-from dcpdump.browse.analysis import Analysis, analysis_of
+from dcpdump.browse.analysis import Analysis
 from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.frames import Frames
 from dcpdump.browse.opened import Opened
 from dcpdump.capture import Capture
-from dcpdump.capture.source import bytes_read
-from dcpdump.check.rules import RULES
 from dcpdump.cli import exit as code
-from dcpdump.cli.check import Checking
-from dcpdump.cli.diagnose import evidence_of
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, text_of, with_clause
 from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.ledger_reading import Chosen
-from dcpdump.cli.options import Display
 from dcpdump.cli.progress import progress
-from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.signals import raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import note
+from dcpdump.clock import clock_in_use
 from dcpdump.index import CaptureIndex, IndexOptions
+from dcpdump.net.batch import NO_TIME
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
-from dcpdump.streams.wording import counted
+from dcpdump.streams.wording import counted, span
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
 _PATIENCE_S = 1.0
-_CHUNK = 1 << 16
-_ALL = Chosen((), None, None, None, None)
-_TEXT = Display("text", "never", None, None, False, False)
+#: Decoded parts that are kept: those around the cursor, and where it was before.
+_PARTS = 6
 
 
 class FilterCommands:
-    """What the screen asks about filters and commands. ``given``: the captures, as they were named."""
+    """What the screen asks about filters and commands.
 
-    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str]) -> None:
-        self._named, self._paths, self._options = named, paths, options
+    ``named``: the captures, as they were given; ``options``: how they are read.
+    """
+
+    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str], tz: str | None) -> None:
+        self._named, self._paths, self._tz = named, paths, tz
+        self._options = [*options, *(["--tz", tz] if tz else [])]
 
     def filter_of(self, text: str) -> Masks:
         """Return what a text chooses. Raises FilterError."""
-        chosen = filter_of(text)
+        chosen = filter_of(text, self._tz)
         return masks(chosen.texts, chosen.filter, window=chosen.window)
 
     def completions(self, text: str) -> list[str]:
@@ -69,29 +67,24 @@ class FilterCommands:
         return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *self._options, *more]
 
 
-class Watched(Checking):
-    """The rules over all frames, and how far they are. ``size``: of all captures."""
-
-    def __init__(self, given: InputOptions, report: Callable[[float], None], size: int, *, alone: bool) -> None:
-        super().__init__(_ALL, _TEXT, given, RULES, everything=False, alone=alone)
-        self._report, self._size, self._due = report, size, 0.0
-
-    def meet(self, block: Block) -> None:
-        """Report how much was read, a few times a second."""
-        super().meet(block)
-        if time.monotonic() > self._due:
-            self._due = time.monotonic() + 0.2
-            self._report(min(1.0, bytes_read() / max(1, self._size)))
-
-
 class Browsing:
     """Captures that are browsed. In a ``with`` it ends what runs beside the screen."""
 
-    def __init__(self, inputs: Sequence[Capture], named: Sequence[str], copies: Copies, given: InputOptions) -> None:
-        self._inputs, self._named, self._given = inputs, named, given
+    def __init__(
+        self,
+        inputs: Sequence[Capture],
+        named: Sequence[str],
+        copies: Copies,
+        given: InputOptions,
+        *,
+        tz: str | None = None,
+        keylogs: Sequence[str] = (),
+    ) -> None:
+        self._inputs, self._named, self._given, self._tz = inputs, named, given, tz
+        self._options = ["--salvage"] * given.salvage + [word for name in keylogs for word in ("--keylog", name)]
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
-        options = IndexOptions(given.limits, given.secrets)
+        options = IndexOptions(given.limits, given.secrets, parts=_PARTS)
         self._index = CaptureIndex(inputs, options, helped=True)
 
     def __enter__(self) -> "Browsing":
@@ -113,16 +106,26 @@ class Browsing:
             raise app.error
         for damage in self._index.damage:
             note(f"dcpdump: warning: {damage}")
+        if status == code.UNUSABLE:
+            return self._say_nothing_found()
         if status:
             return status
         return code.DAMAGED if self._index.damage or len(self._index.columns.gap_frame) else code.DONE
 
     def app(self, text: str, value_bytes: int | None) -> BrowseApp:
         """Return the screen. ``text``: the filter of the beginning."""
-        options = ["--salvage"] if self._given.salvage else []
-        commands = FilterCommands(self._named, self._paths, options)
+        commands = FilterCommands(self._named, self._paths, self._options, self._tz)
         return BrowseApp(
-            Opened(self._name(), Frames(self._index), commands, self._analysing, value_bytes, self._about, text)
+            Opened(
+                self._name(),
+                Frames(self._index),
+                commands,
+                self._analysing,
+                value_bytes,
+                self._about,
+                text,
+                self._given.follow,
+            )
         )
 
     def _find_frames(self) -> bool:
@@ -138,6 +141,7 @@ class Browsing:
     def _say_nothing_found(self) -> int:
         """Say what there is instead of frames, as ``read`` does."""
         from dcpdump.batch.dissection import Dissection
+        from dcpdump.cli.reading import CaptureSource
         from dcpdump.cli.summary import summarise
 
         dissection = Dissection(self._given.limits, secrets=self._given.secrets)
@@ -150,7 +154,10 @@ class Browsing:
         return code.UNUSABLE
 
     def _name(self) -> str:
-        names = ["standard input" if name == STANDARD_INPUT else os.path.basename(name) or name for name in self._named]
+        names = [
+            "standard input" if name == STANDARD_INPUT else os.path.basename(name.rstrip(os.sep)) or name
+            for name in self._named
+        ]
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
 
     def _about(self) -> list[Line]:
@@ -164,17 +171,21 @@ class Browsing:
         far = "all of it is read" if index.complete else f"{bytes_text(read)} are read"
         far += f" of {bytes_text(size)}" if size and not index.complete else ""
         lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]
+        times = index.columns.ts_ns[index.columns.ts_ns != NO_TIME]
+        if len(times):
+            first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
+            lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
         lost = int(index.columns.gap_bytes.sum())
         if lost:
             lines.append(Line(LineKind.PROBLEM, f"{lost:,} bytes in {counted(index.columns.gaps, 'gap')} were lost"))
-        lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [Line(LineKind.GOOD, "no damage")]
+        lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [
+            Line(LineKind.GOOD, "nothing of the files is damaged")
+        ]
         return lines
 
     def _analyse(self, report: Callable[[float], None]) -> Analysis:
-        """Run the ledger and the rules over all frames."""
+        """Run the ledger and the rules over all frames, in the other process."""
+        from dcpdump.cli.browsing_analysis import analyse
+
         self._copies.check()
-        size = sum(os.path.getsize(path) for path in self._paths if os.path.isfile(path))
-        watched = Watched(self._given, report, size, alone=len(self._paths) == 1)
-        watched.captures = self._given.open(self._paths)
-        Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
-        return analysis_of(evidence_of(watched))
+        return analyse(self._paths, replace(self._given, follow=False), report)

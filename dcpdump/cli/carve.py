@@ -21,7 +21,7 @@ from dcpdump.cli.options import selection, selection_options
 from dcpdump.cli.progress import progress
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
-from dcpdump.cli.summary import damage_lines, nothing_found, status_of
+from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError
 from dcpdump.rewrite.carving import Carving
 from dcpdump.tls.secrets import Secrets
@@ -65,7 +65,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
         carving.settle()
         lines = _secrets(carving, secrets if with_secrets else carried)
         packets = sink.write_pieces(_pieces(carving, paths, lines, salvage=given.salvage))
-    for line in damage_lines(inputs):
+    for line in (*damage_lines(inputs), *mixed_lines(carving.dissector)):
         note(line)
     for line in () if quiet else collection_notes.lines(chosen.texts, carving.dissector):
         note(line)

@@ -176,7 +176,7 @@ def _more(totals: Sequence[RuleTotal], sink: Sink) -> Iterator[Line]:
     """Yield what to ask for next, on a terminal."""
     if totals and sink.is_terminal:
         code = totals[0].example.rule.code
-        yield Line(LineKind.PLACE, f"each finding: --all · what a rule says: dcpdump check --explain {code}")
+        yield Line(LineKind.COLUMNS, f"each finding: --all · what a rule says: dcpdump check --explain {code}")
 
 
 def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:

@@ -25,7 +25,7 @@ from dcpdump.render import conns as rows
 def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """List connections: client and server, features, flags, controls, keep-alive, how they ended.
 
-    A question mark stands where the capture does not say.
+    A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.
     """
     order = sorting(CONNECTIONS, options)
     chosen, shown, given = choosing(options), display(options), input_of(options)
@@ -35,9 +35,17 @@ def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         reading = consumer.read(paths, sink)
         connections, sealings = order(consumer.connections), consumer.dissection.sealings
         sealed = {number: tls_notes.state(each) for number, each in sealings.items()}
+        closed = [
+            rows.ClosedConnection(number, each.src, each.dst, tls_notes.closed(each), tls_notes.as_object(each))
+            for number, each in sealings.items()
+            if number in consumer.closed
+        ]
         consumer.report(
             sink,
-            lambda: [rows.ConnectionTable(connections, sealed)],
-            lambda: rows.objects(connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}),
+            lambda: (
+                [rows.ConnectionTable(connections, sealed, closed)] if connections or closed else [consumer.nothing()]
+            ),
+            lambda: rows.objects(connections, {n: tls_notes.as_object(each) for n, each in sealings.items()}, closed),
+            always=bool(closed),
         )
         return reading.conclude("none" if quiet else "text")

@@ -1,5 +1,6 @@
 """Provide ``dcpdump explain``: print pasted bytes, in any form, as the specification's table of each frame."""
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -91,6 +92,10 @@ def _read(paste: str | bytes, source: str | None, form: str | None) -> Pasted:
     try:
         return read_paste(paste, form)
     except PasteError as error:
+        if source is None and isinstance(paste, str) and "\n" not in paste and os.path.isfile(paste):
+            name = shlex.quote(paste)
+            hints = f"dcpdump read {name}, if it is a capture", f"dcpdump explain -i {name}, if it holds bytes"
+            raise PasteError(f"{paste!r} is a file, not bytes", "", hints[0], hints[1:]) from error
         hint, *more = (text.replace(NAME, shlex.quote(source or "-")) for text in (error.hint, *error.more))
         raise PasteError(error.what, error.where or source or "", hint, tuple(more)) from error
 

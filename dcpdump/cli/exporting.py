@@ -27,6 +27,7 @@ class Exporting(Consumer[Part]):
 
     def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:
         self._chosen, self._tables = chosen, tables
+        self.redactor = shown.redactor
         self._table = FrameTable(
             masks(chosen.texts, chosen.filter, window=chosen.window),
             shown.value_bytes,

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from dcpdump.cli.options import Selection, selection, selection_options
+from dcpdump.cli.options import Selection, latency_option, selection, selection_options
 from dcpdump.filter import FilterError
 from dcpdump.filter.ranges import BETWEEN
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 
-#: What is no clause: it says when to stop.
-_NOT_HERE = "count"
+#: The option that is not a clause: it says how times are written.
+_ZONE = "tz"
 
 
 @cache
@@ -23,23 +23,24 @@ def _options() -> dict[str, click.Option]:
     """Return the options that choose frames, by their names without dashes."""
 
     @click.command()
-    @selection_options(captures=True)
+    @selection_options(captures=True, frames=True, count=False)
+    @latency_option
     def command(**_: object) -> None:
         """Choose frames."""
 
     options = [each for each in command.params if isinstance(each, click.Option)]
-    return {each.opts[-1].lstrip("-"): each for each in options if each.name != _NOT_HERE}
+    return {each.opts[-1].lstrip("-"): each for each in options if each.name != _ZONE}
 
 
-def filter_of(text: str) -> Selection:
-    """Return what a text chooses. Raises FilterError, in the words of ``read``."""
+def filter_of(text: str, tz: str | None = None) -> Selection:
+    """Return what a text chooses; ``tz``: the zone of its times. Raises FilterError, in the words of ``read``."""
     words = filter_words(text)
     command = click.Command("filter", params=list(_options().values()), add_help_option=False)
     try:
         context = command.make_context("filter", words)
     except click.UsageError as error:
         raise FilterError(error.format_message().rstrip(".").lower()) from error
-    return selection(dict(context.params))
+    return selection(context.params | {"tz": tz})
 
 
 def filter_words(text: str) -> list[str]:

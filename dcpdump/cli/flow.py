@@ -59,7 +59,6 @@ def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
 
 def _nothing(consumer: LedgerConsumer) -> Line:
     """Return why there is no flow control to show."""
-    if not consumer.connections:
-        return Line(LineKind.PLAIN, "no connection matches")
-    dcp = any(each.open_frame is not None or each.streams for each in consumer.connections)
-    return Line(LineKind.PLAIN, "no message of a stream, so no flow control" if dcp else "no DCP connections")
+    if any(each.open_frame is not None or each.streams for each in consumer.connections):
+        return Line(LineKind.PLAIN, "no message of a stream, so no flow control")
+    return consumer.nothing()

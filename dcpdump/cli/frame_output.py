@@ -65,7 +65,7 @@ class FrameOutput(Selected):
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
         super().__init__(chosen, self._show, SHOWN)
-        self._sink = sink
+        self._sink, self.redactor = sink, shown.redactor
         self._output = OUTPUTS[shown.format]
         self._times = shown.times
         view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)

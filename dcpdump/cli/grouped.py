@@ -1,19 +1,25 @@
 """Format the help of commands: options in groups, and examples at the end."""
 
+import json
 from collections.abc import Iterable
+from typing import Any
 
 import click
+
+from dcpdump.cli.completion import complete
+from dcpdump.cli.config import keep_from_environment
+from dcpdump.render.row_keys import COMMANDS as ROW_COMMANDS
 
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
     "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
         --connection --host --port --frame --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
-    "How to read": """--interface --list-interfaces --duration --bpf --buffer --input --form --salvage --follow
-        --keylog --memory --jobs --interactive""",
+    "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
+        --follow --keylog --memory --jobs --interactive""",
     "How to judge": "--idle --fail-on --no-check",
     "How to show": """--format --time --all --sort --reverse --color --value-bytes --no-mouse --once --interval --rows
-        --title --frames --summary --quiet""",
+        --title --frames --summary --quiet --schema""",
     "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
     "Where to write": "--output --write -C -G -W --tables --force --with-secrets",
 }
@@ -21,7 +27,7 @@ _TITLES = {option: title for title, options in GROUPS.items() for option in opti
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "read": (
-        "dcpdump read node1.pcap --opcode stream_req -f line",
+        "dcpdump read node1.pcap --opcode stream_end --context 3 -f line",
         "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
         "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
     ),
@@ -29,6 +35,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "sudo dcpdump sniff -i any --port 11210 -f line",
         "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
         "sudo dcpdump sniff --opcode stream_end --duration 60",
+    ),
+    "relay": (
+        "dcpdump relay --listen 12210 --to db1:11210 -f line",
+        "dcpdump relay --listen 12210 --to db1 --opcode stream_req,stream_end -w talk.pcapng",
+        "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
     ),
     "explain": (
         "dcpdump explain 805c0000000000000000000081969800000000000000000000",
@@ -121,7 +132,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options in groups, and examples."""
+    """A command whose help has its options in groups, and examples; its words are completed by their names."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        complete(self.params)
+        if self.name in ROW_COMMANDS:
+            self.params.append(_schema_option())
+        keep_from_environment(self.name, self.params)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the titles of their groups; others last."""
@@ -140,6 +158,26 @@ class GroupedCommand(click.Command):
         with formatter.section("Examples"):
             for example in EXAMPLES[ctx.info_name or ""]:
                 formatter.write(f"  {example}\n")
+
+
+def _schema_option() -> click.Option:
+    """Return the option that prints what the rows of a command are, and does no more."""
+    return click.Option(
+        ["--schema"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_schema,
+        help="Print the JSON Schema of the rows of -f ndjson, and do nothing.",
+    )
+
+
+def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from dcpdump.render.json_schema import schema
+
+        click.echo(json.dumps(schema(ctx.info_name or ""), indent=2))
+        ctx.exit()
 
 
 def _title(names: Iterable[str]) -> str:

@@ -19,7 +19,6 @@ from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record
 from dcpdump.render import history as rows
-from dcpdump.render.lines import Line, LineKind
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.column_events import keys
@@ -58,7 +57,7 @@ def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: 
         covered = tracing.covered(vbucket)
         tracing.report(
             sink,
-            lambda: rows.lines(changes, covered, vbucket) if tracing.streams else [_nothing(tracing)],
+            lambda: rows.lines(changes, covered, vbucket) if tracing.streams else [tracing.nothing()],
             lambda: rows.objects(changes, covered, shown.value_bytes),
         )
         return reading.conclude("none" if quiet else "text")
@@ -118,11 +117,6 @@ class Tracing(LedgerConsumer):
         vbuckets: set[int | None] = {stream.vbucket for stream in self._streams.values()}
         vbuckets = vbuckets or {vbucket}
         return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]
-
-
-def _nothing(tracing: Tracing) -> Line:
-    """Return why there is no history to show."""
-    return Line(LineKind.PLAIN, "no stream matches" if tracing.ledger.streams else "no DCP streams")
 
 
 def _changes(plain: Record, shown: Record, matches: Clause, stream: Stream | None) -> list[Change]:

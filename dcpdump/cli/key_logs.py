@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dcpdump import install_hints
 from dcpdump.capture.key_log import KeyLogError, KeyLogs
 from dcpdump.cli.stderr import note
 
@@ -41,7 +42,7 @@ def key_logs(options: dict[str, Any]) -> KeyLogs:
     if "-" in paths and ("-" in captures or paths.count("-") > 1):
         raise click.UsageError("standard input can be the capture or one key log, not both")
     if not can_open():
-        raise KeyLogError("reading TLS needs cryptography", "", "pip install 'cryptography>=42'")
+        raise KeyLogError("reading TLS needs cryptography", "", install_hints.TLS)
     logs = KeyLogs(paths)
     quiet = bool(given.get("quiet")) or given.get("summary") == "none"
     if not captures:

@@ -13,6 +13,7 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.capture import Capture
+from dcpdump.cli import tls_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, clause_option, tz_option, zone_in
@@ -20,11 +21,12 @@ from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
-from dcpdump.filter import Clause, Instant, clauses, parse_instant
+from dcpdump.diagnosis.evidence import speaks_dcp
+from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
-from dcpdump.render.lines import Line
+from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import DocumentRun, Step, one_by_one
 from dcpdump.streams.feed import Feed, Lose
@@ -33,6 +35,7 @@ from dcpdump.streams.redacted import hide
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
+from dcpdump.streams.wording import counted
 from dcpdump.wire.value import Meaning
 from dcpdump.zone import UTC, Zone
 
@@ -62,9 +65,13 @@ class Chosen:
 
     def is_between(self, connection: ConnectionState) -> bool:
         """Return whether a connection has one of the chosen numbers, addresses and ports."""
+        return self.place(connection.number, connection.src, connection.dst)
+
+    def place(self, number: int, src: str, dst: str) -> bool:
+        """Return whether a number and two ends are among those chosen."""
         if not self.places:  # asked for each finding
             return True
-        place = Record(0, BLANK, Meaning(), None, None, connection.number, 0, connection.src, connection.dst)
+        place = Record(0, BLANK, Meaning(), None, None, number, 0, src, dst)
         return all(clause(place) for clause in self.places)
 
     def stream(self, stream: Stream, start_ns: int | None) -> bool:
@@ -117,10 +124,13 @@ def choosing(options: dict[str, Any]) -> Chosen:
         tuple(parse(text) for parse, text in given if text is not None),
         None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
         None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
-        None if since is None else parse_instant("--since", since, zone),
-        None if until is None else parse_instant("--until", until, zone),
+        *parse_window(since, until, zone),
         zone,
     )
+
+
+def _are(count: int, noun: str) -> str:
+    return f"{'is' if count == 1 else 'are'} {counted(count, noun)}"
 
 
 class LedgerConsumer(Consumer[Part]):
@@ -141,7 +151,9 @@ class LedgerConsumer(Consumer[Part]):
         self.dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         self.ledger = Ledger(closely=self.closely)
         self._wanted, self._shown, self._input, self._look = chosen, shown, given, look
+        self.redactor = shown.redactor
         self.captures: list[Capture] = []  #: that are read
+        self.closed: list[int] = []  #: numbers of connections of TLS to show, of which nothing was opened
         self._begins_ns: int | None = None  # when the capture begins
         self._last_ns: int | None = None  # when the last packet came
         self._feed = Feed(self.dissection, self.ledger, closely=self.closely)
@@ -157,16 +169,31 @@ class LedgerConsumer(Consumer[Part]):
         return reading
 
     def report(
-        self, sink: Sink, lines: Callable[[], Iterable[Line | Fitting]], objects: Callable[[], Iterable[Json]]
+        self,
+        sink: Sink,
+        lines: Callable[[], Iterable[Line | Fitting]],
+        objects: Callable[[], Iterable[Json]],
+        *,
+        always: bool = False,
     ) -> None:
-        """Write what was found; nothing where there was no frame, which the summary reports."""
-        if self.ledger.frames:
+        """Write what was found; nothing where there was no frame, which the summary reports, unless ``always``."""
+        if self.ledger.frames or always:
             report(sink, self._shown, lines, objects)
 
-    @property
-    def redactor(self) -> Redactor | None:
-        """What hides what is to be hidden."""
-        return self._shown.redactor
+    def nothing(self) -> Line:
+        """Return why there is no stream, or no connection, to show."""
+        ledger = self.ledger
+        if not self.connections:
+            text = f"no connection matches: there {_are(len(ledger.connections), 'connection')} in the capture"
+        elif not any(map(speaks_dcp, self.connections)):
+            text = (
+                f"no DCP: {counted(sum(sum(each.frames) for each in self.connections), 'frame')} of other KV commands"
+            )
+        elif ledger.streams:
+            text = f"no stream matches: there {_are(len(ledger.streams), 'stream')} in the capture"
+        else:
+            text = "no DCP streams"
+        return Line(LineKind.PLAIN, text)
 
     @property
     def begins_ns(self) -> int | None:
@@ -183,6 +210,16 @@ class LedgerConsumer(Consumer[Part]):
         """Return the connections to show, by number."""
         found = [each for each in self.ledger.connections.values() if self._wanted.connection(each, self._begins_ns)]
         return sorted(found, key=lambda connection: connection.number)
+
+    def _closed(self) -> list[int]:
+        """Return the numbers of the connections of TLS to show of which nothing was opened."""
+        if self._wanted.since is not None:  # it is not known when they had traffic
+            return []
+        return [
+            number
+            for number, each in sorted(self.dissection.sealings.items())
+            if each.cause and number not in self.ledger.connections and self._wanted.place(number, each.src, each.dst)
+        ]
 
     # -- as a consumer ----------------------------------------------------------------------------------
 
@@ -207,7 +244,9 @@ class LedgerConsumer(Consumer[Part]):
         self._learn_all(self._feed.rest())
         self._feed.close(self._last_ns, self._lose)
         self._end()  # before names become hashes
+        self.closed = self._closed()
         if self._shown.redactor is not None:
+            tls_notes.hide(self.dissection, self._shown.redactor)
             self._wanted = self._wanted.settled(self.ledger.connections.values())
             self._hide(self._shown.redactor)
 

@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from dcpdump import __version__
 from dcpdump.cli import exit as code
+from dcpdump.cli.completion import words_of
+from dcpdump.cli.config import config_path, defaults, sections
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
@@ -31,6 +34,7 @@ from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
 COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("dcpdump.cli.read:read", "Print the DCP frames of captures."),
     "sniff": ("dcpdump.cli.sniff:sniff", "Print the DCP frames of an interface as they pass."),
+    "relay": ("dcpdump.cli.relay:relay", "Pass connections on to a server, and print the frames that pass."),
     "explain": ("dcpdump.cli.explain:explain", "Annotate pasted bytes, in whatever form they come."),
     "browse": ("dcpdump.cli.browse:browse", "Browse frames, fields, bytes, streams and findings in the terminal."),
     "stats": ("dcpdump.cli.stats:stats", "Count frames by message, vbucket, size and latency."),
@@ -57,7 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
-    "Look at frames": ("read", "browse", "sniff", "explain", "spec", "stats"),
+    "Look at frames": ("read", "browse", "sniff", "relay", "explain", "spec", "stats"),
     "Find what is wrong": ("diagnose", "report", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
     "Share captures": ("carve", "redact"),
     "Make tables": ("sql", "export", "pipeline"),
@@ -113,11 +117,28 @@ class LazyGroup(click.Group):
             if word == "-" or os.sep in word or Path(word).exists():
                 if word != "-" and len(args) == 1:
                     ctx.meta[_BARE] = shlex.quote(word)
-                return "read", self.get_command(ctx, "read"), args
+                return self._with_defaults(ctx, "read", args)
             near = get_close_matches(word, COMMANDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"
             raise CommandError(f"no such command or file: {word!r}", hint)
-        return super().resolve_command(ctx, args)
+        return self._with_defaults(ctx, word, args[1:])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command, an option, or a file that is to be read; no command is imported for that."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return words_of([(name, about) for name, (_, about) in COMMANDS.items()], incomplete)
+
+    def _with_defaults(
+        self, ctx: click.Context, name: str, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return a command, with the defaults that a file has for it."""
+        command = self.get_command(ctx, name)
+        path = None if ctx.resilient_parsing else config_path()
+        if path is not None and command is not None:
+            found = sections(path, COMMANDS)
+            ctx.default_map = {name: defaults(path, command, found.get(name, {}))}
+        return name, command, args
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by what they are used for, without importing them."""
@@ -157,7 +178,11 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+#: Options are taken from DCPDUMP_COMMAND_OPTION too.
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DCPDUMP"}
+
+
+@click.group(cls=LazyGroup, context_settings=_SETTINGS)
 @click.option(
     "-v",
     is_flag=True,
@@ -246,6 +271,8 @@ def outcome(words: list[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return code.USAGE
     except click.UsageError as error:
+        if isinstance(error, click.NoSuchOption):
+            error = click.NoSuchOption(error.option_name, None, _near_options(error), error.ctx)
         return _complain(error.format_message(), (getattr(error, "hint", "") or _usage_hint(error),), code.USAGE)
     except DcpdumpError as error:
         if debug:
@@ -277,6 +304,13 @@ def _code_of(error: DcpdumpError) -> int:
 def _of_os(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     return f"cannot write: {(error.strerror or str(error)).lower()}{where}"
+
+
+def _near_options(error: click.NoSuchOption) -> list[str]:
+    """Return the options of the command that are like the wrong one, whatever they begin with."""
+    params = error.ctx.command.params if error.ctx else []
+    names = {name.lstrip("-"): name for param in params for name in param.opts if name.startswith("--")}
+    return [names[near] for near in get_close_matches(error.option_name.lstrip("-"), names, n=3, cutoff=0.7)]
 
 
 def _usage_hint(error: click.UsageError) -> str:

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
 
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
-from dcpdump.filter import Clause, FrameFilter, Instant, TimeWindow, clauses, parse_instant
+from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
 from dcpdump.redact import Redactor
@@ -17,6 +18,8 @@ from dcpdump.zone import UTC, Zone, zone_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: What the levels of redaction are, in whichever command.
+LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
 #: The help of --collection.
 COLLECTIONS = "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
 #: option, the function that parses its text to a clause, its metavar, its help
@@ -101,17 +104,21 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
-def selection_options(*, captures: bool, frames: bool = False) -> Callable[[Command], Command]:
-    """Add the options that choose frames; ``captures``: those of connections and times too; ``frames``: of numbers."""
+def selection_options(*, captures: bool, frames: bool = False, count: bool = True) -> Callable[[Command], Command]:
+    """Add the options that choose frames.
+
+    ``captures``: those of connections and times too; ``frames``: of numbers; ``count``: the one that says when to stop.
+    """
 
     def add(command: Command) -> Command:
         rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
         if captures:
             command = window_options(command)
         command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
-        command = click.option(
-            "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
-        )(command)
+        if count:
+            command = click.option(
+                "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
+            )(command)
         for name, _, metavar, text in reversed(rows):
             command = clause_option(name, metavar, text)(command)
         return command
@@ -177,11 +184,7 @@ def selection(options: dict[str, Any]) -> Selection:
 
 
 def _window(since: str | None, until: str | None, zone: Zone) -> TimeWindow | None:
-    if since is None and until is None:
-        return None
-    start: Instant | None = parse_instant("--since", since, zone) if since is not None else None
-    end: Instant | None = parse_instant("--until", until, zone) if until is not None else None
-    return TimeWindow(start, end)
+    return None if since is None and until is None else TimeWindow(*parse_window(since, until, zone))
 
 
 class ValueBytes(click.ParamType):  # type: ignore[type-arg]
@@ -196,6 +199,18 @@ class ValueBytes(click.ParamType):  # type: ignore[type-arg]
         if str(value).isdigit():
             return int(value)
         raise click.BadParameter(f"{value!r} is neither a number of bytes nor 'all'", ctx, param)
+
+
+class Format(click.Choice):  # type: ignore[type-arg]
+    """A format of the output; a wrong one is answered with the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the format."""
+        if value in self.choices:
+            return str(value)
+        near = get_close_matches(str(value), self.choices, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(self.choices)}{meant}", ctx, param)
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]
@@ -228,7 +243,7 @@ def display_options(
         click.option(
             "--redact-level",
             type=click.Choice(["partial", "full"]),
-            help="full: names of collections, scopes and clients, hosts and ports too.",
+            help=LEVELS,
         ),
         click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
         click.option("--show-secrets", is_flag=True, help="Print authentication payloads."),
@@ -238,7 +253,7 @@ def display_options(
         click.option(
             "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour for people."
         ),
-        click.option("-f", "--format", type=click.Choice(formats), default=formats[0], show_default=True),
+        click.option("-f", "--format", type=Format(formats), default=formats[0], show_default=True),
     ]
 
     def add(command: Command) -> Command:

@@ -28,7 +28,7 @@ class PickedFrameOutput(Consumer[Union[Picked, "Part"]]):
 
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
         self._chosen, self._shown, self._sink = chosen, shown, sink
-        self._several, self._jobs = several, jobs
+        self._several, self._jobs, self.redactor = several, jobs, shown.redactor
         self._output = OUTPUTS[shown.format]
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
         self._many: FrameOutput | None = None  # writes frames where there are many

@@ -14,6 +14,7 @@ from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
+from dcpdump.cli import tls_notes
 from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated
 from dcpdump.cli.sink import PipeClosed, Sink
@@ -21,13 +22,15 @@ from dcpdump.cli.stderr import end_line, note
 from dcpdump.cli.summary import SHOWN, status_of, summarise
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
+from dcpdump.redact import Redactor
 
 if TYPE_CHECKING:
     from dcpdump.cli.live_reading import InterfaceSource
+    from dcpdump.cli.relay import RelaySource
 
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]
-Source = Union["CaptureSource", "InterfaceSource"]
+Source = Union["CaptureSource", "InterfaceSource", "RelaySource"]
 
 
 class Consumer(ABC, Generic[P]):
@@ -37,6 +40,8 @@ class Consumer(ABC, Generic[P]):
     verb = SHOWN
     #: The number of frames it was done with.
     frames = 0
+    #: What hides what is to be hidden.
+    redactor: Redactor | None = None
 
     def begin(self) -> None:
         """Prepare before the first packet."""
@@ -176,6 +181,8 @@ class Reading(Generic[P]):
     def _conclude(self, summary: str, *, interrupted: bool) -> None:
         if self._sink is not None:
             self._sink.settle()
+        if self._consumer.redactor is not None:
+            tls_notes.hide(self._dissection, self._consumer.redactor)
         for line in () if summary == "none" else self._consumer.remarks(self._dissection):
             note(line)
         self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)

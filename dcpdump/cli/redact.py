@@ -12,6 +12,7 @@ import click
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
+from dcpdump.cli.options import LEVELS
 from dcpdump.cli.progress import progress
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
@@ -32,7 +33,7 @@ from dcpdump.streams.wording import counted
     type=click.Choice(["partial", "full"]),
     default="partial",
     show_default=True,
-    help="full: names of collections, scopes, clients and hosts, and addresses (IP, MAC), too.",
+    help=LEVELS,
 )
 @click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
 @click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
@@ -83,7 +84,7 @@ def redact(
                 sink.write_pieces(redaction.write(path))
             parts = [sink.part or "" for sink in sinks]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
-    for line in damage_lines(inputs):
+    for line in damage_lines(inputs, salvage=False):
         note(line)
     if not quiet:
         _report(redaction, out)

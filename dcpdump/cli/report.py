@@ -16,7 +16,7 @@ from dcpdump.cli.diagnose import carried_options, evidence_of, names_of
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, choosing, choosing_options
-from dcpdump.cli.options import Display
+from dcpdump.cli.options import LEVELS, Display
 from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
@@ -52,7 +52,7 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
 @click.option(
     "--redact-level",
     type=click.Choice(["partial", "full"]),
-    help="full: names of collections, scopes and clients, hosts and ports too.",
+    help=LEVELS,
 )
 @click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")

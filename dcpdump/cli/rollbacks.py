@@ -48,5 +48,9 @@ def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         streams = consumer.streams
         wanted = set(streams)
         found = order(each for each in found_in(consumer.ledger) if each.stream in wanted)
-        consumer.report(sink, lambda: rows.lines(found, streams, consumer.ledger.last_ns), lambda: rows.objects(found))
+        consumer.report(
+            sink,
+            lambda: rows.lines(found, streams, consumer.ledger.last_ns) if streams else [consumer.nothing()],
+            lambda: rows.objects(found),
+        )
         return reading.conclude("none" if quiet else "text")

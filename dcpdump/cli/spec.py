@@ -25,7 +25,9 @@ def spec(opcode: str | None, everything: bool) -> None:
             return
         found = [find(number, server=server) for server, number in sorted(_numbers(opcode))]
         known = [message for message in found if message.name != UNKNOWN_NAME]
-        sink.write("\n".join(pages.page(message) for message in known or found[:1]))
+        if not known:
+            raise FilterError(f"no message has the opcode {opcode}", hint="dcpdump spec --all lists the messages")
+        sink.write("\n".join(pages.page(message) for message in known))
 
 
 def _numbers(name: str) -> set[Opcode]:

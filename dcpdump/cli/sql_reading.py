@@ -112,6 +112,7 @@ class _Rows(Consumer[Piece]):
     ) -> None:
         self._query, self._chosen, self._shown = query, chosen, shown
         self._dissection, self._others = dissection, others
+        self.redactor = shown.redactor
         self._table = FrameTable(
             masks(chosen.texts, chosen.filter, window=chosen.window),
             shown.value_bytes,

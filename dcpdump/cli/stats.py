@@ -11,11 +11,12 @@ from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import display, display_options, selection, selection_options
+from dcpdump.cli.options import display, display_options, selection, selection_options, zone_in
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sorting import sort_options, sorting
 from dcpdump.cli.summary import COUNTED
+from dcpdump.clock import writing_times
 from dcpdump.render import statistics
 
 
@@ -29,6 +30,7 @@ from dcpdump.render import statistics
 def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
     order = sorting(statistics.COLUMNS, options)
+    zone = zone_in(options)
     chosen, shown, given = selection(options), display(options), input_of(options)
     paths = expand(captures)
     inputs = given.open(paths)
@@ -38,6 +40,7 @@ def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
         dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         reading = Reading(CaptureSource(inputs), dissection, counting, sink)
         reading.analyse()
-        if found.total.frames:
-            report(sink, shown, lambda: statistics.lines(found, order), lambda: statistics.objects(found, order))
+        if dissection.tally.frames:
+            with writing_times(zone, found.first_ns, found.last_ns):
+                report(sink, shown, lambda: statistics.lines(found, order), lambda: statistics.objects(found, order))
         return reading.conclude("none" if quiet else "text")

@@ -1,6 +1,8 @@
 """Write on standard error. All of it goes through ``note``, and is safe to show on a terminal."""
 
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterable
 from types import TracebackType
@@ -14,7 +16,18 @@ def note(text: str) -> None:
     """Write one line, escaped so that it cannot begin another; write nothing where standard error was closed."""
     if sys.stderr is not None:
         clear_status()
-        sys.stderr.write(f"{safe(text)}\n")
+        for line in _folded(safe(text)):
+            sys.stderr.write(f"{line}\n")
+
+
+def _folded(text: str) -> list[str]:
+    """Return a line as several where a terminal is too narrow for it; never what may be pasted, or a traceback."""
+    if not sys.stderr.isatty() or text.startswith(("hint:", " ")):
+        return [text]
+    width = shutil.get_terminal_size().columns
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def complain(what: str, hints: Iterable[str]) -> None:

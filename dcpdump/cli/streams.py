@@ -85,7 +85,10 @@ def streams(
         drawn = {} if rates is None else _drawn(consumer, rates, [stream for stream, _ in wanted])
         consumer.report(
             sink,
-            lambda: [rows.table(wanted, drawn), rows.total(judged, len(judged), consumer.connections)],
+            lambda: [
+                rows.table(wanted, drawn) if judged else consumer.nothing(),
+                rows.total(judged, len(judged), consumer.connections),
+            ],
             lambda: rows.objects(wanted),
         )
         return reading.conclude("none" if quiet else "text")
@@ -124,5 +127,6 @@ def _drawn(consumer: LedgerConsumer, rates: Rates, shown: Sequence[Stream]) -> d
         counts = rates.of(stream.connection.number, place, first, last, _BARS)
         length = max(1, last - first + 1)
         low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
-        out[stream] = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
+        drawn = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])
+        out[stream] = drawn if drawn.strip() else ""
     return out

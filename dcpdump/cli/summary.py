@@ -9,6 +9,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
 from dcpdump.cli.stderr import note
 from dcpdump.dissect import TLS, Dissector, payload
+from dcpdump.escape import safe
 from dcpdump.streams.wording import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
@@ -29,6 +30,8 @@ def summarise(
     An interrupted run does not report that it found no frames: the rest of the input may have them.
     """
     for line in damage_lines(captures):
+        note(line)
+    for line in mixed_lines(dissector):
         note(line)
     for line in () if form == "none" else tls_notes.lines(dissector):
         note(line)
@@ -121,18 +124,29 @@ def _frames(count: int, frames: int, verb: str) -> str:
     return f"{count:,} of {counted(frames, 'frame')} {verb}"
 
 
-def damage_lines(captures: Sequence[Capture]) -> Iterator[str]:
-    """Yield lines, file by file, on what of the input could not be read."""
+def damage_lines(captures: Sequence[Capture], *, salvage: bool = True) -> Iterator[str]:
+    """Yield lines, file by file, on what of the input could not be read. ``salvage``: the command has that option."""
     for capture in captures:
         where = f"{capture.name}: " if len(captures) > 1 else ""
         for damage in capture.damage:
-            yield f"dcpdump: warning: {where}{damage}"
+            yield f"dcpdump: warning: {where}{damage if salvage else damage.text}"
         for text in capture.warnings:
             yield f"dcpdump: warning: {where}{text}"
         for text in capture.notes:
             yield f"dcpdump: note: {where}{text}"
         if capture.drops:
             yield f"dcpdump: note: {capture.name}: {capture.drops:,} packets were dropped while capturing"
+
+
+def mixed_lines(dissector: Dissector) -> Iterator[str]:
+    """Yield a line for each pair of captures that have one connection at one time, and other bytes of it."""
+    pairs = {frozenset(files): (src, dst) for src, dst, files in dissector.tally.mixed}
+    for files, (src, dst) in pairs.items():
+        names = " and ".join(safe(name) for name in sorted(files))
+        yield (
+            f"dcpdump: warning: these files are probably not of one network: {names} both have {src} → {dst} at one "
+            "time, with other bytes; read them one by one"
+        )
 
 
 def nothing_found(dissector: Dissector) -> tuple[str, str]:

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from dcpdump import install_hints
+
 #: All tables. ``files`` is always written: it says what was read.
 TABLES = ("frames", "gaps", "streams", "findings", "files")
 
@@ -12,7 +14,7 @@ TABLES = ("frames", "gaps", "streams", "findings", "files")
 class ExtraMissing(click.UsageError):
     """An optional package is not installed."""
 
-    hint = "pip install 'dcpdump[parquet]'"
+    hint = install_hints.TABLES
 
 
 class TableNames(click.ParamType):  # type: ignore[type-arg]

@@ -2,9 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dcpdump.dissect import Dissector
 from dcpdump.record import Json
+from dcpdump.redact import Redactor
+from dcpdump.spec.field import Holds
+from dcpdump.streams.redacted import hidden_end
 from dcpdump.streams.wording import counted
 from dcpdump.tls import sealing as why
 from dcpdump.tls.sealing import Sealing
@@ -19,14 +23,19 @@ _VARIABLE = "SSLKEYLOGFILE"
 def reason(sealing: Sealing) -> str:
     """Say why something of a connection stays closed; empty where nothing does."""
     logs = f"{counted(sealing.logs, 'key log')} ({counted(sealing.secrets, 'connection')})"
+    unknown = sealing.version == "TLS"
     return {
         why.NO_SECRETS: "no secrets were given",
         why.NO_SECRET: f"no secret of it in {logs}",
         why.NO_FIT: f"its secrets do not fit ({counted(sealing.records, 'record')} tried)",
-        why.LATE: "joined after its handshake it cannot be opened: capture from before it connects",
+        why.LATE: (
+            f"joined after its handshake, no secret of TLS 1.3 in {logs}: of TLS 1.2 capture from before it connects"
+            if unknown
+            else "joined after its handshake it cannot be opened: capture from before it connects"
+        ),
         why.NOT_FOUND: (
             f"joined after its handshake: none of the secrets of {counted(sealing.secrets, 'connection')} "
-            f"opens it up to record {sealing.reach:,}"
+            f"opens it up to record {sealing.reach:,}" + (", and of TLS 1.2 none can" if unknown else "")
         ),
         why.SUITE: f"{sealing.suite} is not opened",
         why.VERSION: f"{sealing.version} is not opened",
@@ -46,6 +55,21 @@ def state(sealing: Sealing) -> str:
     if sealing.cause:
         words.append(reason(sealing))
     return ", ".join(words)
+
+
+def closed(sealing: Sealing) -> str:
+    """Say of a connection of which nothing was opened what it is, and why it stays closed."""
+    name = f" to {sealing.server_name}" if sealing.server_name else ""
+    return f"{sealing.short or sealing.version}{name}, {sealing.encrypted_bytes:,} B stay encrypted: {reason(sealing)}"
+
+
+def hide(dissector: Dissector, redactor: Redactor) -> None:
+    """Hash names and addresses of connections, where those are to be hidden."""
+    for number, each in dissector.sealings.items():
+        if not each.hidden:
+            src, dst = hidden_end(each.src, redactor), hidden_end(each.dst, redactor)
+            name = redactor.text(each.server_name, Holds.SYSTEM)
+            dissector.sealings[number] = replace(each, src=src, dst=dst, server_name=name, hidden=True)
 
 
 def lines(dissector: Dissector) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Provide ``dcpdump top``: show connections and streams as they are, again and again."""
 
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
@@ -20,6 +21,7 @@ from dcpdump.cli.reading import CaptureSource, Reading, Source
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import begun, give_up_rights, interface_options, show_interfaces, tap
 from dcpdump.cli.stderr import note
+from dcpdump.clock import writing_times
 from dcpdump.errors import LiveError
 from dcpdump.redact import Redactor
 from dcpdump.render import top as tables
@@ -47,7 +49,13 @@ _FORGET_NS = 60 * 1_000_000_000
 @click.option(
     "--interval", type=click.FloatRange(min=0.1), default=0.5, show_default=True, metavar="SECONDS", help="How often."
 )
-@click.option("-n", "--rows", type=click.IntRange(min=2), metavar="N", help="At most; the default: what fits.")
+@click.option(
+    "-n",
+    "--rows",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="At most; the default: what fits on the screen, in a pipe all.",
+)
 @input_options()
 @display_options(formats=("text", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
@@ -76,6 +84,8 @@ def top(
     inputs = given.open(paths)
     ends = bool(inputs) and all(capture.rereadable for capture in inputs)
     with ExitStack() as open_now:
+        if shown.format == "text":
+            open_now.enter_context(writing_times(chosen.zone, None, None))
         live = None if inputs else wanted.open()
         seconds = wanted.duration or (_ONCE_S if once else None)
         screens = shown.format == "text" and not (once or ends or shown.path) and Sink(None).is_terminal
@@ -109,6 +119,8 @@ def top(
 
 
 Draw = Callable[[TopView], None]
+#: Lines of a screen that are no rows: titles, heads, what is left out.
+_AROUND = 5
 
 
 class Drawing(NamedTuple):
@@ -122,7 +134,7 @@ def _on_screen(screen: Screen, most: int | None) -> Draw:
     """Return a function that draws on a terminal."""
 
     def draw(look: TopView) -> None:
-        free = screen.height - 5
+        free = screen.height - _AROUND
         screen.show(fitted(tables.lines(look, min(free, most or free)), screen.width))
 
     return draw
@@ -130,6 +142,8 @@ def _on_screen(screen: Screen, most: int | None) -> Draw:
 
 def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> Draw:
     """Return a function that writes each state below the one before. ``apart``: with an empty line behind tables."""
+    if most is None and sink.is_terminal:
+        most = max(2, shutil.get_terminal_size().lines - _AROUND - 3)
 
     def draw(look: TopView) -> None:
         if shown.format == "ndjson" or look.frames:

@@ -9,10 +9,20 @@ from dataclasses import dataclass
 from dcpdump.filter.clauses import Clause
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.opcode_names import Opcode, find_opcodes
-from dcpdump.filter.time_window import Instant, TimeWindow, parse_instant
+from dcpdump.filter.time_window import Instant, TimeWindow, parse_instant, parse_window
 from dcpdump.record import Record
 
-__all__ = ["Clause", "FilterError", "FrameFilter", "Instant", "Opcode", "TimeWindow", "find_opcodes", "parse_instant"]
+__all__ = [
+    "Clause",
+    "FilterError",
+    "FrameFilter",
+    "Instant",
+    "Opcode",
+    "TimeWindow",
+    "find_opcodes",
+    "parse_instant",
+    "parse_window",
+]
 
 
 @dataclass(frozen=True, slots=True)

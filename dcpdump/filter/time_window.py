@@ -52,6 +52,17 @@ def parse_instant(option: str, text: str, zone: Zone = UTC) -> Instant:
     return found
 
 
+def parse_window(since: str | None, until: str | None, zone: Zone = UTC) -> tuple[Instant | None, Instant | None]:
+    """Parse ``--since`` and ``--until``. Raises FilterError, also where no time is between them."""
+    first = None if since is None else parse_instant("--since", since, zone)
+    last = None if until is None else parse_instant("--until", until, zone)
+    if first is None or last is None or first.of_day or last.of_day or first.relative is not last.relative:
+        return first, last
+    if first.at(0) > last.end(0):
+        raise FilterError(f"--since {since} is later than --until {until}: nothing is between them")
+    return first, last
+
+
 def _of_day(text: str, zone: Zone) -> Instant | None:
     found = re.fullmatch(rf"(\d\d):(\d\d)(?::(\d\d){_FRACTION})?{_ZONE}", text)
     if found is None or int(found[1]) > 23 or int(found[2]) > 59 or int(found[3] or 0) > 59:

@@ -5,7 +5,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, PcapPlace
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, PcapPlace
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
@@ -20,9 +20,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.tls.secrets import Secrets
 
 #: Where a block can be read again: in its file, or in the spool.
-BlockPlace = PcapPlace | int
-#: Bytes of packets between two checkpoints for each connection, so that saving them takes little of the time.
-_CONNECTION_BYTES = 32 * 1024
+KeptPlace = BlockPlace | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +32,15 @@ class IndexOptions:
     show_secrets: bool = False  #: in records
     block_bytes: int = BLOCK_BYTES
     distance: int = DISTANCE  #: bytes of packets between two checkpoints, at least
+    #: The same for each connection that there is, so that saving them takes little of the time.
+    connection_distance: int = 32 * 1024
     memory: int = MEMORY  #: bytes of checkpoints, at most
     spool_bytes: int = SPOOL_BYTES
     parts: int = 16  #: decoded parts that are kept
 
-    def dissection(self) -> ResumableDissection:
+    def dissection(self, secrets: Secrets | None) -> ResumableDissection:
         """Return a dissection that nothing was fed to."""
-        return ResumableDissection(self.limits, show_secrets=self.show_secrets, secrets=self.secrets)
+        return ResumableDissection(self.limits, show_secrets=self.show_secrets, secrets=secrets)
 
 
 @dataclass(slots=True)
@@ -52,13 +52,14 @@ class Update:
     gaps: int = 0
     bytes_read: int = 0
     begins_ns: int | None = None  #: the time of the first packet
-    blocks: list[BlockPlace] = field(default_factory=list)
+    blocks: list[KeptPlace] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     evicted: bool = False  #: memory had to be freed: frames so far are reached from the beginning only
     ends: list[Ends] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
     idle: bool = False  #: nothing comes at the moment
     complete: bool = False
+    key_log: bytes = b""  #: secrets that the input carried, where another process is to know them
     failure: str = ""  #: why nothing more is indexed before the end, in words
 
 
@@ -75,7 +76,7 @@ class Builder:
 
     def __init__(self, given: Input, options: IndexOptions) -> None:
         self._given, self._options = given, options
-        self._dissection = options.dissection()
+        self._dissection = options.dissection(options.secrets)
         self._places = Places()
         self._blocks = self._read()
         self._number = 0  # of blocks
@@ -129,7 +130,7 @@ class Builder:
         parts = self._dissection.feed_block(block)
         update.blocks.append(self._given.spool.write(block) if block.place is None else block.place)
         self._number += 1
-        if block.place is not None:
+        if isinstance(block.place, PcapPlace):
             self._plain_bytes += block.place.size
         self._append(parts)
         self._since += len(block.data)
@@ -137,11 +138,15 @@ class Builder:
         if evictions != self._evictions:
             # What a dissection forgets depends on how much it holds, of which a state knows only what is needed.
             self._evictions, update.evicted, self._since = evictions, True, 0
-        elif self._since >= max(self._distance, _CONNECTION_BYTES * len(self._dissection.conversations)):
+        elif self._since >= max(self._distance, self._options.connection_distance * self._connections):
             self._note_checkpoint(update)
 
+    @property
+    def _connections(self) -> int:
+        return len(self._dissection.conversations)
+
     def _note_checkpoint(self, update: Update) -> None:
-        if self._dissection.has_tls:
+        if not self._dissection.resumable:
             return
         self._since = 0
         state = self._dissection.state()

@@ -8,7 +8,8 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
-from dcpdump.index.building import BlockPlace, IndexOptions, Input, Update, input_bytes
+from dcpdump.errors import CaptureError
+from dcpdump.index.building import IndexOptions, Input, KeptPlace, Update, input_bytes
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.columns import Columns
 from dcpdump.index.helper import builder_of
@@ -42,7 +43,7 @@ class CaptureIndex:
         self.columns = Columns()  #: of all frames so far
         self._spool = Spool(options.spool_bytes)
         self._builder = builder_of(Input(captures, self.columns, self._spool), options, helped=helped)
-        self._blocks: list[BlockPlace] = []
+        self._blocks: list[KeptPlace] = []
         self._checkpoints = Checkpoints(options.memory)
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
         self.ends: list[Ends] = []  #: the directions that ``columns.place`` numbers
@@ -85,8 +86,14 @@ class CaptureIndex:
 
     def record(self, number: int) -> Record:
         """Return a frame as ``read`` decodes it."""
+        if not 1 <= number <= self.frames:
+            raise LookupError(f"there is no frame {number:,}: {self.frames:,} are indexed")
         part = self._replay.part(number)
-        return record_of(part, number - part.first)
+        row, at, columns = number - part.first, number - 1, self.columns
+        then = columns.opcode[at], columns.opaque[at], columns.length[at], columns.ts_ns[at]
+        if then != (part.header.opcode[row], part.header.opaque[row], part.length[row], part.ts_ns[row]):
+            raise CaptureError(f"frame {number:,} is not what it was: its capture or key log was changed meanwhile")
+        return record_of(part, row)
 
     def request_of(self, number: int) -> int | None:
         """Return which request a frame answers; None where it answers none, or that was not captured."""

@@ -28,17 +28,16 @@ class Checkpoint(NamedTuple):
 
     def unpacked(self) -> DissectionState:
         """Return the state."""
-        first, unweighed, (opened, weight, seen, layers), connections = marshal.loads(
-            bytes(cramjam.lz4.decompress_block(self.state))
-        )
+        plain = marshal.loads(bytes(cramjam.lz4.decompress_block(self.state)))
+        first, unweighed, (opened, weight, seen, layers), *others = plain
         network = ConnectionsState(opened, weight, seen, LayersState(*layers))
-        return DissectionState(first, unweighed, network, connections)
+        return DissectionState(first, unweighed, network, *others)
 
 
 def packed(state: DissectionState) -> bytes:
     """Pack a state."""
     network = state.network
-    plain: Any = (state.first, state.unweighed, (*network[:3], tuple(network.layers)), state.connections)
+    plain: Any = (state.first, state.unweighed, (*network[:3], tuple(network.layers)), *state[3:])
     return bytes(cramjam.lz4.compress_block(marshal.dumps(plain)))
 
 

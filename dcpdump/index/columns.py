@@ -1,7 +1,7 @@
 """Columns: what the list of frames shows, and most filters ask for, of every frame, as arrays that grow.
 
 They are in unlinked temporary files, which are written at the end and mapped to be read. A process that was forked
-shares them: one writes, the other sees what was written as soon as it is told how much there is.
+shares them: one writes, the other sees what was written as soon as it knows how much there is.
 """
 
 import mmap
@@ -207,7 +207,7 @@ def _take_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
             flags[row] |= HAS_VBUCKET
         else:
             vbucket[row] = 0
-            flags[row] &= ~HAS_VBUCKET
+            flags[row] &= 0xFFFF ^ HAS_VBUCKET
         if isinstance(known, Record):
             _take_record(known, row, columns)
     answers.sort()

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 from dcpdump.batch.block import Block, PcapPlace
 from dcpdump.batch.part import Part
-from dcpdump.batch.pcap_blocks import PlainPcap
+from dcpdump.batch.read_blocks import read_again
 from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.errors import CaptureError
-from dcpdump.index.building import BlockPlace, IndexOptions
+from dcpdump.index.building import IndexOptions, KeptPlace
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.spool import Spool
+from dcpdump.tls.secrets import Secrets
 
 
 class NoLongerKept(LookupError):
@@ -20,7 +21,7 @@ class NoLongerKept(LookupError):
 class Replay:
     """The parts of an indexed input. ``blocks`` and ``checkpoints`` grow while it is indexed."""
 
-    def __init__(self, blocks: list[BlockPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
+    def __init__(self, blocks: list[KeptPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
         self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
         self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
         self._dissection: ResumableDissection | None = None  # that made the last part
@@ -56,11 +57,21 @@ class Replay:
         """Return a dissection whose next frames are at the frame or before it."""
         checkpoint, dissection = self._checkpoints.before(number), self._dissection
         if dissection is None or self._closed or not checkpoint.frame <= dissection.next_frame <= number:
-            dissection = self._options.dissection()
-            if checkpoint.state:
-                dissection.restore(checkpoint.unpacked())
+            state = checkpoint.unpacked() if checkpoint.state else None
+            dissection = self._options.dissection(self._secrets(now=state is not None and bool(state.tls)))
+            if state is not None:
+                dissection.restore(state)
             self._dissection, self._next, self._closed = dissection, checkpoint.block, False
         return dissection
+
+    def _secrets(self, *, now: bool) -> Secrets | None:
+        """Return the same secrets for another reading, ``now`` or once they are asked for: captures hold some."""
+        secrets = self._options.secrets
+        if secrets is None or now:
+            return None if secrets is None else secrets.renewed()
+        later = Secrets()
+        later.add_source(lambda: later.take_all(secrets.renewed()))
+        return later
 
     def _more(self, dissection: ResumableDissection) -> list[Part]:
         """Return the parts of the next block, or of the end."""
@@ -79,13 +90,14 @@ class Replay:
             self._kept.popitem(last=False)
         return parts
 
-    def _read(self, place: BlockPlace) -> Block:
-        if isinstance(place, PcapPlace):
-            block = PlainPcap(place.path).read_again(place)
+    def _read(self, place: KeptPlace) -> Block:
+        if isinstance(place, int):
+            block = self._spool.read(place)
             if block is None:
-                raise CaptureError("this file was changed or cut while it was read", place.path)
+                raise NoLongerKept("the packets of this frame are no longer kept")
             return block
-        block = self._spool.read(place)
+        block = read_again(place)
         if block is None:
-            raise NoLongerKept("the packets of this frame are no longer kept")
+            path = place.path if isinstance(place, PcapPlace) else place.begins.path
+            raise CaptureError("this file was changed or cut after it was read", path)
         return block

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 
 from dcpdump.iso_time import iso_time
-from dcpdump.record import Json, Names
+from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS, STATUS
@@ -13,6 +13,7 @@ from dcpdump.streams.facts import Control
 from dcpdump.streams.request import SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, printable, span, status
+from dcpdump.wire.collection_names import Names
 from dcpdump.wire.json_text import parse_json
 
 _HEADS = (
@@ -39,20 +40,34 @@ _ON = {"true": "on", "false": "off"}
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedConnection:
+    """A connection of TLS of which nothing was opened: both ends, and why."""
+
+    number: int
+    src: str
+    dst: str
+    text: str
+    tls: Json
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionTable:
     """Lay out connections: a row each where nothing is cut, a card each on a terminal, which is never wide enough."""
 
     connections: Sequence[ConnectionState]
     tls: Mapping[int, str] = field(default_factory=dict)  #: what became of those that are TLS, by number
+    closed: Sequence[ClosedConnection] = ()
 
     def lines(self, width: int | None = None) -> list[Line]:
         """Return rows, or for a terminal of a width cards. There is a column for TLS only where there is any."""
         rows = _rows(self.connections)
         heads: tuple[str, ...] = _HEADS
-        if self.tls:
+        if self.tls or self.closed:
             heads = (*_HEADS[:2], "tls", *_HEADS[2:])
             sealed = [self.tls.get(each.number, "") for each in self.connections]
             rows = [(*row[:2], text, *row[2:]) for row, text in zip(rows, sealed, strict=True)]
+            rows += [(str(c.number), _between(c), c.text, *[""] * (len(heads) - 3)) for c in self.closed]
+            rows.sort(key=lambda row: int(row[0]))
         if width is None:
             return Table(heads, rows, _RIGHT).lines()
         return [line for row in rows for line in _card(dict(zip(heads, row, strict=True)), width)]
@@ -60,13 +75,13 @@ class ConnectionTable:
 
 def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
     """Yield what is known of a connection, below one another."""
-    title = (
-        f"connection {cells['conn']}  {cells['name']} · {cells['agent']} · bucket {cells['bucket']} · {cells['end']}"
-    )
+    opened = bool(cells["end"])
+    said = f"{cells['name']} · {cells['agent']} · bucket {cells['bucket']} · {cells['end']}"
+    title = f"connection {cells['conn']}  {said if opened else 'closed TLS'}"
     sent = f"{cells['frames']} frames · {cells['bytes']} B · streams: {cells['streams'] or 'none'}"
     sent += f" · {cells['lost']} B lost" if cells["lost"] else ""
     about = {
-        "ends": f"{cells['client → server']}, the server is {cells['server is']}",
+        "ends": cells["client → server"] + (f", the server is {cells['server is']}" if opened else ""),
         "TLS": cells.get("tls", ""),
         "auth": cells["auth"],
         "HELLO": cells["HELLO"].replace(",", ", "),
@@ -74,7 +89,7 @@ def _card(cells: dict[str, str], width: int) -> Iterator[Line]:
         "controls": cells["controls"].replace(" ", ", "),
         "refused": cells["refused"].replace(" ", ", "),
         "NOOPs": cells["NOOPs"],
-        "traffic": sent,
+        "traffic": sent if opened else "",
     }
     yield from (Line(LineKind.TITLE, text) for text in wrap(title, width, subsequent_indent="  "))
     for name, text in about.items():
@@ -115,9 +130,20 @@ def _rows(connections: Sequence[ConnectionState]) -> list[tuple[str, ...]]:
     return rows
 
 
-def objects(connections: Sequence[ConnectionState], tls: Mapping[int, Json] | None = None) -> Iterator[Json]:
-    """Yield connections as objects. What was not captured is left out, and ``tls`` of those that are in clear."""
-    for each in connections:
+def objects(
+    connections: Sequence[ConnectionState],
+    tls: Mapping[int, Json] | None = None,
+    closed: Sequence[ClosedConnection] = (),
+) -> Iterator[Json]:
+    """Yield connections as objects, by number.
+
+    What was not captured is left out, and ``tls`` of those that are in clear.
+    """
+    both: list[ConnectionState | ClosedConnection] = [*connections, *closed]
+    for each in sorted(both, key=lambda connection: connection.number):
+        if isinstance(each, ClosedConnection):
+            yield {"connection": each.number, "src": each.src, "dst": each.dst, "tls": each.tls}
+            continue
         out: Json = {
             "connection": each.number,
             "src": each.src,
@@ -179,6 +205,10 @@ def ends(each: ConnectionState) -> str:
     return f"{each.client_address} → {each.server_address}{' (inferred)' * each.roles.inferred}"
 
 
+def _between(each: ClosedConnection) -> str:
+    return f"{each.src} → {each.dst}"
+
+
 def _authentication(each: ConnectionState) -> str:
     if each.mechanism is None:
         return "?"
@@ -213,6 +243,8 @@ def _noops(each: ConnectionState) -> str:
     noops = each.noops
     if not noops.sent:
         return ""
+    if not all(each.frames):
+        return f"{noops.sent} seen, the other direction was not captured"
     text = f"{noops.answered} of {noops.sent} answered"
     if noops.latencies_ns:
         text += " in " + "..".join(dict.fromkeys((span(min(noops.latencies_ns)), span(max(noops.latencies_ns)))))

@@ -1,9 +1,10 @@
 """Write statistics as text for people (tables, a heat map of the vbuckets, a line of throughput), and as objects."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
+from dcpdump.clock import clock_in_use
 from dcpdump.iso_time import iso_time
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
@@ -39,6 +40,8 @@ COLUMNS: Mapping[str, Callable[[Row], Any]] = {
 
 def lines(found: Statistics, order: Order = list) -> list[Line]:
     """Return everything that was counted. ``order`` arranges the rows of a table."""
+    if not found.total.frames:
+        return [Line(LineKind.PLAIN, "no frame matches")]
     out = [Line(LineKind.TITLE, _total(found))]
     out += _section("messages", _messages(found, order))
     out += _section("connections", _connections(found, order))
@@ -52,6 +55,8 @@ def lines(found: Statistics, order: Order = list) -> list[Line]:
 
 def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
     """Yield the same as objects, each with its ``kind``."""
+    if not found.total.frames:
+        return
     total: Json = {"kind": "total", **_amount(found.total), "seconds": _seconds(found), "after_gaps": found.gaps}
     if found.first_ns is not None and found.last_ns is not None:
         total |= {"first": iso_time(found.first_ns), "last": iso_time(found.last_ns)}
@@ -117,7 +122,7 @@ def _total(found: Statistics) -> str:
     seconds = _seconds(found)
     text = f"{counted(found.total.frames, 'frame')}, {counted(found.total.bytes, 'byte')}"
     if found.first_ns is not None:
-        text += f", from {iso_time(found.first_ns)} for {seconds:,.3f} s"
+        text += f", from {clock_in_use().full(found.first_ns)} for {seconds:,.3f} s"
     if seconds >= _SHORTEST:
         rate = found.total.frames / seconds
         text += f": {rate:,.{0 if rate >= 10 else 2}f} frames/s, {bytes_text(found.total.bytes / seconds)}/s"
@@ -125,23 +130,27 @@ def _total(found: Statistics) -> str:
 
 
 def _messages(found: Statistics, order: Order) -> list[str]:
-    rows = []
-    for _, what, amount in order(sorted(_kinds(found), key=lambda row: -row.amount.frames)):
-        share = 100 * amount.bytes / max(1, found.total.bytes)
-        rows.append(f"  {what:<36} {_amounts(amount)} {share:>5.1f} %")
-    return rows
+    rows = order(sorted(_kinds(found), key=lambda row: -row.amount.frames))
+    shares = [100 * row.amount.bytes / max(1, found.total.bytes) for row in rows]
+    lines = _aligned([(str(row.name), row.amount) for row in rows])
+    return [f"{text} {share:>5.1f} %" for text, share in zip(lines, shares, strict=True)]
 
 
 def _connections(found: Statistics, order: Order) -> list[str]:
-    rows = []
-    for ends, _, amount in order(sorted(_ends(found), key=lambda row: row.name)):
-        who = f"{ends.connection}  {ends.src} → {ends.dst}"
-        rows.append(f"  {who:<44} {_amounts(amount)}")
-    return rows
+    rows = order(sorted(_ends(found), key=lambda row: row.name))
+    return _aligned([(f"{ends.connection}  {ends.src} → {ends.dst}", amount) for ends, _, amount in rows])
 
 
-def _amounts(amount: Amount) -> str:
-    return f"{amount.frames:>12,} {'frame' if amount.frames == 1 else 'frames':<6} {amount.bytes:>16,} bytes"
+def _aligned(rows: Sequence[tuple[str, Amount]]) -> list[str]:
+    """Return a line for each amount, no wider than the widest needs."""
+    name = max((len(what) for what, _ in rows), default=0)
+    frames = max((len(f"{amount.frames:,}") for _, amount in rows), default=0)
+    size = max((len(f"{amount.bytes:,}") for _, amount in rows), default=0)
+    return [
+        f"  {what:<{name}}  {amount.frames:>{frames},} {'frame' if amount.frames == 1 else 'frames':<6}"
+        f"  {amount.bytes:>{size},} bytes"
+        for what, amount in rows
+    ]
 
 
 def _vbuckets_title(found: Statistics) -> str:
@@ -165,7 +174,7 @@ def _heat_map(found: Statistics) -> list[str]:
 
 def _distribution(name: str, found: Distribution) -> str:
     values = "  ".join(f"p{percent} {found.percentile(percent):,}" for percent in _PERCENTILES)
-    return f"  {name:<28} {found.count:>12,}  {values}  max {found.most:,}"
+    return f"  {name:<24} {found.count:>9,}  {values}  max {found.most:,}"
 
 
 def _throughput(found: Statistics) -> list[str]:

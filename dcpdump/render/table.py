@@ -29,6 +29,8 @@ def lines(record: Record, value_bytes: int | None) -> list[Line]:
 def title(record: Record) -> str:
     """Return the message and its kind: ``DCP_MUTATION command``."""
     frame = record.frame
+    if len(frame.raw.data) < 2:
+        return "the beginning of a header, without the opcode"
     name = frame.message.name
     if name == "UNKNOWN":
         name = f"UNKNOWN 0x{frame.header.opcode:02x}"

@@ -15,13 +15,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dcpdump import install_hints
 from dcpdump.errors import DcpdumpError
 from dcpdump.spark.java import find_java, make_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXTRA = "pip install 'dcpdump[spark]'"
 _END_SECONDS = 10  #: seconds that Java is given to end
 _QUIET = Path(__file__).with_name("log4j2.properties")
 #: What suits a job of some minutes; --conf overrides it.
@@ -51,7 +51,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise DcpdumpError("the Spark engine needs pyspark, which is not installed", "", EXTRA) from error
+        raise DcpdumpError("the Spark engine needs pyspark, which is not installed", "", install_hints.SPARK) from error
     _need("pyarrow", "pandas")
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -145,7 +145,7 @@ def _need(*names: str) -> None:
 
     for name in names:
         if find_spec(name) is None:
-            raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", EXTRA)
+            raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", install_hints.SPARK)
 
 
 def _first_line(error: Exception) -> str:

@@ -45,7 +45,7 @@ def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     connection.agreed = {
         redactor.key(message, key): redactor.value(message, value) for key, value in connection.agreed.items()
     }
-    connection.collection_names = redactor.names(connection.collection_names)
+    connection.collection_names = redactor.settled_names(connection.collection_names)
     for queue in connection.exchanges.by_place.values():
         for waiting in queue:
             _hide_waiting(waiting, redactor)

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dcpdump.record import Names
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
 from dcpdump.streams.facts import Control, Noops, Snapshot, UnansweredRequest
@@ -22,6 +21,7 @@ from dcpdump.streams.request import (
 from dcpdump.streams.roles import Roles, inferred, seen
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
+from dcpdump.wire.collection_names import Names
 
 
 @dataclass(slots=True, eq=False)

@@ -32,6 +32,8 @@ _FEW: Final = 256
 _ALERT: Final = 19
 #: What is tried number by number is to be short, where there is anything short.
 _SHORT: Final = 300
+#: Records of so many lengths that all are whole blocks are of CBC.
+_DISTINCT: Final = 5
 _LABELS: Final = (CLIENT_TRAFFIC, SERVER_TRAFFIC)
 
 
@@ -52,8 +54,10 @@ class Joining:
         "_attempts",
         "_growth",
         "_left",
+        "_lengths",
         "_nonce",
         "_records",
+        "_rests",
         "_secrets",
         "_slow_left",
         "reach",
@@ -73,6 +77,8 @@ class Joining:
         self.tried = 0
         self._growth = secrets.growth
         self._nonce = -1
+        self._rests = 0  # of lengths divided by a block: a bit each
+        self._lengths: set[int] = set()
         self.version = 0  #: as the records show it, 0 where they do not
 
     def state(self) -> JoiningState:
@@ -87,6 +93,8 @@ class Joining:
             "tried": self.tried,
             "growth": self._growth,
             "nonce": self._nonce,
+            "rests": self._rests,
+            "lengths": sorted(self._lengths),
             "version": self.version,
         }
 
@@ -96,14 +104,23 @@ class Joining:
         self._left, self._slow_left, self.shortest = state["left"], state["slow_left"], state["shortest"]
         self.reach, self.tried = state["reach"], state["tried"]
         self._nonce, self.version = state["nonce"], state["version"]
+        self._rests, self._lengths = state["rests"], set(state["lengths"])
 
     def note(self, sealed: Sealed) -> None:
         """See by a record that is closed which version it may be: before 1.3 more is in clear."""
         nonce = int.from_bytes(sealed.body[:8], "big")
         minor = sealed.head[1] << 8 | sealed.head[2]
-        if sealed.kind != 23 or minor < 0x0303 or nonce == self._nonce + 1:
+        whole_blocks = self._is_in_blocks(len(sealed.body))
+        if sealed.kind != 23 or minor < 0x0303 or nonce == self._nonce + 1 or whole_blocks:
             self.version = minor
         self._nonce = nonce
+
+    def _is_in_blocks(self, length: int) -> bool:
+        """Return whether records are as long as those of CBC: whole blocks, maybe with a MAC of SHA-1 behind them."""
+        self._rests |= 1 << length % 16
+        if len(self._lengths) < _DISTINCT:
+            self._lengths.add(length)
+        return len(self._lengths) >= _DISTINCT and self._rests in (1, 1 << 4)
 
     @property
     def spent(self) -> int:

@@ -41,6 +41,7 @@ class Sealing:
     src: str = ""  #: the ends of the connection, and the lower port
     dst: str = ""
     port: int = 0
+    hidden: bool = False  #: names and addresses are hashes already, where they are to be
 
     @property
     def short(self) -> str:

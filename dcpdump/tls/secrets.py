@@ -7,9 +7,10 @@ here ever shows a secret: neither by ``repr`` nor in the text of an error.
 import hmac
 import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dcpdump.tls.unsealer_state import SecretsState
+if TYPE_CHECKING:
+    from dcpdump.tls.unsealer_state import SecretsState
 
 CLIENT_RANDOM: Final = "CLIENT_RANDOM"  #: the master secret of TLS 1.2 and before
 CLIENT_EARLY: Final = "CLIENT_EARLY_TRAFFIC_SECRET"
@@ -95,7 +96,7 @@ class Secrets:
         self.useless = 0  #: lines that are right, and open no records
         self.budget = Budget()
 
-    def state(self) -> SecretsState:
+    def state(self) -> "SecretsState":
         """Return what the connections so far say of the secrets as plain values, for ``restore``."""
         return {
             "claimed": sorted(self._claimed),
@@ -104,7 +105,7 @@ class Secrets:
             "budget": self.budget.left,
         }
 
-    def restore(self, state: SecretsState) -> None:
+    def restore(self, state: "SecretsState") -> None:
         """Continue from a state. To be asked once the secrets are there."""
         self._claimed, self._last = set(state["claimed"]), state["last"]
         self._sessions, self.budget.left = dict(state["sessions"]), state["budget"]
@@ -130,6 +131,10 @@ class Secrets:
             for line in other.lines(random):
                 self.take(line.strip())
         self._logs |= other._logs
+
+    def key_log(self) -> bytes:
+        """Return all secrets as a key log."""
+        return b"".join(line.strip() + b"\n" for random in self._of for line in self.lines(random))
 
     def renewed(self) -> "Secrets":
         """Return the same secrets for another reading of the same captures."""

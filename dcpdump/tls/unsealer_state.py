@@ -49,6 +49,8 @@ class JoiningState(TypedDict):
     tried: int
     growth: int
     nonce: int
+    rests: int
+    lengths: list[int]
     version: int
 
 

@@ -276,9 +276,10 @@ def test_garbage_between_records_ends_the_file_or_is_skipped(save: Callable[...,
     path = save(before + garbage + b"".join(map(pcap_record, FIVE[2:])))
     packets, capture = read(path)
     assert packets == expected(FIVE[:2], path)
-    assert [(damage.where, damage.record, damage.lost) for damage in capture.damage] == [
-        (len(before), 3, "everything from here on; --salvage looks for the next record")
-    ]
+    (damage,) = capture.damage
+    assert (damage.where, damage.record, damage.lost) == (len(before), 3, "everything from here on")
+    assert str(damage).endswith("; lost: everything from here on; --salvage looks for the next record")
+    assert damage.text.endswith("; lost: everything from here on")
     packets, capture = read(path, salvage=True)
     assert packets == expected(FIVE, path)
     assert [(damage.where, damage.lost) for damage in capture.damage] == [

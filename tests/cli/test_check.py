@@ -24,12 +24,12 @@ def test_a_violation_is_told_with_its_place_and_the_right_answer() -> None:
     total = f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown"
     assert printed.out.splitlines() == [
         "severity   rule    count  conn  vb  frames  first at      finding",
-        "violation  DCP402      1  0     5   #16     12:02:11.007  Seqno does not rise: MUTATION seqno 17 after 17 "
+        "violation  DCP402      1  0     5   #16     12:15:11.007  Seqno does not rise: MUTATION seqno 17 after 17 "
         "(a conforming peer answers Erange)",
         total,
     ]
     assert run(f"dcpdump check -q {ORDER} --all").out.splitlines() == [
-        "violation  DCP402 S12 c0 vb 5 #16 2025-11-20T12:02:11.007250Z  MUTATION seqno 17 after 17 "
+        "violation  DCP402 S12 c0 vb 5 #16 2025-11-20T12:15:11.007250Z  MUTATION seqno 17 after 17 "
         "(a conforming peer answers Erange)",
         total,
     ]
@@ -45,7 +45,7 @@ def test_findings_are_objects_for_programs() -> None:
         "connection": 0,
         "vbucket": 5,
         "frame": 16,
-        "time": "2025-11-20T12:02:11.007250Z",
+        "time": "2025-11-20T12:15:11.007250Z",
         "message": "MUTATION seqno 17 after 17",
         "status": "Erange",
         "spec": "dcp/passive_stream.cc",
@@ -141,7 +141,7 @@ def test_the_lines_of_rules_add_up_to_all_findings(tmp_path: Path) -> None:
 
 def test_what_is_unknown_is_a_line_a_rule_with_the_reason() -> None:
     line = next(line for line in run("dcpdump check -q samples/damage.pcap").out.splitlines() if "unknown" in line)
-    assert line.startswith("unknown    DCP402      1  0     7   #18     12:02:11.007  Seqno does not rise: ")
+    assert line.startswith("unknown    DCP402      1  0     7   #18     12:06:11.007  Seqno does not rise: ")
     assert line.endswith("[no verdict: 196 bytes were lost before frame 18]")
 
 

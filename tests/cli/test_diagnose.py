@@ -65,7 +65,7 @@ def test_a_healthy_capture_has_one_line_that_says_what_was_looked_at(name: str) 
         (
             "slow-consumer",
             1,
-            [("blocked", "kafka-7f is blocked by flow control since 12:02:16.997, 40.1 s up to the end")],
+            [("blocked", "kafka-7f is blocked by flow control since 12:12:16.997, 40.1 s up to the end")],
         ),
         (
             "silent",
@@ -74,7 +74,7 @@ def test_a_healthy_capture_has_one_line_that_says_what_was_looked_at(name: str) 
                 ("violation", "NOOP without an answer (DCP511)"),
                 (
                     "connection-closed",
-                    "the connection of kafka-7f was closed by the server at 12:10:11.210 with vb 2 open",
+                    "the connection of kafka-7f was closed by the server at 12:21:11.210 with vb 2 open",
                 ),
             ],
         ),
@@ -127,13 +127,13 @@ def test_what_was_chosen_is_chosen_again_by_the_commands() -> None:
     (row,) = [
         row
         for row in objects(
-            "dcpdump diagnose samples/stopped.pcap --vbucket 400-500 --until 2025-11-20T12:04:11Z --salvage"
+            "dcpdump diagnose samples/stopped.pcap --vbucket 400-500 --until 2025-11-20T12:09:11Z --salvage"
         )
         if row["type"] == "trouble"
     ]
     assert row["command"] == (
         "dcpdump streams samples/stopped.pcap --connection 0 --stuck --cause abandoned "
-        "--vbucket 400-500 --until 2025-11-20T12:04:11Z --salvage"
+        "--vbucket 400-500 --until 2025-11-20T12:09:11Z --salvage"
     )
 
 
@@ -167,8 +167,8 @@ def test_the_objects_say_what_the_capture_holds_first() -> None:
         {
             "type": "capture",
             "captures": ["samples/stopped.pcap"],
-            "first": "2025-11-20T12:02:11.000000Z",
-            "last": "2025-11-20T12:05:11.017500Z",
+            "first": "2025-11-20T12:07:11.000000Z",
+            "last": "2025-11-20T12:10:11.017500Z",
             "packets": 71,
             "frames": 44,
             "payload_bytes": 1925,
@@ -183,10 +183,10 @@ def test_the_objects_say_what_the_capture_holds_first() -> None:
         {
             "type": "connection",
             "connection": 0,
-            "src": "10.0.0.9:50312",
-            "dst": "10.0.0.1:11210",
-            "client": "10.0.0.9:50312",
-            "server": "10.0.0.1:11210",
+            "src": "10.0.5.9:50317",
+            "dst": "10.0.5.1:11210",
+            "client": "10.0.5.9:50317",
+            "server": "10.0.5.1:11210",
             "roles": "seen",
             "name": "kafka-7f",
             "agent": '{"a":"kafka-connector","i":"7f"}',
@@ -204,7 +204,7 @@ def test_the_objects_say_what_the_capture_holds_first() -> None:
 def test_redaction_reaches_the_sentences_and_the_commands() -> None:
     printed = run("dcpdump diagnose samples/stopped.pcap -q --redact --redact-level full").out
     assert "kafka" not in printed
-    assert "10.0.0.9" not in printed
+    assert "10.0.5.9" not in printed
     assert printed.splitlines()[-1].endswith(" --redact-level full --redact")
 
 

@@ -19,11 +19,11 @@ TABLE = Table(
             "0",
             "kafka-7f",
             "417",
-            "12:02:11.006",
+            "12:07:11.006",
             "188",
             "ended (StateChanged; abandoned: not asked for again in 120 s)",
         ),
-        ("0", "kafka-7f", "12", "12:02:11.008", "", "open and flowing"),
+        ("0", "kafka-7f", "12", "12:07:11.008", "", "open and flowing"),
     ],
     right=("vb", "bytes"),
     least=("bytes", "asked"),
@@ -41,8 +41,8 @@ def test_where_there_is_room_it_is_as_wide_as_its_cells() -> None:
         == texts(200)
         == [
             "conn  client     vb  asked         bytes  verdict",
-            "0     kafka-7f  417  12:02:11.006    188  ended (StateChanged; abandoned: not asked for again in 120 s)",
-            "0     kafka-7f   12  12:02:11.008         open and flowing",
+            "0     kafka-7f  417  12:07:11.006    188  ended (StateChanged; abandoned: not asked for again in 120 s)",
+            "0     kafka-7f   12  12:07:11.008         open and flowing",
         ]
     )
 
@@ -51,9 +51,9 @@ def test_what_all_rows_have_becomes_a_heading_and_the_last_column_continues_belo
     assert texts(80) == [
         "all: client kafka-7f",
         "conn   vb  asked         bytes  verdict",
-        "0     417  12:02:11.006    188  ended (StateChanged; abandoned: not asked for",
+        "0     417  12:07:11.006    188  ended (StateChanged; abandoned: not asked for",
         "                                again in 120 s)",
-        "0      12  12:02:11.008         open and flowing",
+        "0      12  12:07:11.008         open and flowing",
     ]
 
 
@@ -103,7 +103,7 @@ def test_no_line_of_a_command_is_wider_than_the_terminal(command: str, columns: 
 def test_a_connection_is_a_card_on_a_terminal() -> None:
     card = shown(["conns", "samples/stopped.pcap", "-q"], 80)
     assert card[0].startswith("connection 0  kafka-7f · kafka-connector · bucket shop")
-    assert "  ends      10.0.0.9:50312 → 10.0.0.1:11210, the server is producer" in card
+    assert "  ends      10.0.5.9:50317 → 10.0.5.1:11210, the server is producer" in card
 
 
 def test_a_pager_shows_what_goes_to_a_terminal(tmp_path: Path) -> None:

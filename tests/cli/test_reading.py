@@ -161,7 +161,8 @@ def on_a_terminal(words: list[str], stdin: Path | None = None) -> tuple[int, str
 
 
 @pytest.mark.parametrize("form", ["table", "line", "ndjson"])
-def test_a_terminal_shows_in_colours_what_frame_by_frame_would(form: str) -> None:
+def test_a_terminal_shows_in_colours_what_frame_by_frame_would(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # so that no note is folded
     path = Path("samples/damage.pcap")
     for name, stdin in ((str(path), None), ("-", path)):
         wanted = frame_by_frame(f"dcpdump read {name} -f {form} --color always", path)

@@ -51,8 +51,8 @@ def test_messages_are_told_apart_by_name_and_kind() -> None:
 
 def test_one_frame_is_counted_as_one_and_has_no_rate() -> None:
     printed = run("dcpdump stats samples/takeover.pcap -q --opcode mutation -c 1").out.splitlines()
-    assert printed[0] == "1 frame, 62 bytes, from 2025-11-20T12:02:11.004250Z for 0.000 s"
-    assert printed[3] == "  DCP_MUTATION request                            1 frame                62 bytes 100.0 %"
+    assert printed[0] == "1 frame, 62 bytes, from 2025-11-20T12:04:11.004250Z for 0.000 s"
+    assert printed[3] == "  DCP_MUTATION request  1 frame   62 bytes 100.0 %"
     assert "vbuckets: 1 with traffic, at most 1 frame" in printed
 
 
@@ -70,7 +70,8 @@ def test_people_see_a_map_of_the_vbuckets() -> None:
 
 
 def test_a_capture_without_frames_counts_nothing() -> None:
-    assert run("dcpdump stats samples/replica.pcap --connection 9 -q") == (0, "", "")
+    assert run("dcpdump stats samples/replica.pcap --connection 9 -q") == (0, "no frame matches\n", "")
+    assert run("dcpdump stats samples/replica.pcap --connection 9 -q -f ndjson") == (0, "", "")
 
 
 def test_percentiles_are_exact_where_values_are_small() -> None:

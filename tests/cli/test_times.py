@@ -32,14 +32,14 @@ def at_the_top(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
 @pytest.mark.parametrize(
     "window",
     [
-        "--since 12:02:11.008 --until 12:02:11.008",
-        "--since 12:02:11.008Z --until 12:02:11.008Z",
-        "--since 14:02:11.008+02:00 --until 07:02:11.008-0500",
-        "--since 2025-11-20T12:02:11.008 --until 2025-11-20T12:02:11.008",
-        "--since 2025-11-20T14:02:11.008+02:00 --until 2025-11-20T12:02:11.008Z",
-        "--tz Europe/Berlin --since 13:02:11.008 --until 13:02:11.008",
-        "--tz Europe/Berlin --since 2025-11-20T13:02:11.008 --until 12:02:11.008Z",
-        "--tz +05:30 --since 17:32:11.008 --until 17:32:11.008",
+        "--since 12:07:11.008 --until 12:07:11.008",
+        "--since 12:07:11.008Z --until 12:07:11.008Z",
+        "--since 14:07:11.008+02:00 --until 07:07:11.008-0500",
+        "--since 2025-11-20T12:07:11.008 --until 2025-11-20T12:07:11.008",
+        "--since 2025-11-20T14:07:11.008+02:00 --until 2025-11-20T12:07:11.008Z",
+        "--tz Europe/Berlin --since 13:07:11.008 --until 13:07:11.008",
+        "--tz Europe/Berlin --since 2025-11-20T13:07:11.008 --until 12:07:11.008Z",
+        "--tz +05:30 --since 17:37:11.008 --until 17:37:11.008",
     ],
 )
 def test_a_time_as_it_is_printed_chooses_what_was_printed_with_it(window: str) -> None:
@@ -59,8 +59,8 @@ def test_times_of_frames_in_a_zone_from_the_start_and_from_the_frame_above() -> 
         printed = run(f"dcpdump read {STOPPED} -f {form} -q --opcode stream_req {options}").out
         return [line.split()[1] for line in printed.splitlines() if line.startswith("#")]
 
-    assert times("-c 2") == ["2025-11-20T12:02:11.006750Z", "2025-11-20T12:02:11.007250Z"]
-    assert times("-c 2 --tz Europe/Berlin") == ["2025-11-20T13:02:11.006750+01:00", "2025-11-20T13:02:11.007250+01:00"]
+    assert times("-c 2") == ["2025-11-20T12:07:11.006750Z", "2025-11-20T12:07:11.007250Z"]
+    assert times("-c 2 --tz Europe/Berlin") == ["2025-11-20T13:07:11.006750+01:00", "2025-11-20T13:07:11.007250+01:00"]
     assert times("-c 3 -t r") == ["+0.006750", "+0.007250", "+0.008250"]
     assert times("-c 3 -t d") == ["0.000000", "0.000500", "0.001000"]
     assert times("-c 3 -t d", "table") == times("-c 3 -t d", "grid") == times("-c 3 -t d")
@@ -83,17 +83,28 @@ def test_times_for_programs_are_utc(form: str) -> None:
     assert refused.err.startswith(f"dcpdump: error: -t is for people: {form} always has the time in UTC")
 
 
-@pytest.mark.parametrize("command", ["streams", "conns", "rollbacks", "flow", "check", "diagnose", "key a"])
+@pytest.mark.parametrize(
+    "command", ["streams", "conns", "rollbacks", "flow", "check", "diagnose", "key a", "stats", "top"]
+)
 def test_objects_are_the_same_in_every_zone(command: str) -> None:
     plain = run(f"dcpdump {command} {STOPPED} -q -f ndjson")
     other = run(f"dcpdump {command} {STOPPED} -q -f ndjson --tz Asia/Tokyo")
     assert (other.code, other.out.replace(" --tz Asia/Tokyo", "")) == (plain.code, plain.out)
 
 
+@pytest.mark.parametrize("command", ["stats", "top", "diagnose", "conns", "rollbacks", "key '*'", "check --all"])
+def test_every_command_writes_times_in_the_zone(command: str) -> None:
+    name = "samples/client-rollback.pcap" if command == "rollbacks" else "samples/silent.pcap"
+    plain, shown = (run(f"dcpdump {command} {name} -q {zone}").out for zone in ("", "--tz Asia/Tokyo"))
+    assert re.search(r"12:\d\d:\d\d", plain)
+    assert re.search(r"21:\d\d:\d\d", shown)
+    assert not re.search(r"12:\d\d:\d\d", shown)
+
+
 def test_verdicts_are_written_in_the_zone_that_is_asked_for() -> None:
     printed = run(f"dcpdump streams {STOPPED} -q --vbucket 417 --tz Europe/Berlin").out.splitlines()[1]
-    assert "  13:02:11.006+01:00  " in printed
-    assert "StateChanged (2) at 13:03:11.011+01:00" in printed
+    assert "  13:07:11.006+01:00  " in printed
+    assert "StateChanged (2) at 13:08:11.011+01:00" in printed
 
 
 @pytest.mark.parametrize(("hours", "dates"), [(11, set()), (13, {"2025-11-20", "2025-11-21"})])

@@ -28,13 +28,13 @@ def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() ->
     shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.partition(" · ")[2].splitlines() == [
-        "12:02:57.099 · 1 connection · 1 stream, 1 blocked by flow control · 258 frames",
-        "conn  client    server          streams  frames/s  kB/s  unacked  buffer   full",
-        "0     kafka-7f  10.0.0.1:11210        1       5.6   0.2    1,920   1,900  101 %  BLOCKED",
+        "12:12:57.099 · 1 connection · 1 stream, 1 blocked by flow control · 258 frames",
+        "conn  client    server           streams  frames/s  kB/s  unacked  buffer   full",
+        "0     kafka-7f  10.0.10.1:11210        1       5.6   0.2    1,920   1,900  101 %  BLOCKED",
         "",
         "conn  client    vb  frames/s  kB/s  last seqno  lag  state",
         "0     kafka-7f   9       3.9   0.2         120    0  blocked by flow control "
-        "(1920 of 1900 bytes not acknowledged since 12:02:16.997)",
+        "(1920 of 1900 bytes not acknowledged since 12:12:16.997)",
     ]
 
 
@@ -42,13 +42,13 @@ def test_scripts_get_one_object_with_the_same() -> None:
     shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q -f ndjson")
     assert [json.loads(line) for line in shown.out.splitlines()] == [
         {
-            "time": "2025-11-20T12:02:57.099000Z",
+            "time": "2025-11-20T12:12:57.099000Z",
             "frames": 258,
             "connections": [
                 {
                     "connection": 0,
-                    "src": "10.0.0.9:50312",
-                    "dst": "10.0.0.1:11210",
+                    "src": "10.0.10.9:50322",
+                    "dst": "10.0.10.1:11210",
                     "name": "kafka-7f",
                     "roles": "seen",
                     "streams": 1,
@@ -71,7 +71,7 @@ def test_scripts_get_one_object_with_the_same() -> None:
                     "lost_bytes": 0,
                     "state": "blocked by flow control",
                     "cause": "window-full",
-                    "why": "1920 of 1900 bytes not acknowledged since 12:02:16.997",
+                    "why": "1920 of 1900 bytes not acknowledged since 12:12:16.997",
                     "trouble": True,
                 }
             ],
@@ -152,7 +152,7 @@ def test_time_goes_on_while_a_pipe_pauses() -> None:
         looks += [json.loads(line) for line in top.stdout]
         _, err = top.communicate(timeout=PATIENCE)
     assert [look["frames"] for look in looks] == [258] * len(looks)
-    assert looks[-1]["time"] > looks[1]["time"] > looks[0]["time"] >= "2025-11-20T12:02:57.099000Z"
+    assert looks[-1]["time"] > looks[1]["time"] > looks[0]["time"] >= "2025-11-20T12:12:57.099000Z"
     assert {look["streams"][0]["state"] for look in looks} == {"blocked by flow control"}
     assert (top.returncode, err.decode().partition(" · ")[0]) == (143, "interrupted")
 

@@ -4,46 +4,66 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dcpdump.capture import open_capture
+from dcpdump.capture import open_capture, timeline
 from dcpdump.dissect import Dissector
 from dcpdump.index import CaptureIndex, IndexOptions
-from dcpdump.index.columns import HAS_VBUCKET
+from dcpdump.index.columns import HAS_SEQNO, HAS_STREAM_ID, HAS_VBUCKET, ODD, Columns
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.record import Record
-from tests.support.batch_rows import files
+from dcpdump.record import Json, Record, as_json
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
 #: Blocks of one packet, of a few, and of all.
 SIZES = (1, 4096, 2 << 20)
+#: Frames that are asked for in any order.
+_JUMPS = 40
 
 
-def dissected(paths: Sequence[str], limits: Limits = DEFAULT) -> list[Record]:
+def dissected(paths: Sequence[str], limits: Limits = DEFAULT, *, salvage: bool = False) -> list[Record]:
     """Return the frames of captures, decoded one by one."""
     dissector = Dissector(limits)
-    records = [record for packet in files(*paths) for record in dissector.feed(packet)]
+    packets = timeline([open_capture(path, salvage=salvage) for path in paths])
+    records = [record for packet in packets for record in dissector.feed(packet)]
     return records + dissector.close()
 
 
 def options(size: int, **others: int) -> IndexOptions:
     """Return options by which checkpoints are many and little is kept."""
-    return replace(IndexOptions(block_bytes=size, distance=1, parts=1), **others)  # type: ignore[arg-type]
+    return replace(IndexOptions(block_bytes=size, distance=1, connection_distance=0, parts=1), **others)  # type: ignore[arg-type]
 
 
-def check_frames(paths: Sequence[str], given: IndexOptions, *, helped: bool = False) -> int:
-    """Compare all frames of an index, in any order, with those of a dissector."""
-    expected = dissected(paths, given.limits)
-    with CaptureIndex([open_capture(path) for path in paths], given, helped=helped) as index:
+def check_frames(paths: Sequence[str], given: IndexOptions, *, helped: bool = False, salvage: bool = False) -> int:
+    """Compare all frames of an index with those of a dissector."""
+    return check_against(dissected(paths, given.limits, salvage=salvage), paths, given, helped=helped, salvage=salvage)
+
+
+def spelled(record: Record) -> tuple[str, Json]:
+    """Spell all that a frame is, with the names that its collection had then."""
+    return repr(replace(record, names=None)), as_json(record, value_bytes=None)
+
+
+def check_against(
+    expected: Sequence[Record],
+    paths: Sequence[str],
+    given: IndexOptions,
+    *,
+    helped: bool = False,
+    salvage: bool = False,
+) -> int:
+    """Compare all frames of an index with those that are expected: one after the other, then in any order."""
+    captures = [open_capture(path, salvage=salvage) for path in paths]
+    with CaptureIndex(captures, given, helped=helped) as index:
         index.finish()
         assert index.frames == len(expected)
         numbers = list(range(1, index.frames + 1))
-        random.Random(len(numbers)).shuffle(numbers)
-        for number in numbers:
-            assert repr(index.record(number)) == repr(expected[number - 1])
+        jumps = random.Random(len(numbers)).choices(numbers, k=min(_JUMPS, len(numbers)))
+        for number in [*numbers, *jumps]:
+            assert spelled(index.record(number)) == spelled(expected[number - 1])
         check_columns(index, expected)
     return len(expected)
 
@@ -57,9 +77,15 @@ def check_columns(index: CaptureIndex, records: Sequence[Record]) -> None:
     assert columns.opcode.tolist() == [each.header.opcode for each in frames]
     assert columns.length.tolist() == [each.raw.length for each in frames]
     assert columns.opaque.tolist() == [each.header.opaque for each in frames]
-    assert np.where(columns.flags & HAS_VBUCKET, columns.vbucket, -1).tolist() == [
+    assert np.where(columns.flags & HAS_VBUCKET, columns.vbucket.astype(int), -1).tolist() == [
         -1 if each.vbucket is None else each.vbucket for each in records
     ]
+    assert columns.magic.tolist() == [each.header.magic for each in frames]
+    assert columns.status.tolist() == [each.header.word if each.magic.response else 0 for each in frames]
+    assert known(columns, HAS_STREAM_ID, columns.stream_id) == [each.stream_id for each in records]
+    assert known(columns, HAS_SEQNO, columns.seqno) == [seqno_of(each) for each in records]
+    whole = [each.raw.length == len(each.raw.data) and not each.raw.holes for each in frames]
+    assert (columns.flags & ODD == 0).tolist() == whole
     ends = [index.ends[place] for place in columns.place.tolist()]
     assert [(each.connection, each.direction, each.src, each.dst) for each in ends] == [
         (each.connection, each.direction, each.src, each.dst) for each in records
@@ -68,6 +94,17 @@ def check_columns(index: CaptureIndex, records: Sequence[Record]) -> None:
     assert dict(zip(columns.answer.tolist(), columns.request.tolist(), strict=True)) == answers
     gaps = {each.number: each.frame.raw.gap_before for each in records if each.frame.raw.gap_before}
     assert dict(zip(columns.gap_frame.tolist(), columns.gap_bytes.tolist(), strict=True)) == gaps
+
+
+def known(columns: Columns, bit: int, values: Any) -> list[int | None]:
+    """Return the values of the frames that have one."""
+    rows = zip(values.tolist(), columns.flags.tolist(), strict=True)
+    return [value if flags & bit else None for value, flags in rows]
+
+
+def seqno_of(record: Record) -> int | None:
+    names = ("by_seqno", "commit_seqno", "abort_seqno", "start_seqno")
+    return next((found for name in names if (found := record.frame.get(name)) is not None), None)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -41,11 +41,11 @@ def test_the_questions_are_answered(spark: "SparkSession", capsys: pytest.Captur
     ]
     assert behind == [
         ["capture_id", "connection", "since", "most_bytes"],
-        ["capture-2", "0", "2025-11-20 12:02:11.00825", "2032"],
+        ["capture-2", "0", "2025-11-20 12:12:11.00825", "2032"],
     ]
     assert blocked == [
         ["capture_id", "connection", "name", "since", "most_bytes", "of_bytes", "seconds"],
-        ["capture-2", "0", "kafka-7f", "2025-11-20 12:02:16.59125", "2032", "1900", "40.5"],
+        ["capture-2", "0", "kafka-7f", "2025-11-20 12:12:16.59125", "2032", "1900", "40.5"],
     ]
     flow = run("dcpdump flow samples/slow-consumer.pcap -q").out
     assert "kafka-7f" in flow

@@ -308,5 +308,8 @@ def test_a_relative_account_says_the_least_and_the_most(events: list[tuple[str, 
 
 def test_what_has_no_flow_control_to_show_says_so() -> None:
     assert run("dcpdump flow -q samples/rollback-loop.pcap").out == "no message of a stream, so no flow control\n"
-    assert run("dcpdump flow -q samples/slow-consumer.pcap --connection 7").out == "no connection matches\n"
+    assert (
+        run("dcpdump flow -q samples/slow-consumer.pcap --connection 7").out
+        == "no connection matches: there is 1 connection in the capture\n"
+    )
     assert run("dcpdump flow -q samples/rollback-loop.pcap --connection 7 -f ndjson").out == ""

@@ -197,3 +197,21 @@ def test_a_pipe_of_a_live_capture_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_read_is_an_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(KeyLogError, match="the key log cannot be read: "):
         KeyLogs((str(tmp_path / name),))
+
+
+def test_a_log_that_is_written_anew_with_the_same_length_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.write_bytes(line(CLIENT_TRAFFIC))
+    logs = grown(path)
+    path.write_bytes(line(CLIENT_TRAFFIC, made("other")))
+    assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [made("other"), SECRET]
+
+
+def test_a_log_that_was_removed_is_still_followed(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.write_bytes(b"")
+    logs = grown(path)
+    with path.open("ab", buffering=0) as file:
+        path.unlink()
+        file.write(line(CLIENT_TRAFFIC))
+        assert polled(logs).of(RANDOM, CLIENT_TRAFFIC) == [SECRET]

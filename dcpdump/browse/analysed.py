@@ -1,0 +1,136 @@
+"""Make what the tabs of streams, findings and connections show, from one reading of all frames."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from dcpdump.browse.analysis import Analysis, Dialogue, StreamPlace, TabRow, TabRows
+from dcpdump.check.finding import Finding
+from dcpdump.clock import clock_in_use
+from dcpdump.diagnosis.evidence import Evidence
+from dcpdump.escape import safe
+from dcpdump.render import findings as finding_lines
+from dcpdump.render import flow
+from dcpdump.render import streams as stream_rows
+from dcpdump.render.conns import ConnectionTable, agent, ends
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import fitted, number
+from dcpdump.streams.ladder import ladder
+from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock
+
+#: So wide are the texts below a table.
+_WIDTH = 110
+#: Dialogues of so many streams are made: those in trouble first.
+_MOST_DIALOGUES = 20_000
+
+
+def analysis_of(evidence: Evidence) -> Analysis:
+    """Return what a reading that is over has to show."""
+    trouble_first = sorted(evidence.judged, key=lambda each: not each[1].trouble)
+    by_frame: dict[int, list[Line]] = defaultdict(list)
+    for finding, _ in evidence.findings:
+        by_frame[finding.frame] += finding_lines.frame_lines([finding])
+    return Analysis(
+        {
+            "streams": _streams(trouble_first),
+            "findings": _findings(evidence),
+            "connections": _connections(evidence),
+        },
+        _dialogues(evidence, [stream for stream, _ in trouble_first[:_MOST_DIALOGUES]]),
+        {frame: tuple(lines) for frame, lines in by_frame.items()},
+    )
+
+
+def place_of(stream: Stream) -> StreamPlace:
+    """Return where a stream is."""
+    return stream.connection.number, stream.vbucket, stream.stream_id or 0
+
+
+def _streams(judged: Sequence[stream_rows.Judged]) -> TabRows:
+    table = stream_rows.table(judged)
+    rows = []
+    for (stream, verdict), cells, kind in zip(judged, table.rows, table.kinds, strict=True):
+        place = place_of(stream)
+        clauses = [("connection", str(place[0])), ("vbucket", str(place[1]))]
+        if place[2]:
+            clauses.append(("stream-id", str(place[2])))
+        first = next((request.frame for request in stream.requests), None)
+        page = (Line(kind, verdict.text),)
+        rows.append(TabRow(tuple(cells), kind, tuple(clauses), first, page, place))
+    return TabRows(tuple(table.heads), tuple(table.right), tuple(table.least), tuple(rows), "no streams")
+
+
+def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamPlace, tuple[Dialogue, ...]]:
+    found: dict[StreamPlace, list[Dialogue]] = defaultdict(list)
+    for stream in streams:
+        connection = stream.connection
+        wants = connection.name or connection.client_address or connection.src
+        has = connection.server_address or connection.dst
+        place = f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
+        title = f"{place} of c{connection.number}"
+        rungs = tuple(ladder(stream, evidence.now_ns))
+        found[place_of(stream)].append(Dialogue(title, safe(wants), safe(has), rungs))
+    return {
+        place: tuple(sorted(each, key=lambda one: min((r.frame for r in one.rungs if r.frame), default=0)))
+        for place, each in found.items()
+    }
+
+
+_FINDING_HEADS = ("severity", "rule", "conn", "vb", "sid", "frame", "time", "more", "message")
+
+
+def _findings(evidence: Evidence) -> TabRows:
+    rows = [_finding(finding, more) for finding, more in evidence.findings]
+    nothing = f"nothing found: {evidence.rules:,} rules asked"
+    return TabRows(
+        _FINDING_HEADS, ("conn", "vb", "sid", "frame", "more"), ("sid", "time", "more"), tuple(rows), nothing
+    )
+
+
+def _finding(finding: Finding, more: int) -> TabRow:
+    rule = finding.rule
+    line = next(iter(finding_lines.lines([(finding, 0)])))
+    cells = (
+        finding.severity.value,
+        f"{rule.code} {rule.id}",
+        str(finding.connection),
+        "" if finding.vbucket is None else str(finding.vbucket),
+        str(finding.stream_id or ""),
+        f"{finding.frame:,}",
+        "" if finding.ts_ns is None else clock(finding.ts_ns),
+        number(more or None),
+        finding_lines.sentence(finding),
+    )
+    when = "" if finding.ts_ns is None else f"  {clock_in_use().full(finding.ts_ns)}"
+    page = (Line(line.kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(rule))
+    clauses = [("connection", str(finding.connection))]
+    if finding.vbucket is not None:
+        clauses.append(("vbucket", str(finding.vbucket)))
+    return TabRow(cells, line.kind, tuple(clauses), finding.frame, page)
+
+
+_CONNECTION_HEADS = ("conn", "client → server", "name", "agent", "bucket", "streams", "frames", "bytes", "lost", "end")
+
+
+def _connections(evidence: Evidence) -> TabRows:
+    rows = []
+    for each in evidence.connections:
+        cells = (
+            str(each.number),
+            ends(each),
+            each.name or "?",
+            agent(each.agent) or "?",
+            each.bucket or "?",
+            number(len(each.streams)),
+            number(sum(each.frames)),
+            number(sum(each.bytes)),
+            number(sum(each.lost_bytes)) if each.lossy else "",
+            f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "open",
+        )
+        card = ConnectionTable([each]).lines(_WIDTH)
+        windows = fitted(flow.lines([each], evidence.now_ns), None)
+        page = (*card, Line(LineKind.PLAIN, ""), *windows)
+        kind = LineKind.HINT if each.lossy else LineKind.PLAIN
+        rows.append(TabRow(cells, kind, (("connection", str(each.number)),), None, tuple(page)))
+    right = ("conn", "streams", "frames", "bytes", "lost")
+    return TabRows(_CONNECTION_HEADS, right, ("agent", "bucket", "bytes"), tuple(rows), "no connections")

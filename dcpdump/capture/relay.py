@@ -1,0 +1,256 @@
+"""Pass the bytes of TCP connections on, unchanged, and yield packets as if they had been captured on the way.
+
+One thread does all: while nobody takes the packets, nothing is read from a socket, and TCP holds the senders back.
+Both directions end as they ended: by FIN or by RST. Needs no rights.
+"""
+
+import os
+import selectors
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from struct import pack
+
+from dcpdump.capture.made_packets import MOST, MadeConnection
+from dcpdump.errors import LiveError
+from dcpdump.net.packet import Packet
+
+#: Bytes of one direction that wait for a receiver that does not read.
+_WAITING = 256 * 1024
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+_ABORT = pack("ii", 1, 0)  #: SO_LINGER: close() resets
+
+Address = tuple[str, int]
+
+
+class Relay:
+    """A relay from one address to another. ``report`` takes what a user should know. Raises LiveError."""
+
+    def __init__(self, listen: Address, target: Address, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._targets = _resolved(target)
+        self._listener = _listening(listen)
+        self._selector = selectors.DefaultSelector()
+        self._waking, self._waker = socket.socketpair()
+        self._stopped = False
+        self._packets = 0
+        self._pairs: set[_Pair] = set()
+        self.connections = 0
+        self.bytes = 0  #: passed on, of both directions
+
+    @property
+    def address(self) -> Address:
+        """Return where it listens."""
+        host, port = self._listener.getsockname()[:2]
+        return host, port
+
+    def stop(self) -> None:
+        """End the packets and all connections. May be called from anywhere, and more than once."""
+        self._stopped = True
+        with suppress(OSError):
+            self._waker.send(b"\0")
+
+    def packets(self) -> Iterator[Packet]:
+        """Relay, and yield packets, until ``stop``."""
+        self._selector.register(self._listener, _READ)
+        self._selector.register(self._waking, _READ)
+        try:
+            while not self._stopped:
+                for key, events in self._selector.select():
+                    if key.fileobj is self._listener:
+                        yield from self._accept()
+                    elif key.data is not None and not key.data.over:
+                        yield from key.data.handle(key.fileobj, events)
+        finally:
+            for pair in list(self._pairs):
+                pair.close()
+            for each in (self._listener, self._waking, self._waker, self._selector):
+                each.close()
+
+    def _accept(self) -> Iterator[Packet]:
+        try:
+            client, address = self._listener.accept()
+        except OSError as error:  # it has gone again, or there are too many
+            self._report(f"a connection was not accepted: {(error.strerror or str(error)).lower()}")
+            return
+        pair = _Pair(self, client, address[:2], list(self._targets))
+        self._pairs.add(pair)
+        yield from pair.connect()
+
+    # -- what connections use ---------------------------------------------------------------------------
+
+    def watch(self, sock: socket.socket, events: int, pair: "_Pair") -> None:
+        """Have a connection handle the events of a socket; 0: none."""
+        if sock.fileno() < 0:
+            return  # closed, and with it unregistered
+        known = sock in self._selector.get_map()
+        if not events:
+            if known:
+                self._selector.unregister(sock)
+        elif known:
+            self._selector.modify(sock, events, pair)
+        else:
+            self._selector.register(sock, events, pair)
+
+    def forget(self, pair: "_Pair") -> None:
+        """Forget a connection that is over."""
+        self._pairs.discard(pair)
+
+    def number(self, packets: int = 1) -> int:
+        """Return the number of the next packet, and count so many."""
+        self._packets += packets
+        return self._packets - packets + 1
+
+    def refused(self, target: Address, error: OSError) -> None:
+        """Report that the target does not accept a connection."""
+        self._report(f"{text(target)} does not accept a connection: {(error.strerror or str(error)).lower()}")
+
+
+class _Pair:
+    """A client's connection, and the one to the target that belongs to it: sockets 0 and 1."""
+
+    def __init__(self, relay: Relay, client: socket.socket, address: Address, targets: list[Address]) -> None:
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._relay, self._address, self._targets = relay, address, targets
+        self._target = targets[0]
+        self._sockets = [client]
+        self._made: MadeConnection | None = None  #: None: the target has not accepted yet
+        self._waiting = [bytearray(), bytearray()]  #: from each socket, for the other
+        self._ended = [False, False]  #: whether each socket's sender has ended
+        self._shut = [False, False]  #: whether the other one has it
+        self.over = False
+
+    def connect(self) -> Iterator[Packet]:
+        """Begin to connect to the next address of the target."""
+        target = self._target = self._targets.pop(0)
+        family = socket.AF_INET6 if ":" in target[0] else socket.AF_INET
+        server = socket.socket(family, socket.SOCK_STREAM)
+        server.setblocking(False)
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sockets[1:] = [server]
+        try:
+            server.connect(target)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            yield from self._connected(error)
+            return
+        self._relay.watch(server, _WRITE, self)
+
+    def handle(self, sock: object, events: int) -> Iterator[Packet]:
+        """Do what a socket is ready for."""
+        which = self._sockets.index(sock)  # type: ignore[arg-type]
+        if self._made is None:
+            number = self._sockets[1].getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            yield from self._connected(OSError(number, os.strerror(number)) if number else None)
+            return
+        if events & _WRITE:
+            yield from self._send(1 - which)
+        if events & _READ and not self.over:
+            yield from self._receive(which)
+        if not self.over:
+            self._watch()
+
+    def _connected(self, error: OSError | None) -> Iterator[Packet]:
+        server = self._sockets[1]
+        if error is not None:
+            self._relay.watch(server, 0, self)
+            server.close()
+            if self._targets:
+                yield from self.connect()
+                return
+            self._relay.refused(self._target, error)
+            self.close()
+            return
+        self._made = MadeConnection(self._address, server.getpeername()[:2])
+        self._relay.connections += 1
+        yield from self._made.opened(self._relay.number(3))
+        self._watch()
+
+    def _receive(self, which: int) -> Iterator[Packet]:
+        assert self._made is not None
+        try:
+            data = self._sockets[which].recv(MOST)
+        except BlockingIOError:
+            return
+        except OSError:
+            yield from self._reset(which)
+            return
+        if not data:
+            self._ended[which] = True
+            yield from self._send(which)
+            yield self._made.ended(self._relay.number(), which)
+            return
+        self._waiting[which] += data
+        self._relay.bytes += len(data)
+        yield from self._send(which)  # first: it is not to wait for whoever takes the packets
+        yield self._made.data(self._relay.number(), which, data)
+
+    def _send(self, which: int) -> Iterator[Packet]:
+        """Send what waits of one sender to the other end, and its end."""
+        waiting, sink = self._waiting[which], self._sockets[1 - which]
+        try:
+            if waiting:
+                del waiting[: sink.send(waiting)]
+            if self._ended[which] and not waiting and not self._shut[which]:
+                self._shut[which] = True
+                sink.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            return
+        except OSError:
+            yield from self._reset(1 - which)
+            return
+        if all(self._shut):
+            self.close()
+
+    def _reset(self, which: int) -> Iterator[Packet]:
+        """Reset the connection of the other end, since this one reset its own."""
+        assert self._made is not None
+        if not self.over:
+            other = self._sockets[1 - which]
+            with suppress(OSError):
+                other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+            self.close()
+            yield self._made.reset(self._relay.number(), which)
+
+    def _watch(self) -> None:
+        if self.over:
+            return
+        for which, sock in enumerate(self._sockets):
+            reads = not self._ended[which] and len(self._waiting[which]) < _WAITING
+            writes = bool(self._waiting[1 - which])
+            self._relay.watch(sock, _READ * reads | _WRITE * writes, self)
+
+    def close(self) -> None:
+        """Close both sockets."""
+        self.over = True
+        for sock in self._sockets:
+            self._relay.watch(sock, 0, self)
+            sock.close()
+        self._relay.forget(self)
+
+
+def _resolved(target: Address) -> list[Address]:
+    try:
+        found = socket.getaddrinfo(*target, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise LiveError(f"no such host: {(error.strerror or str(error)).lower()}", text(target)) from error
+    return [(str(each[4][0]), int(each[4][1])) for each in found]
+
+
+def _listening(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    try:
+        listener = socket.create_server(address, family=family)
+    except OSError as error:
+        why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error).lower()
+        raise LiveError(f"cannot listen: {why}", text(address), "--listen takes another port, or 0 for any") from error
+    listener.setblocking(False)
+    return listener
+
+
+def text(address: Address) -> str:
+    """Return an address as people write it."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,119 @@
+"""Read defaults of options from a file, a section for each command. It may say how to show things, never what to write.
+
+Options that decide on exit codes, overwrite files or print secrets have to be given on the command line.
+"""
+
+import os
+from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+#: Where the file is, if not in the platform's place; empty: there is none.
+VARIABLE = "DCPDUMP_CONFIG"
+#: What neither a file nor an environment variable may set, by the names of parameters.
+GIVEN_ONLY = frozenset(
+    "output out write force fail_on select ignore no_check show_secrets salt with_secrets help schema explain listed "
+    "list_interfaces count debug folder megabytes seconds files salvage".split()
+)
+#: And of commands that end with 1 where something is wrong: what chooses is what is judged.
+_JUDGED = frozenset("connection host port vbucket stream_id since until idle".split())
+_JUDGES = ("check", "diagnose")
+Sections = dict[str, dict[str, Any]]
+
+
+class ConfigError(click.UsageError):
+    """What a file of defaults says is not right."""
+
+    def __init__(self, path: str, what: str, hint: str = "dcpdump help config") -> None:
+        super().__init__(f"{path}: {what}")
+        self.hint = hint
+
+
+def config_path() -> str | None:
+    """Return where the file of defaults is; None where there is none."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return named or None
+    path = Path(click.get_app_dir("dcpdump")) / "config.toml"
+    return str(path) if path.exists() else None
+
+
+def is_given_only(command: str | None, param: click.Parameter) -> bool:
+    """Return whether an option of a command has to be given on the command line."""
+    return param.name in GIVEN_ONLY or (command in _JUDGES and param.name in _JUDGED)
+
+
+def keep_from_environment(command: str | None, params: Iterable[click.Parameter]) -> None:
+    """Have the options that have to be given on the command line taken from no variable."""
+    for param in params:
+        if isinstance(param, click.Option) and is_given_only(command, param):
+            param.allow_from_autoenv = False
+
+
+def sections(path: str, commands: Iterable[str]) -> Sections:
+    """Return the sections of a file. Raises ConfigError."""
+    found = _parsed(path)
+    for name, section in found.items():
+        if name not in commands:
+            raise ConfigError(path, f"there is no command {name!r}", _nearest(name, commands, "[{}]"))
+        if not isinstance(section, dict):
+            raise ConfigError(path, f"{name} is not a section", f"[{name}], and below it: format = 'line'")
+    return found
+
+
+def defaults(path: str, command: click.Command, section: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults of a command by the names of its parameters. Raises ConfigError."""
+    options = {word.lstrip("-"): param for param in command.params for word in param.opts if word.startswith("--")}
+    out: dict[str, Any] = {}
+    for key, value in section.items():
+        param = options.get(key.replace("_", "-"))
+        if param is None or param.name is None:
+            allowed = [name for name, each in options.items() if not is_given_only(command.name, each)]
+            hint = _nearest(key, allowed, f"[{command.name}] {{}}")
+            raise ConfigError(path, f"[{command.name}] {key}: there is no such option", hint)
+        if is_given_only(command.name, param):
+            raise ConfigError(path, f"[{command.name}] {key} can be given on the command line only")
+        out[param.name] = _value(path, f"[{command.name}] {key}", value, param)
+    return out
+
+
+def _value(path: str, where: str, value: Any, param: click.Parameter) -> Any:
+    """Return a value as click takes a default; what it means is checked there."""
+    several = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, (str, int, float, bool)) for each in several):
+        raise ConfigError(path, f"{where} is neither a text, a number nor true or false")
+    if isinstance(param, click.Option) and param.is_flag:
+        if not isinstance(value, bool):
+            raise ConfigError(path, f"{where} is true or false")
+        return value
+    if any(isinstance(each, bool) for each in several) or (isinstance(value, list) and not param.multiple):
+        raise ConfigError(path, f"{where} is a text or a number")
+    try:
+        for each in several:
+            param.type.convert(str(each), param, None)
+    except click.BadParameter as error:
+        raise ConfigError(path, f"{where}: {error.message}") from error
+    return [str(each) for each in several] if param.multiple else str(value)
+
+
+def _nearest(word: str, known: Iterable[str], form: str) -> str:
+    near = get_close_matches(word.replace("_", "-"), list(known), n=1, cutoff=0.4)
+    return f"did you mean {form.format(near[0])}?" if near else "dcpdump help config"
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    try:
+        tomllib: Any = import_module("tomllib")
+    except ImportError as error:  # before Python 3.11
+        raise ConfigError(path, "to read it needs Python 3.11", f"{VARIABLE}= runs without it") from error
+    try:
+        found: dict[str, Any] = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(path, f"cannot read: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise ConfigError(path, f"is not TOML: {error}") from error
+    return found

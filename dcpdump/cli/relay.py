@@ -1,0 +1,167 @@
+"""Provide ``dcpdump relay``: pass connections on to a server, and print the frames that pass."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from dcpdump import __version__
+from dcpdump.batch.block import gathered
+from dcpdump.batch.dissection import Dissection
+from dcpdump.capture.relay import Address, Relay, text
+from dcpdump.capture.stream_queue import StreamQueue
+from dcpdump.capture.write_packets import PcapngWriter
+from dcpdump.cli import exit as code
+from dcpdump.cli import tls_notes
+from dcpdump.cli.frame_output import FrameOutput
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.key_logs import key_logs, keylog_option
+from dcpdump.cli.options import display, display_options, latency_option, selection, selection_options, time_option
+from dcpdump.cli.reading import Blocks, Consumer, Reading
+from dcpdump.cli.signals import Stop
+from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
+from dcpdump.cli.summary import balance, balance_line, nothing_found
+from dcpdump.dissect import Dissector
+from dcpdump.errors import OutputError
+from dcpdump.net.packet import Packet
+from dcpdump.render.text_columns import bytes_text
+from dcpdump.streams.wording import counted
+
+_PORT = 11210
+
+
+class Endpoint(click.ParamType):  # type: ignore[type-arg]
+    """An address: ``HOST:PORT``, ``[::1]:PORT``; of where to listen a port alone, of a server a host alone."""
+
+    name = "HOST:PORT"
+
+    def __init__(self, host: str = "", port: int = 0) -> None:
+        self._host, self._port = host, port
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        """Return the host and the port."""
+        if isinstance(value, tuple):
+            return str(value[0]), int(value[1])
+        host, colon, port = str(value).rpartition(":")
+        if not colon and str(value).isdecimal() and self._host:
+            host, port = self._host, str(value)
+        elif (not colon and self._port) or value.endswith("]") or (value.count(":") > 1 and "[" not in value):
+            host, port = str(value), str(self._port or "")
+        if not host or not port.isdecimal() or int(port) > 0xFFFF:
+            raise click.BadParameter(f"{value!r} is not an address, such as 127.0.0.1:12210", ctx, param)
+        return host.strip("[]"), int(port)
+
+
+class RelaySource:
+    """A source of packets: connections that are passed on. ``save`` takes their packets first."""
+
+    endless = True
+    names: Sequence[str] = ()
+
+    def __init__(self, relay: Relay, save: "SavedPackets | None") -> None:
+        self._relay, self._save = relay, save
+        self.stop = Stop(relay.stop)
+
+    def blocks(self) -> Blocks:
+        """Yield the packets; None while nothing passes."""
+        packets = self._relay.packets()
+        for batch in StreamQueue(packets if self._save is None else self._save.through(packets)).batches():
+            yield gathered(batch) if batch else None
+
+    def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
+        """Write what was passed on, and what came of it, on standard error; an interrupt is the usual end."""
+        if form == "none":
+            return
+        relay = self._relay
+        if form == "json":
+            passed = {"relayed_connections": relay.connections, "relayed_bytes": relay.bytes}
+            note(json.dumps({**balance(dissection, (), consumer.frames), **passed}))
+            return
+        note(f"passed on {counted(relay.connections, 'connection')} · {bytes_text(relay.bytes)}")
+        for line in tls_notes.lines(dissection):
+            note(line)
+        if dissection.tally.frames:
+            note(balance_line(dissection, consumer.frames, consumer.verb))
+        elif relay.bytes:
+            what, hint = nothing_found(dissection)
+            note(f"dcpdump: note: {what}")
+            note(f"hint: {hint}")
+
+    def status(self, _: Dissector) -> int:
+        """Return the exit code: Ctrl-C is the usual end."""
+        return code.TERMINATED if self.stop.status == code.TERMINATED else code.DONE
+
+
+class SavedPackets:
+    """A pcapng file that gets packets as they pass. Raises OutputError."""
+
+    def __init__(self, path: str, *, force: bool) -> None:
+        self._path = path
+        self._writer = PcapngWriter(f"dcpdump {__version__}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if force else os.O_EXCL)
+        try:
+            self._file = os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
+        except FileExistsError as error:
+            raise OutputError("the output exists already", path, "--force replaces it") from error
+        except OSError as error:
+            raise OutputError(f"cannot write: {(error.strerror or '').lower()}", path) from error
+        self._put(self._writer.header())
+
+    def through(self, packets: Iterable[Packet]) -> Iterator[Packet]:
+        """Write packets, and yield each once it is in the file."""
+        for packet in packets:
+            self._put(self._writer.packet(packet, "relay"))
+            yield packet
+
+    def _put(self, data: bytes) -> None:
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[self._file.write(left) or 0 :]
+        except OSError as error:
+            raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", self._path) from error
+
+
+@click.command(cls=GroupedCommand)
+@click.option(
+    "--listen",
+    type=Endpoint(host="127.0.0.1"),
+    default="127.0.0.1:0",
+    help="Where clients connect to: an address, or a port of this machine; by default any free one.",
+)
+@click.option(
+    "--to", "target", type=Endpoint(port=_PORT), required=True, help="The server; its port is 11210 if none is given."
+)
+@selection_options(captures=True)
+@latency_option
+@keylog_option
+@click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well, with made-up headers.")
+@display_options()
+@time_option
+@click.option(
+    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="What was passed on, and decoded."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
+def relay(listen: Address, target: Address, write: str | None, summary: str, quiet: bool, **options: Any) -> int:
+    """Pass connections on to a server, unchanged, and print the DCP frames that pass, until Ctrl-C or --count.
+
+    It needs no rights: a client connects to the relay instead of the server. What a client learns of other nodes, from
+    a cluster map, it connects to by itself; those connections do not pass here.
+    """
+    chosen, shown, keys = selection(options), display(options), key_logs(options)
+    passing = Relay(listen, target, lambda line: note(f"dcpdump: note: {line}"))
+    with Sink(shown.path, force=shown.force) as sink:
+        save = SavedPackets(write, force=shown.force) if write else None
+        source = RelaySource(passing, save)
+        dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)
+        reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
+        with source.stop:
+            if not quiet or not listen[1]:  # nobody could know the port
+                note(f"relaying {text(passing.address)} → {text(target)} · Ctrl-C stops")
+            try:
+                return reading.run("none" if quiet else summary)
+            finally:
+                passing.stop()

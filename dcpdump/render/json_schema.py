@@ -1,0 +1,100 @@
+"""Make the JSON Schema (draft 2020-12) of a command's ndjson rows, from the table of keys and the protocol table."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from dcpdump.render import row_keys
+from dcpdump.render.row_keys import COMMANDS, KEYS, OTHERWISE, ROWS
+from dcpdump.spec import MESSAGES, PUSHES
+from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
+
+Schema = dict[str, Any]
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES: dict[str, Schema] = {
+    row_keys.INT: {"type": "integer"},
+    row_keys.NUMBER: {"type": "number"},
+    row_keys.TEXT: {"type": "string"},
+    row_keys.BOOL: {"type": "boolean"},
+    row_keys.TIME: {"type": "string", "format": "date-time"},
+    row_keys.HEX: {"type": "string", "pattern": "^0x[0-9a-f]+$"},
+    row_keys.ANY: {},
+}
+
+
+def schema(command: str) -> Schema:
+    """Return the schema of each row that a command prints with ``-f ndjson``."""
+    marker, names = COMMANDS[command]
+    rows = [_row(name, marker) for name in names]
+    head = {"$schema": DRAFT, "title": f"a row of: dcpdump {command} -f ndjson"}
+    return head | (rows[0] if len(rows) == 1 else {"oneOf": rows})
+
+
+def _row(name: str, marker: str = "") -> Schema:
+    """Return the schema of a row. ``marker``: the key that says which of several it is."""
+    always, _, sometimes = ROWS[name].partition("|")
+    properties = {key: _key(name, key) for key in (*always.split(), *sometimes.split())}
+    if marker:
+        properties[marker] |= {"const": name.partition(".")[2]}
+    found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return found | ({"required": always.split()} if always.strip() else {})
+
+
+def _key(row: str, key: str) -> Schema:
+    kind, meaning = OTHERWISE.get((row, key)) or KEYS[key]
+    return {"description": meaning, **_type(kind)}
+
+
+def _type(kind: str) -> Schema:
+    if kind[0] == "[":
+        return {"type": "array", "items": _type(kind[1:-1])}
+    if kind[0] == "{":
+        return {"type": "object", "additionalProperties": _type(kind[1:-1])}
+    if kind == "@fields":
+        return {"type": "object", "properties": _fields(), "additionalProperties": False}
+    return _row(kind[1:]) if kind[0] == "@" else dict(_TYPES[kind])
+
+
+@cache
+def _fields() -> Schema:
+    """Return the properties of all fields of the protocol table; one name may have several types."""
+    found: dict[str, list[Schema]] = {}
+    for message in (*MESSAGES.values(), *PUSHES.values()):
+        for layout in (*message.request, *message.response):
+            value = layout.value if isinstance(layout.value, tuple) else ()
+            for name, each in _properties((*layout.extras, *value)):
+                kinds = found.setdefault(name, [])
+                if each not in kinds:
+                    kinds.append(each)
+    return {name: kinds[0] if len(kinds) == 1 else {"anyOf": kinds} for name, kinds in found.items()}
+
+
+def _properties(parts: tuple[Part, ...]) -> Iterator[tuple[str, Schema]]:
+    for part in parts:
+        if isinstance(part, FlatTable):
+            yield from _properties(tuple(slot.field for slot in part.slots))
+        elif isinstance(part, Repeat):
+            yield part.name, {"type": "array", "items": _item(part)}
+            if part.name == "features":
+                yield "features_names", _type("[text]")
+        else:
+            yield part.name, _plain(part)
+            if isinstance(part, Field) and isinstance(part.names, Bits):
+                yield f"{part.name}_names", _type("[text]")
+            elif isinstance(part, Field) and isinstance(part.names, EnumValue):
+                yield f"{part.name}_name", _type(row_keys.TEXT)
+
+
+def _item(part: Repeat) -> Schema:
+    if len(part.fields) == 1 and part.fields[0].name == part.name:
+        return _plain(part.fields[0])
+    properties = {f"{each.name}_hex" if isinstance(each, Blob) else each.name: _plain(each) for each in part.fields}
+    if part.name == "items":
+        properties |= {key: _key("frame", key) for key in ("collection", "collection_name", "key", "value")}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _plain(part: Field | Blob) -> Schema:
+    if isinstance(part, Blob):
+        return _type(row_keys.TEXT)
+    return _type(row_keys.HEX if part.identity else row_keys.INT)

@@ -1,0 +1,1 @@
+"""Small captures, the script that makes them, and programs to try."""

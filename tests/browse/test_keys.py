@@ -1,0 +1,586 @@
+"""Each key of the table does what its help says: the table drives the test."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from dcpdump.browse.keys import KEYS, Key, all_keys, help_lines
+from dcpdump.browse.rows import Times
+from tests.support.browsing import Shown, browse
+from tests.support.captures import Record, pcap
+from tests.support.conversation import opening, packets, said
+
+pytestmark = pytest.mark.xdist_group("browse")
+
+#: Frames 1 to 10 open the connection; the numbers behind the lines are those of the frames.
+TALK = (
+    opening()
+    + """
+TX stream-request{vb=5, start-seqno=0}
+RX stream-request-response{success, failover-log=0xfeed:0}
+TX stream-request{vb=6, start-seqno=9}
+RX stream-request-response{rollback, rollback_seqno=4}
+RX snapshot-marker{vb=5, start=0, end=2, flags=0x5}
+RX mutation{seqno=1, key=apple, datatype=1, value={"n":[1,2]}}
+RX mutation{seqno=2, key=pear, datatype=1, value={"n":[1,2]}}
+WAIT 30
+RX snapshot-marker{start=3, end=4, flags=0x5}
+RX mutation{seqno=3, key=apple, datatype=1, value=no}
+RX stream-end{vb=5, status=2}
+"""
+)
+REQUEST, GRANTED, REFUSED, MARKER, APPLE, PEAR, MARKER_2, WRONG, END = 11, 12, 14, 15, 16, 17, 18, 19, 20
+Case = Callable[[Shown, str], Awaitable[None]]
+CASES: dict[str, Case] = {}
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("browse") / "talk.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(TALK))]))
+    return path
+
+
+def case(action: str) -> Callable[[Case], Case]:
+    """Take a function as the case of an action of the table."""
+
+    def keep(function: Case) -> Case:
+        CASES[action] = function
+        return function
+
+    return keep
+
+
+def test_each_key_has_a_case() -> None:
+    assert set(CASES) == {key.action for key in all_keys()}
+
+
+def test_no_key_is_bound_twice() -> None:
+    keys = [name for key in all_keys() for name in key.keys.split()]
+    assert sorted(set(keys)) == sorted(keys)
+
+
+@pytest.mark.parametrize("group", KEYS)
+def test_each_key_does_what_its_help_says(
+    group: str, talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def all_of(shown: Shown) -> None:
+        for key in KEYS[group]:
+            for name in key.keys.split():
+                await from_the_beginning(shown)
+                try:
+                    await CASES[key.action](shown, name)
+                except AssertionError as error:
+                    raise AssertionError(f"{key.shown} ({name}): {key.text}: {error}\n{shown.screen}") from error
+
+    browse(talk, all_of, size=(140, 30))
+
+
+async def from_the_beginning(shown: Shown) -> None:
+    """Bring everything back to how the screen opens."""
+    while len(shown.app.screen_stack) > 1:
+        await shown.press("escape")
+    main = shown.app.main
+    main.answered()
+    main.unzoom()
+    main.talk(False)
+    main.say("")
+    main.list.marks.clear()
+    main.list.marked, main.list.follows, main.list.times = None, False, Times.CLOCK
+    main.show_tab("frames")
+    shown.browser.apply("")
+    shown.browser.go(1)
+    shown.browser.sought = ""
+    await shown.settled()
+
+
+async def at(shown: Shown, number: int) -> None:
+    """Put the cursor on a frame."""
+    shown.app.main.list.go(number)
+    await shown.settled()
+    assert shown.number == number
+
+
+# -- move ---------------------------------------------------------------------------------------------------
+
+
+@case("pane('move', -1)")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, 7)
+    await shown.press(key)
+    assert shown.number == 6
+
+
+@case("pane('move', 1)")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key, key)
+    assert shown.number == 3
+
+
+@case("pane('page', -1)")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, END)
+    await shown.press(key)
+    assert shown.number == END - (shown.app.main.list.height - 1)
+
+
+@case("pane('page', 1)")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert shown.number == shown.app.main.list.height
+
+
+@case("pane('edge', -1)")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, 9)
+    await shown.press(key)
+    assert shown.number == 1
+
+
+@case("pane('edge', 1)")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert shown.number == END
+
+
+@case("pane('aside', -1)")
+async def _(shown: Shown, key: str) -> None:
+    hexes = shown.app.main.hexes
+    shown.app.main.focus_pane(hexes)
+    await shown.press("end", key)
+    assert hexes.byte == len(hexes.view.data) - 2
+
+
+@case("pane('aside', 1)")
+async def _(shown: Shown, key: str) -> None:
+    hexes = shown.app.main.hexes
+    shown.app.main.focus_pane(hexes)
+    await shown.press("home", key, key)
+    assert hexes.byte == 2
+    assert shown.app.main.fields.selected is not None
+    assert shown.app.main.fields.selected.text.startswith("Key length")
+
+
+@case("ask_place")
+async def _(shown: Shown, key: str) -> None:
+    for text, number in (("12", 12), ("#14", 14), ("+20s", MARKER_2), ("50%", 11), ("12:00:00", 1)):
+        await shown.press(key)
+        await shown.type(text)
+        assert (text, shown.number) == (text, number)
+    await shown.press(key)
+    await shown.type("99")
+    assert shown.note == " there is no frame 99: they are 1 to 20"
+
+
+@case("focus_next")
+async def _(shown: Shown, key: str) -> None:
+    main = shown.app.main
+    seen = []
+    for _ in range(3):
+        await shown.press(key)
+        seen.append(main.pane)
+    assert seen == [main.fields, main.hexes, main.list]
+
+
+@case("focus_previous")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert shown.app.main.pane is shown.app.main.hexes
+
+
+@case("enter")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("3", key)
+    assert (shown.app.main.tab, shown.number) == ("frames", WRONG) or shown.number is not None
+    await shown.press("4", key)
+    await shown.settled()
+    assert (shown.app.main.tab, shown.browser.filter) == ("frames", "--connection 0")
+
+
+@case("step_back")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, 4)
+    shown.browser.apply("opcode mutation")
+    shown.browser.go(GRANTED)
+    assert (shown.browser.filter, shown.number) == ("", GRANTED)
+    await shown.press(key)
+    assert shown.browser.filter == "opcode mutation"
+    await shown.press(key)
+    assert (shown.browser.filter, shown.number) == ("", 4)
+
+
+@case("do('browser', 'forward')")
+async def _(shown: Shown, key: str) -> None:
+    shown.browser.go(GRANTED)
+    await shown.press("alt+left", key)
+    assert shown.number == GRANTED
+
+
+# -- jump ---------------------------------------------------------------------------------------------------
+
+
+@case("do('browser', 'answer')")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, REQUEST)
+    await shown.press(key)
+    assert shown.number == GRANTED
+    await shown.press(key)
+    assert shown.number == REQUEST
+    await at(shown, APPLE)
+    await shown.press(key)
+    assert shown.note == " neither a response nor a request whose response was captured"
+
+
+@case("do('browser', 'of_stream', 1)")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, GRANTED)
+    await shown.press(key)
+    assert shown.number == MARKER
+
+
+@case("do('browser', 'of_stream', -1)")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, MARKER)
+    await shown.press(key)
+    assert shown.number == GRANTED
+
+
+@case("do('browser', 'snapshot', 1)")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, APPLE)
+    await shown.press(key)
+    assert shown.number == MARKER_2
+    await shown.press(key)
+    assert shown.note == " no other snapshot of this stream"
+
+
+@case("do('browser', 'snapshot', -1)")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, WRONG)
+    await shown.press(key, key)
+    assert shown.number == MARKER
+
+
+@case("do('browser', 'marker')")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, PEAR)
+    await shown.press(key)
+    assert shown.number == MARKER
+
+
+@case("do('browser', 'problem', 1)")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert shown.number == REFUSED
+
+
+@case("do('browser', 'problem', -1)")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, END)
+    await shown.press(key, key)
+    assert shown.number == REFUSED
+
+
+# -- choose -------------------------------------------------------------------------------------------------
+
+
+@case("filter")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key, *"opc", "tab", *"mutati", "tab", "enter")
+    await shown.settled()
+    assert shown.note == ""
+    await shown.press(key)
+    await shown.type("opcode mutaton")
+    assert shown.note == " unknown opcode 'mutaton' for --opcode (did you mean mutation (0x57) or tap_mutation (0x41)?)"
+    await shown.type("opcode noop")
+    await shown.settled()
+    assert " no frame matches; Esc steps back" in shown.screen
+    await shown.press(key)
+    await shown.type("opcode mutation seqno 2-")
+    assert shown.numbers == [PEAR, WRONG]
+    await shown.press(key, "up")
+    assert shown.app.main.bar.value == "opcode mutation seqno 2-"
+
+
+async def select(shown: Shown, label: str) -> None:
+    """Select a field by its name."""
+    fields = shown.app.main.fields
+    fields.put(next(line for line in range(fields.count) if fields.pieces(line)[0][0].strip().startswith(label)))
+    await shown.pilot.pause()
+
+
+@case("do('browser', 'filter_field')")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, REFUSED)
+    for label, text in (("Status", "--status 0x23"), ("Opaque", "--opaque 0x1006"), ("Magic", "--kind response")):
+        shown.browser.apply("")
+        await at(shown, REFUSED)
+        await select(shown, label)
+        await shown.press(key)
+        assert shown.browser.filter == text
+        assert REFUSED in shown.numbers
+    shown.browser.apply("")
+    await at(shown, APPLE)
+    await select(shown, "Key  ")
+    await shown.press(key)
+    assert (shown.browser.filter, shown.numbers) == ("--key apple", [APPLE, WRONG])
+    await select(shown, "Total body")
+    await shown.press(key)
+    assert shown.note == " no option of read chooses by this field"
+
+
+@case("do('browser', 'exclude_field')")
+async def _(shown: Shown, key: str) -> None:
+    await select(shown, "Magic")
+    await shown.press(key)
+    assert shown.browser.filter == "--kind '!request'"
+    assert len(shown.numbers) == 7
+
+
+@case("do('browser', 'only_stream')")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, PEAR)
+    await shown.press(key)
+    assert shown.browser.filter == "--connection 0 --vbucket 5"
+    assert shown.numbers == [REQUEST, GRANTED, MARKER, APPLE, PEAR, MARKER_2, WRONG, END]
+    assert shown.number == PEAR
+
+
+@case("do('browser', 'only_connection')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert (shown.browser.filter, len(shown.numbers)) == ("--connection 0", END)
+
+
+@case("search")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    await shown.type("PEAR")
+    assert (shown.number, len(shown.numbers)) == (PEAR, END)
+
+
+@case("do('browser', 'find', 1)")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("backslash")
+    await shown.type("apple")
+    await shown.press(key)
+    assert shown.number == WRONG
+    await shown.press(key)
+    assert shown.note == " 'apple' is not in the rows below"
+
+
+@case("do('browser', 'find', -1)")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("backslash")
+    await shown.type("apple")
+    await shown.press("full_stop", key)
+    assert shown.number == APPLE
+
+
+# -- show ---------------------------------------------------------------------------------------------------
+
+
+@case("tab('frames')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("2", key)
+    assert (shown.app.main.tab, shown.app.main.list.display) == ("frames", True)
+
+
+@case("tab('streams')")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, PEAR)
+    await shown.press(key)
+    row = shown.app.main.tables["streams"].selected
+    assert row is not None
+    assert row.stream == (0, 5, 0)
+    assert "stream-request{start=0, end=max" in shown.screen
+
+
+@case("tab('findings')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert "severity" in shown.screen
+
+
+@case("tab('connections')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert "10.0.0.1:50000 → 10.0.0.2:11210" in shown.screen
+
+
+@case("do('pages', 'sort')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("2", key, key, key)
+    table = shown.app.main.tables["streams"]
+    vbuckets = [table.pieces(line)[0][0].split()[2] for line in range(table.count)]
+    assert vbuckets == ["5", "6"]
+
+
+@case("rule_page")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert shown.note == " 3 shows findings; e shows the page of a finding's rule"
+    await shown.press("3", key)
+    assert "Reported when" in shown.screen
+
+
+@case("do('pages', 'talk')")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, PEAR)
+    await shown.press(key)
+    assert "dialogue of vb 5 of c0" in shown.screen
+    await shown.press("home")
+    assert shown.number == REQUEST
+    await shown.press("down", "down", "enter")
+    assert "snapshot-marker, 2 messages follow" in shown.screen
+    await shown.press("down")
+    assert shown.number == MARKER
+    await shown.press(key)
+    assert not shown.app.main.talks
+
+
+@case("do('screen', 'zoom')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert shown.app.main.list.height > 20
+    await shown.press(key)
+    assert shown.app.main.list.height < 20
+
+
+@case("do('screen', 'next_times')")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, MARKER_2)
+    seen = []
+    for _ in range(4):
+        await shown.press(key)
+        row = next(line for line in shown.screen.splitlines() if f" {MARKER_2} " in line)
+        seen.append((shown.app.main.list.times, row.split()[1]))
+    assert seen == [
+        (Times.START, "+30.017000"),
+        (Times.ABOVE, "+30.001000"),
+        (Times.MARKED, "-"),
+        (Times.CLOCK, "12:00:30.018000"),
+    ]
+
+
+@case("do('screen', 'next_view')")
+async def _(shown: Shown, key: str) -> None:
+    await at(shown, PEAR)
+    await shown.press(key)
+    assert [line.text for line in shown.app.main.hexes.view.lines] == ["{", '  "n": [', "    1,", "    2", "  ]", "}"]
+    await shown.press(key)
+    assert shown.app.main.hexes.view.data[:2] == b"\x80\x57"
+
+
+@case("about")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert "20 frames · 1 connection · all of it is read" in shown.screen
+    assert "nothing of the files is damaged" in shown.screen
+    assert "2025-11-20T12:00:00.001000Z to 2025-11-20T12:00:30.020000Z (30 s)" in shown.screen
+
+
+@case("follow")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert (shown.number, shown.app.main.list.follows) == (END, True)
+    assert "following" in shown.screen
+    await shown.press("up")
+    assert not shown.app.main.list.follows
+
+
+# -- take along ---------------------------------------------------------------------------------------------
+
+
+@case("do('marks', 'mark')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key, "down", "down", key)
+    assert shown.app.main.list.marks == {1, 3}
+    assert "● 2 marked" in shown.screen
+    assert "●     3 12:00:00" in shown.screen
+
+
+@case("do('marks', 'unmark')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("m", key)
+    assert shown.app.main.list.marks == set()
+
+
+@case("do('marks', 'mark_range')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("down", "m", "down", "down", key)
+    assert shown.app.main.list.marks == {2, 3, 4}
+
+
+@case("do('marks', 'next')")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("down", "m", "down", "down", "m", key)
+    assert shown.number == 2
+    await shown.press(key)
+    assert shown.number == 4
+
+
+@case("write")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("m", "down", "m", key)
+    assert shown.app.main.bar.value == "piece.pcapng"
+    await shown.type("two.line")
+    await shown.until(lambda: shown.note.startswith(" two.line is written"))
+    lines = Path("two.line").read_text().splitlines()
+    assert [line.split()[3:5] for line in lines] == [["TX", lines[0].split()[4]], ["RX", lines[1].split()[4]]]
+    assert not shown.app.marks.unwritten
+
+
+@case("copy")
+async def _(shown: Shown, key: str) -> None:
+    copied = {}
+    for what in "fbtlca":
+        await at(shown, APPLE)
+        await shown.press(key, what)
+        copied[what] = shown.app.clipboard
+    assert copied["f"] == "Magic        (0)    : 0x80"
+    assert bytes.fromhex(copied["b"])[:2] == b"\x80\x57"
+    assert copied["t"].startswith("#16  2025")
+    assert copied["l"].endswith("{vb=5, seqno=1, key=apple, value=11 B}")
+    assert copied["c"].endswith("talk.pcap --frame 16")
+    assert copied["a"].endswith("talk.pcap")
+
+
+# -- leave --------------------------------------------------------------------------------------------------
+
+
+@case("help")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)
+    assert all(text in shown.screen for _, text in help_lines()[:10])
+    await shown.press(key)
+    assert len(shown.app.screen_stack) == 1
+
+
+@case("leave")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press("m", key)
+    assert "1 marked frame not written" in shown.screen
+    await shown.press("escape")
+    assert shown.app.return_value is None
+
+
+@case("suspend_process")
+async def _(shown: Shown, key: str) -> None:
+    await shown.press(key)  # without a terminal there is no background
+    assert shown.number == 1
+
+
+def test_leaving_without_marks_asks_nothing(talk: Path) -> None:
+    async def leave(shown: Shown) -> None:
+        await shown.press("q")
+
+    assert browse(talk, leave).return_value == 0
+
+
+def test_keys_are_named_in_help() -> None:
+    assert ("↑ k", "one up") in help_lines()
+    assert isinstance(all_keys()[0], Key)

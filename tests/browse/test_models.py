@@ -1,0 +1,190 @@
+"""What the screen is made of, without a screen: fields and their bytes, rows and their frames, places, filters."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpdump.browse.field_lines import field_lines, line_at
+from dcpdump.browse.frames import Frames
+from dcpdump.browse.listed import Listed
+from dcpdump.browse.marks import ranges
+from dcpdump.browse.places import Place, Places
+from dcpdump.browse.rows import Times, time_text
+from dcpdump.browse.search import Search
+from dcpdump.browse.topline import density
+from dcpdump.capture import open_capture
+from dcpdump.cli.browsing import FilterCommands
+from dcpdump.cli.filter_text import completions, filter_of, filter_words, with_clause
+from dcpdump.filter import FilterError
+from dcpdump.index import CaptureIndex, IndexOptions
+from dcpdump.net.batch import NO_TIME
+from dcpdump.render import table
+from dcpdump.render.lines import LineKind
+from tests.support.console import run
+
+SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*.pcap"))
+COMMANDS = FilterCommands(["a b.pcap"], ["a b.pcap"], [], None)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_lines_are_those_of_read_and_each_byte_is_of_one_field(path: Path) -> None:
+    with CaptureIndex([open_capture(str(path))]) as index:
+        index.finish()
+        for number in range(1, index.frames + 1):
+            record = index.record(number)
+            lines = field_lines(record, 64)
+            printed = [line.text for line in table.lines(record, 64)]
+            assert [line.text for line in lines] == printed[2:]
+            for byte in range(len(record.frame.raw.data)):
+                at = line_at(lines, byte)
+                assert at is not None
+                assert lines[at].start <= byte < lines[at].end
+            for at, line in enumerate(lines):
+                if line.field is not None:
+                    assert {line_at(lines, byte) for byte in range(line.start, line.end)} <= {at}
+
+
+@given(st.lists(st.booleans(), max_size=60), st.booleans())
+def test_rows_and_frames_lead_to_each_other(gaps: list[bool], everything: bool) -> None:
+    numbers = np.arange(1, len(gaps) + 1) if everything else 3 * np.arange(1, len(gaps) + 1)
+    listed = Listed(everything=everything)
+    middle = len(gaps) // 2
+    listed.extend(numbers[:middle], np.array(gaps[:middle], bool))
+    listed.extend(numbers[middle:], np.array(gaps[middle:], bool))
+    expected = [
+        (int(number), lost) for number, gap in zip(numbers, gaps, strict=True) for lost in [True, False][not gap :]
+    ]
+    assert [listed.at(row) for row in range(listed.rows)] == expected
+    assert [expected[listed.row_of(int(number))] for number in numbers] == [(int(number), False) for number in numbers]
+    assert (listed.frames, listed.numbers.tolist()) == (len(gaps), numbers.tolist())
+
+
+def test_a_frame_that_is_not_listed_leads_to_the_next_one() -> None:
+    listed = Listed(everything=False)
+    listed.extend(np.array([3, 7, 9]), np.array([False, True, False]))
+    assert [listed.row_of(number) for number in (1, 3, 4, 8, 9, 12)] == [0, 0, 2, 3, 3, 3]
+    assert [listed.has(number) for number in (3, 4, 9)] == [True, False, True]
+
+
+def test_a_place_is_returned_to_and_left_again() -> None:
+    places, first, second, third = Places(), Place("frames", "", 1), Place("frames", "x", 5), Place("streams", "", 5)
+    places.leave(first)
+    places.leave(second)
+    assert places.back(third) == second
+    assert places.back(second) == first
+    assert places.back(first) is None
+    assert [places.forward(first), places.forward(second), places.forward(third)] == [second, third, None]
+
+
+def test_times_count_from_what_is_asked() -> None:
+    noon = 1_763_640_000_000_000_000
+    assert time_text(Times.CLOCK, noon + 1_500, None, wide=True) == "12:00:00.000001"
+    assert time_text(Times.CLOCK, noon, None, wide=False) == "12:00:00.000"
+    assert time_text(Times.START, noon + 61_000_000_000, noon, wide=True).strip() == "+61.000000"
+    assert time_text(Times.MARKED, noon, noon + 2_000_000_000, wide=False).strip() == "-2.000"
+    assert time_text(Times.CLOCK, NO_TIME, None, wide=True).strip() == ""
+
+
+def test_density_counts_frames_over_time() -> None:
+    times = np.array([NO_TIME, 0, 5, 10, 95, 99])
+    found = density(times, times[4:5], 10)
+    assert found is not None
+    assert found.counts == (2, 1, 0, 0, 0, 0, 0, 0, 0, 2)
+    assert found.listed == (0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
+    assert [found.bar(ts) for ts in (0, 9, 10, 99)] == [0, 0, 1, 9]
+    assert density(np.array([NO_TIME]), None, 10) is None
+
+
+def test_numbers_are_written_as_ranges() -> None:
+    assert ranges({7, 1, 2, 3, 9, 10}) == "1-3,7,9-10"
+    assert ranges(set()) == ""
+
+
+# -- filters as texts ---------------------------------------------------------------------------------------
+
+
+def test_a_filter_is_the_options_of_read_with_or_without_dashes() -> None:
+    words = ["--opcode", "mutation,deletion", "--problems", "--seqno", "-50", "--key", "a b"]
+    assert filter_words("opcode mutation,deletion --problems seqno=-50 --key 'a b'") == words
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "hint"),
+    [
+        ("opcdoe x", "no such option: 'opcdoe'", "did you mean opcode?"),
+        ("opcode", "--opcode: a value is missing", "--opcode NAMES: Messages: mutation,deletion · 0x57 · '!noop'."),
+        ("status rolback", "unknown status 'rolback' for --status", "did you mean Rollback?"),
+        ("key 'a", 'a quotation mark has no second one in "key \'a"', ""),
+        ("since noon", "--since: 'noon' is not a time", None),
+    ],
+)
+def test_a_wrong_filter_is_said_in_the_words_of_read(text: str, error: str, hint: str | None) -> None:
+    with pytest.raises(FilterError) as raised:
+        filter_of(text)
+    assert str(raised.value) == error
+    assert hint is None or raised.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("opc", ["opcode "]),
+        ("--vb", ["--vbucket "]),
+        ("problems sta", ["problems status "]),
+        ("opcode snapshot_m", ["opcode snapshot_marker"]),
+        ("opcode noop,!stream-e", ["opcode noop,!stream_end"]),
+        ("status !rollb", ["status !rollback"]),
+        ("kind ", ["kind request", "kind response"]),
+        ("key 'a", []),
+    ],
+)
+def test_options_and_names_are_completed(text: str, found: list[str]) -> None:
+    assert completions(text) == found
+
+
+def test_a_clause_replaces_the_one_of_its_name() -> None:
+    assert with_clause("opcode noop problems", "opcode", "0x57") == "--problems --opcode 0x57"
+    assert with_clause("not understood", "key", "a b") == "--key 'a b'"
+
+
+def test_a_command_is_shown_with_the_captures_as_they_were_given() -> None:
+    words = COMMANDS.words("read", "opcode noop", "1-3")
+    assert words[words.index("dcpdump") :] == ["dcpdump", "read", "a b.pcap", "--opcode", "noop", "--frame", "1-3"]
+
+
+FILTERS = (
+    "opcode mutation,stream_req",
+    "vbucket 0-600",
+    "seqno 2-",
+    "status '!success'",
+    "key 'u*'",
+    "problems",
+    "latency '>1us'",
+    "kind response --connection 0",
+    "since +1ms",
+)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> None:
+    for text in FILTERS:
+        with CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048)) as index:
+            index.step()
+            search = Search(Frames(index), COMMANDS.filter_of(text))
+            while index.step() or not search.done:
+                search.step()
+            while not search.done:
+                search.step()
+            printed = run(f"dcpdump read {path} {text if text.startswith('-') else '--' + text} -f ndjson -q").out
+            assert search.listed.numbers.tolist() == [json.loads(line)["frame"] for line in printed.splitlines()], text
+
+
+def test_a_problem_is_a_line_of_its_own() -> None:
+    with CaptureIndex([open_capture(str(SAMPLES[0].with_name("damage.pcap")))]) as index:
+        index.finish()
+        kinds = {line.kind for n in range(1, index.frames + 1) for line in field_lines(index.record(n), 64)}
+    assert LineKind.PROBLEM in kinds

@@ -1,0 +1,224 @@
+"""A real terminal: what is on it, and that it is as before when the screen closes, whichever way that happens."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from select import select
+
+import pytest
+
+from tests.support.console import run
+from tests.support.live import PATIENCE
+
+pytestmark = pytest.mark.xdist_group("browse")
+
+SAMPLES = Path(__file__).parent.parent.parent / "samples"
+ALTERNATE, ORDINARY = b"\x1b[?1049h", b"\x1b[?1049l"
+#: Shows how the terminal is before and after.
+SHELL = "stty -a > before; {command}; echo $? > status; stty -a > after"
+
+
+class Terminal:
+    """A shell on a terminal of its own, with a command in it."""
+
+    def __init__(self, command: str, folder: Path, term: str = "xterm-256color") -> None:
+        self._folder = folder
+        self.pid, self._fd = pty.fork()
+        if not self.pid:
+            os.chdir(folder)
+            os.environ.update(TERM=term, PYTHONPATH=str(SAMPLES.parent))
+            os.execv("/bin/sh", ["/bin/sh", "-c", SHELL.format(command=command)])
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
+        self.shown = b""
+
+    def until(self, text: bytes) -> None:
+        """Wait until a text was shown."""
+        while text not in self.shown:
+            assert select([self._fd], [], [], PATIENCE)[0], self.shown[-2000:]
+            self.shown += os.read(self._fd, 65536)
+
+    def press(self, keys: bytes) -> None:
+        """Press keys."""
+        os.write(self._fd, keys)
+
+    def children(self, pid: int) -> list[int]:
+        """Return the processes that a process has started."""
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def finish(self) -> tuple[int, bool]:
+        """Wait for the end; return the exit code, and whether the terminal is as it was before."""
+        with contextlib.suppress(OSError):
+            while select([self._fd], [], [], PATIENCE)[0]:
+                self.shown += os.read(self._fd, 65536)
+        os.waitpid(self.pid, 0)
+        before, after = ((self._folder / name).read_text() for name in ("before", "after"))
+        return int((self._folder / "status").read_text()), before == after
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for each in opened:
+        each.close()
+
+
+def browsing(capture: str, options: str = "") -> str:
+    return f"{sys.executable} -m dcpdump browse {capture} {options}"
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_leaving_restores_the_terminal(term: str, tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path, term))
+    terminal.until(b"#1 ")
+    terminal.press(b"jj")
+    terminal.until(b"#3 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+    assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)
+
+
+def test_keys_in_one_piece_are_all_taken(tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"/opcode stream_req seqno 110208\r")
+    terminal.until(b"#13 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+def test_a_capture_comes_on_standard_input(tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(f"cat {SAMPLES}/refused.pcap | {browsing('-')}", tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"2")
+    terminal.until(b"Erange")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: list[Terminal]) -> None:
+    whole = (SAMPLES / "refused.pcap").read_bytes()
+    growing = tmp_path / "growing.pcap"
+    growing.write_bytes(whole[:1200])
+    terminals.append(terminal := Terminal(browsing("growing.pcap", "--follow"), tmp_path))
+    terminal.until(b"waiting")
+    with growing.open("ab") as file:
+        file.write(whole[1200:])
+    terminal.until(b"#20 ")
+    terminal.press(b"2")
+    terminal.until(b"Erange")
+    (child,) = terminal.children(terminal.pid)
+    helpers = terminal.children(child)
+    assert len(helpers) == 2  # one indexes, one analyses
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+    assert [pid for pid in helpers if Path(f"/proc/{pid}").exists()] == []
+
+
+def test_what_turns_out_to_have_no_dcp_closes_the_screen(tmp_path: Path, terminals: list[Terminal]) -> None:
+    header = tmp_path / "header.pcap"
+    header.write_bytes((SAMPLES / "refused.pcap").read_bytes()[:24])
+    os.mkfifo(tmp_path / "go")
+    terminals.append(terminal := Terminal(f"(cat header.pcap; read word < go) | {browsing('-')}", tmp_path))
+    terminal.until(b"waiting")
+    (tmp_path / "go").write_text("go\n")
+    assert terminal.finish() == (3, True)
+    assert b"dcpdump: error: no DCP in the input" in terminal.shown.partition(ORDINARY)[2]
+
+
+def test_rows_stay_where_the_process_that_reads_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
+    (tmp_path / "part.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes())
+    terminals.append(terminal := Terminal(browsing("part.pcap", "--follow"), tmp_path))
+    terminal.until(b"waiting")
+    (child,) = terminal.children(terminal.pid)
+    os.kill(max(terminal.children(child)), signal.SIGKILL)
+    terminal.until(b"the process that read the capture has ended")
+    terminal.press(b"g")
+    terminal.until(b"#1 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+def test_without_colours_signs_and_inverse_are_left(
+    tmp_path: Path, terminals: list[Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/rollback-loop.pcap"), tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"p")
+    terminal.until("✗".encode())
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+    rendered = {code for found in re.findall(rb"\x1b\[([0-9;]*)m", terminal.shown) for code in found.split(b";")}
+    assert rendered <= {b"", b"0", b"1", b"2", b"7", b"39", b"49"}
+    assert b"7" in rendered
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_restores_the_terminal(
+    number: signal.Signals, status: int, tmp_path: Path, terminals: list[Terminal]
+) -> None:
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
+    terminal.until(b"#1 ")
+    (child,) = terminal.children(terminal.pid)
+    os.kill(child, number)
+    assert terminal.finish() == (status, True)
+    assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)
+
+
+def test_damage_is_said_and_ends_with_4(tmp_path: Path, terminals: list[Terminal]) -> None:
+    whole = (SAMPLES / "refused.pcap").read_bytes()
+    (tmp_path / "cut.pcap").write_bytes(whole[:-7])
+    terminals.append(terminal := Terminal(browsing("cut.pcap"), tmp_path))
+    terminal.until(b"damaged")
+    terminal.press(b"q")
+    assert terminal.finish() == (4, True)
+    assert b"dcpdump: warning: " in terminal.shown.partition(ORDINARY)[2]
+
+
+@pytest.mark.parametrize("name", ["nothing.pcap", "text.pcap"])
+def test_what_is_no_capture_or_has_no_dcp_opens_no_screen(name: str, tmp_path: Path, terminals: list[Terminal]) -> None:
+    (tmp_path / "text.pcap").write_text("hello")
+    (tmp_path / "nothing.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes()[:24])
+    terminals.append(terminal := Terminal(browsing(name), tmp_path))
+    assert terminal.finish() == (3, True)
+    assert ALTERNATE not in terminal.shown
+    said = terminal.shown.decode().replace("\r\n", "\n")
+    read = run(f"dcpdump read {tmp_path / name}")
+    assert said.replace(name, str(tmp_path / name)) == read.err
+
+
+def test_without_a_terminal_another_command_is_named() -> None:
+    shown = run(f"dcpdump browse {SAMPLES}/refused.pcap")
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.splitlines() == [
+        "dcpdump: error: browsing needs a terminal; instead: dcpdump read CAPTURE | less, or dcpdump top CAPTURE",
+        "hint: dcpdump browse --help",
+    ]
+
+
+def test_without_textual_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpdump.cli.browse.find_spec", lambda name: None)
+    shown = run(f"dcpdump browse {SAMPLES}/refused.pcap")
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.splitlines() == [
+        "dcpdump: error: browsing needs Textual",
+        "hint: pip install 'textual>=8'",
+        "hint: without it: dcpdump read CAPTURE | less, or dcpdump top CAPTURE",
+    ]
+
+
+def test_a_wrong_filter_is_an_error_before_anything_is_opened() -> None:
+    shown = run(f"dcpdump browse {SAMPLES}/refused.pcap --opcode mutaton")
+    assert (shown.code, shown.err.splitlines()[0]) == (2, "dcpdump: error: unknown opcode 'mutaton' for --opcode")

@@ -1,0 +1,108 @@
+"""dcpdump relay: a client and a producer speak through it; frames are printed and packets written."""
+
+import json
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.console import run
+from tests.support.live import PATIENCE, ROOT, ended, stopped
+
+DOCUMENTS, VBUCKETS = 30, 2
+
+
+def started(*words: str) -> "subprocess.Popen[str]":
+    """Start a program in a session of its own."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *words], cwd=ROOT, start_new_session=True, **pipes)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def producer() -> Iterator[int]:
+    """The port of a producer."""
+    port, numbers = free_port(), ("--documents", str(DOCUMENTS), "--vbuckets", str(VBUCKETS))
+    with ended(started("samples/talk.py", "producer", "--port", str(port), *numbers)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening")
+        yield port
+
+
+@contextmanager
+def relay(target: int, *words: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """Run a relay to a port, and return the process and the port of the relay."""
+    with ended(started("-m", "dcpdump", "relay", "--to", f"127.0.0.1:{target}", *words)) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith("relaying 127.0.0.1:"), line + process.stderr.read()
+        yield process, int(line.split()[1].rpartition(":")[2])
+
+
+def client(port: int) -> "subprocess.Popen[str]":
+    """Start the sample client."""
+    numbers = ("--documents", str(DOCUMENTS), "--vbuckets", str(VBUCKETS))
+    return started("samples/talk.py", "client", "--port", str(port), *numbers)
+
+
+def test_what_passes_is_printed_and_written_as_it_was(producer: int, tmp_path: Path) -> None:
+    written = tmp_path / "talk.pcapng"
+    with relay(producer, "-f", "ndjson", "-w", str(written), "--summary", "json") as (process, port):
+        with ended(client(port)) as taking:
+            taken, why = taking.communicate(timeout=PATIENCE)
+        assert taken == f"{VBUCKETS * DOCUMENTS} documents of {VBUCKETS} vbuckets\n", why
+        code, out, err = stopped(process, signal.SIGINT)
+    assert (code, run(f"dcpdump check {written} -q").code) == (0, 0)
+    printed = [json.loads(line) for line in out.splitlines()]
+    again = [json.loads(line) for line in run(f"dcpdump read {written} -f ndjson -q").out.splitlines()]
+    assert [{**each, "file": ""} for each in printed] == [{**each, "file": ""} for each in again]
+    assert sum(each["name"] == "DCP_MUTATION" for each in printed) == VBUCKETS * DOCUMENTS
+    balance = json.loads(err.splitlines()[-1])
+    assert (balance["relayed_connections"], balance["payload"]["frames"]) == (1, balance["relayed_bytes"])
+    assert written.stat().st_mode & 0o777 == 0o600
+
+
+def test_filters_hold_and_a_count_ends_it(producer: int) -> None:
+    words = ("--opcode", "mutation", "-c", "3", "-f", "line", "--summary", "none")
+    with relay(producer, *words) as (process, port), ended(client(port)):
+        out, err = process.communicate(timeout=PATIENCE)
+    names = [line.partition("{")[0].split()[-1] for line in out.splitlines()]
+    assert (process.returncode, err, names) == (0, "", ["mutation"] * 3)
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    target = free_port()
+    with relay(target) as (process, port):
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as refused_client:
+            assert refused_client.recv(1) == b""
+        code, out, err = stopped(process, signal.SIGINT)
+    refused = f"dcpdump: note: 127.0.0.1:{target} does not accept a connection: connection refused"
+    assert (code, out, err.splitlines()) == (0, "", [refused, "passed on 0 connections · 0 B"])
+
+
+@pytest.mark.parametrize("text", ["", "host:", "host:port", "host:70000", ":1"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    found = run(f"dcpdump relay --to {shlex.quote(text)}")
+    assert (found.code, "is not an address, such as 127.0.0.1:12210" in found.err) == (2, True)
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        found = run(f"dcpdump relay --listen {port} --to localhost")
+    assert (found.code, found.err.splitlines()[0]) == (
+        6,
+        f"dcpdump: error: cannot listen: address already in use (127.0.0.1:{port})",
+    )

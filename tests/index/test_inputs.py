@@ -1,0 +1,205 @@
+"""Frames are found again in inputs of every kind: containers, compressed, damaged, several, lossy."""
+
+import bz2
+import gzip
+import lzma
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import cramjam
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dcpdump.batch.chosen import record_of
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.read_blocks import blocks_of
+from dcpdump.capture import open_capture
+from dcpdump.errors import CaptureError
+from dcpdump.index import CaptureIndex, NoLongerKept
+from dcpdump.net.limits import DEFAULT
+from dcpdump.net.packet import Packet
+from dcpdump.wire.encode import encode
+from tests.bench.captures import capture
+from tests.index.test_frames import SAMPLES, SIZES, check_against, check_frames, options
+from tests.support.batch_rows import files
+from tests.support.captures import Pcapng, Record, pcap, pcapng
+from tests.support.packets import TcpTalk, flow
+from tests.support.strategies import damaged, sent
+
+
+def records(packets: list[Packet]) -> list[Record]:
+    return [Record(packet.ts_ns or 0, packet.data, packet.wire_length) for packet in packets]
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
+    """Return four connections of replica traffic."""
+    return files(str(capture(tmp_path_factory.mktemp("inputs"), "wire", 150, 64)))
+
+
+def sections(packets: list[Packet]) -> bytes:
+    """Return a pcapng of two sections, the second in another byte order and of two interfaces."""
+    half = len(packets) // 2
+    big = Pcapng(big_endian=True)
+    second = [big.section(), big.interface(1), big.interface(1)]
+    for number, packet in enumerate(packets[half:]):
+        second.append(big.packet((packet.ts_ns or 0) // 1000, packet.data, interface=number % 2))
+    return pcapng(records(packets[:half])) + b"".join(second)
+
+
+CONTAINERS: dict[str, Callable[[list[Packet]], bytes]] = {
+    "pcap": lambda packets: pcap(records(packets)),
+    "big-endian": lambda packets: pcap(records(packets), big_endian=True, nano=True),
+    "pcapng": lambda packets: pcapng(records(packets)),
+    "sections": sections,
+    "appended": lambda packets: pcap(records(packets[:60])) + pcapng(records(packets[60:])),
+    "cut": lambda packets: pcap(records(packets))[:-5],
+    "pcapng-cut": lambda packets: pcapng(records(packets))[:-5],
+    "garbage": lambda packets: pcap(records(packets[:60])) + b"garbage" * 9 + pcap(records(packets[60:]))[24:],
+    "pcapng-garbage": lambda packets: (
+        pcapng(records(packets[:60])) + b"garbage." * 9 + pcapng(records(packets[60:]))[28:]
+    ),
+    "gzip": lambda packets: gzip.compress(pcap(records(packets))),
+    "xz": lambda packets: lzma.compress(pcapng(records(packets))),
+    "bzip2": lambda packets: bz2.compress(pcap(records(packets))),
+    "zstd": lambda packets: bytes(cramjam.zstd.compress(pcap(records(packets)))),
+    "lz4": lambda packets: bytes(cramjam.lz4.compress(pcap(records(packets)))),
+    "gzip-cut": lambda packets: gzip.compress(pcap(records(packets)))[:-2000],
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_each_frame_in_any_container_is_that_of_read(
+    traffic: list[Packet], tmp_path: Path, name: str, size: int
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(CONTAINERS[name](traffic))
+    assert check_frames([str(path)], options(size)) > 20
+
+
+@pytest.mark.parametrize("name", ["garbage", "pcapng-garbage", "cut"])
+def test_what_is_salvaged_is_found_again(traffic: list[Packet], tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(CONTAINERS[name](traffic))
+    without = check_frames([str(path)], options(4096))
+    assert check_frames([str(path)], options(4096), salvage=True) >= without
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_captures_that_overlap_are_one_timeline(traffic: list[Packet], tmp_path: Path, size: int) -> None:
+    for part in range(3):
+        (tmp_path / f"{part}.pcap").write_bytes(pcap(records(traffic[part::3])))
+    assert check_frames([str(tmp_path / f"{part}.pcap") for part in range(3)], options(size)) > 120
+
+
+def disturbed(packets: list[Packet], seed: int) -> list[Packet]:
+    """Return packets of which some are lost, swapped, repeated or cut."""
+    chance = random.Random(seed)
+    loss = chance.choice([0.003, 0.03])
+    packets = [packet for packet in packets[3 if seed % 2 else 40 :] if chance.random() > loss]
+    for at in range(len(packets) - 1):
+        here, there = packets[at : at + 2]
+        if chance.random() < 0.02:
+            packets[at : at + 2] = there._replace(ts_ns=here.ts_ns), here._replace(ts_ns=there.ts_ns)
+        if chance.random() < 0.02:
+            packets[at] = packets[at + 1]
+        if chance.random() < 0.005:
+            packets[at] = packets[at]._replace(data=packets[at].data[:100])
+    return packets
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("seed", range(6))
+def test_each_frame_amid_losses_is_that_of_read(traffic: list[Packet], tmp_path: Path, seed: int, size: int) -> None:
+    path = tmp_path / "lossy.pcap"
+    path.write_bytes(pcap(records(disturbed(traffic, seed))))
+    assert check_frames([str(path)], options(size)) > 20
+
+
+def test_memory_that_is_freed_is_freed_again(traffic: list[Packet], tmp_path: Path) -> None:
+    path = tmp_path / "little.pcap"
+    path.write_bytes(pcap(records(disturbed(traffic * 2, 3))))
+    limits = replace(DEFAULT, memory=64 * 1024)
+    # What is freed when depends on the blocks: those of the index have to be the same.
+    dissection, expected = Dissection(limits), []
+    for block in blocks_of([open_capture(str(path))], 4096, first=4096):
+        expected += [record_of(part, row) for part in dissection.feed_block(block) for row in range(len(part))]
+    expected += [record_of(part, row) for part in dissection.close_blocks() for row in range(len(part))]
+    assert dissection.balance.evictions > 3
+    assert check_against(expected, [str(path)], replace(options(4096), limits=limits)) > 50
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 1), st.one_of(sent().map(lambda each: each.data), damaged())),
+        min_size=1,
+        max_size=20,
+    ),
+    st.randoms(use_true_random=False),
+    st.sampled_from(SIZES),
+)
+def test_each_frame_of_any_conversation_is_that_of_read(
+    tmp_path_factory: pytest.TempPathFactory,
+    messages: list[tuple[int, int, bytes]],
+    chance: random.Random,
+    size: int,
+) -> None:
+    talks = [TcpTalk(flow(f"10.0.0.1:{50_000 + number}"), segment=chance.choice([40, 300])) for number in range(3)]
+    for number, direction, data in messages:
+        talks[number].send(direction, data)
+        if chance.random() < 0.1:
+            talks[number].skip(direction, chance.randrange(1, 60))
+        if chance.random() < 0.1:
+            talks[number].send(1 - direction, encode("DCP_NOOP", opaque=chance.randrange(4)))
+    packets = [packet for talk in talks for packet in talk.packets]
+    packets.sort(key=lambda packet: (packet.ts_ns or 0) + chance.randrange(3_000_000))
+    path = tmp_path_factory.mktemp("talk") / "talk.pcap"
+    path.write_bytes(pcap(records(packets)))
+    check_frames([str(path)], options(size))
+
+
+def test_dropping_checkpoints_changes_nothing(traffic: list[Packet], tmp_path: Path) -> None:
+    path = tmp_path / "few.pcap"
+    path.write_bytes(pcap(records(disturbed(traffic, 1))))
+    frames = check_frames([str(path)], options(4096))
+    assert check_frames([str(path)], options(4096, memory=3000)) == frames
+    assert check_frames([str(path)], options(4096, memory=1), helped=True) == frames
+
+
+def test_the_oldest_packets_of_a_full_spool_are_no_longer_kept(traffic: list[Packet], tmp_path: Path) -> None:
+    path = tmp_path / "packets.pcap.gz"
+    path.write_bytes(gzip.compress(pcap(records(traffic))))
+    with CaptureIndex([open_capture(str(path))], options(4096, spool_bytes=30_000)) as index:
+        index.finish()
+        assert index.frames > 120
+        assert index.record(index.frames).number == index.frames
+        with pytest.raises(NoLongerKept, match="no longer kept"):
+            index.record(1)
+        assert index.columns.frames == index.frames
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:2000], lambda data: data[:24] + b"\0" * len(data[24:])])
+def test_a_capture_that_was_changed_meanwhile_is_noticed(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "changed.pcap"
+    path.write_bytes(SAMPLES[0].read_bytes())
+    with CaptureIndex([open_capture(str(path))], options(4096)) as index:
+        index.finish()
+        path.write_bytes(change(path.read_bytes()))
+        with pytest.raises(CaptureError, match="changed"):
+            index.record(index.frames)
+
+
+def test_a_frame_that_is_not_there_is_no_frame() -> None:
+    with CaptureIndex([open_capture(str(SAMPLES[0]))], options(4096)) as index:
+        with pytest.raises(LookupError):
+            index.record(1)
+        index.finish()
+        assert index.record(1).number == 1
+        for number in (0, index.frames + 1):
+            with pytest.raises(LookupError):
+                index.record(number)

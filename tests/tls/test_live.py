@@ -1,0 +1,110 @@
+"""Sniffing TLS while the key log grows: what waited for its secrets is shown as soon as these are there."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.live import Network, ended, network, stopped, wait_for
+
+FRAMES = 27
+
+
+@pytest.fixture(scope="module", name="net")
+def _net() -> Iterator[Network]:
+    with network() as inside:
+        yield inside
+
+
+@pytest.fixture(name="folder", params=["open to others", "of root alone"])
+def _folder(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Yield a folder that can be entered, or can not, once rights were dropped."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755 if request.param == "open to others" else 0o700)
+        yield folder
+
+
+class Live:
+    """A capture of TLS, whose key log gets what its test has it get."""
+
+    def __init__(self, sniff: "subprocess.Popen[str]", talker: "subprocess.Popen[str]", folder: Path) -> None:
+        self.sniff, self.keys, self._talker, self._secrets = sniff, folder / "keys.log", talker, folder / "all.log"
+        self._at = 0
+
+    def talk(self) -> bytes:
+        """Have a connection made, wait until all its packets were decoded, and return its secrets."""
+        assert self._talker.stdin is not None
+        assert self._talker.stdout is not None
+        before = self.decoded()
+        self._talker.stdin.write("once more\n")
+        self._talker.stdin.flush()
+        assert self._talker.stdout.readline() == "said\n"
+        wait_for(lambda: self.decoded() >= before + FRAMES)
+        found = self._secrets.read_bytes()[self._at :]
+        self._at += len(found)
+        return found
+
+    def decoded(self) -> int:
+        """Return how many packets were decoded so far."""
+        assert self.sniff.stderr is not None
+        self.sniff.send_signal(signal.SIGUSR1)
+        return int(self.sniff.stderr.readline().rpartition("decoded ")[2].split()[0].replace(",", ""))
+
+    def frames(self) -> list[str]:
+        """Return the names of the next frames that are shown."""
+        assert self.sniff.stdout is not None
+        return [self.sniff.stdout.readline().split("{")[0].split()[-1] for _ in range(FRAMES)]
+
+
+@contextmanager
+def live(net: Network, folder: Path) -> Iterator[Live]:
+    """Sniff during the block, with a key log in which there is nothing yet."""
+    keys = folder / "keys.log"
+    keys.touch(0o600)
+    talker = net.start(sys.executable, "-m", "tests.tls.tls_talk", str(folder / "all.log"), stdin=subprocess.PIPE)
+    with ended(talker), net.sniff("-i", "lo", "-f", "line", "--keylog", str(keys)) as sniff:
+        assert talker.stdout is not None
+        assert talker.stdout.readline() == "ready\n"
+        yield Live(sniff, talker, folder)
+
+
+def test_what_waited_is_shown_when_its_secrets_come_though_nothing_else_is_sent(net: Network, folder: Path) -> None:
+    with live(net, folder) as here:
+        secrets = here.talk()
+        with here.keys.open("ab", buffering=0) as log:
+            log.write(secrets[: len(secrets) // 2])
+            log.write(secrets[len(secrets) // 2 :])
+        first = here.frames()
+        assert (first[0], first[-1]) == ("hello", "stream-end")
+        with here.keys.open("ab", buffering=0) as log:
+            log.write(here.talk())
+        assert here.frames() == first
+        code, out, err = stopped(here.sniff, signal.SIGINT)
+    assert (code, out) == (0, "")
+    assert f"{2 * FRAMES} of {2 * FRAMES} frames shown" in err
+    assert "stay encrypted" not in err
+
+
+def test_a_key_log_that_is_emptied_or_replaced_is_read_anew(net: Network, tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    with live(net, folder) as here:
+        here.keys.write_bytes(here.talk())
+        first = here.frames()
+        here.keys.write_bytes(here.talk())  # which is shorter for a moment
+        assert here.frames() == first
+
+
+def test_without_its_secrets_a_connection_is_named_at_the_end(net: Network, folder: Path) -> None:
+    with live(net, folder) as here:
+        here.talk()
+        code, out, err = stopped(here.sniff, signal.SIGINT)
+    assert (code, out) == (0, "")
+    assert "TLS 1.3 on port " in err
+    assert os.path.getsize(here.keys) == 0

@@ -1,0 +1,66 @@
+"""Say in TLS over the loopback interface what the client and the server of a sample say, as often as lines come in.
+
+    python -m tests.tls.tls_talk KEYLOG
+
+The secrets are appended to the key log before anything is said. Each line of input is a connection, and each is
+answered by a line once both ends have heard all.
+"""
+
+import socket
+import ssl
+import sys
+import threading
+from pathlib import Path
+
+from dcpdump.capture import open_capture
+from dcpdump.net.connections import Connections
+from dcpdump.net.event import Bytes
+from tests.tls.real import certificate
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "replica.pcap"
+
+
+def script() -> list[tuple[int, bytes]]:
+    """Return what the sample's sides say, in turn."""
+    connections, said = Connections(), list[tuple[int, bytes]]()
+    for packet in open_capture(str(SAMPLE)):
+        said += [(way, each.data) for _, way, each in connections.feed(packet) if isinstance(each, Bytes)]
+    return said
+
+
+def converse(end: ssl.SSLSocket, direction: int) -> None:
+    """Say and hear all as one of the sides."""
+    with end:
+        for way, text in script():
+            if way == direction:
+                end.sendall(text)
+            else:
+                got = b""
+                while len(got) < len(text):
+                    got += end.recv(len(text) - len(got))
+
+
+def main(keylog: str) -> None:
+    """Make a connection for each line."""
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    server.load_cert_chain(certificate())
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.keylog_filename = keylog
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print("ready", flush=True)
+        for _ in sys.stdin:
+            near = socket.create_connection(listener.getsockname())
+            far = listener.accept()[0]
+
+            def serve(far: socket.socket = far) -> None:
+                converse(server.wrap_socket(far, server_side=True), 1)
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            converse(client.wrap_socket(near), 0)
+            thread.join()
+            print("said", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
