@@ -91,6 +91,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dcpdump check captures/ --ignore DCP233 --fail-on suspicious",
         "dcpdump check --explain DCP402",
     ),
+    "diff": (
+        "dcpdump diff producer.pcap consumer.pcap",
+        "dcpdump diff before-proxy.pcap after-proxy.pcap --opcode mutation,deletion",
+        "dcpdump diff producer.pcap consumer.pcap -f ndjson",
+    ),
     "diagnose": (
         "dcpdump diagnose node1.pcap",
         "dcpdump diagnose captures/ --since 12:02:11.000",

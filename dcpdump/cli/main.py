@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("dcpdump.cli.key:key", "Show what was sent of a document, and whether that is all."),
     "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
     "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
+    "diff": ("dcpdump.cli.diff:diff", "Compare two captures: what one side sent and the other never saw."),
     "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong in a capture, worst first."),
     "report": ("dcpdump.cli.report:report", "Write one HTML page of what is wrong, with pictures."),
     "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
@@ -62,7 +63,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
     "Look at frames": ("read", "browse", "sniff", "relay", "explain", "spec", "stats"),
-    "Find what is wrong": ("diagnose", "report", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
+    "Find what is wrong": (
+        "diagnose",
+        "report",
+        "streams",
+        "rollbacks",
+        "flow",
+        "conns",
+        "key",
+        "check",
+        "diff",
+        "top",
+    ),
     "Share captures": ("carve", "redact"),
     "Make tables": ("sql", "export", "pipeline"),
     "Learn more": ("help",),
