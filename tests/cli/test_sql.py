@@ -82,7 +82,7 @@ def answered(query: str, captures: str = SAMPLES, more: str = "") -> list[tuple[
         "select frame from frames f where exists (from findings x where x.connection = f.connection) and opcode = 87",
         "select a.frame, b.frame from frames a, frames b where a.opcode = 83 and b.request_frame = a.frame",
         "with x as (from frames where opcode = 87) select max(a.by_seqno) from x a, x b",
-        "select frame, row_number() over (partition by vbucket) n from frames where opcode = 87",
+        "select frame, row_number() over (partition by vbucket order by frame) n from frames where opcode = 87",
         "select unnest(framing) from frames where framing is not null",
         "select sum(value_length), avg(length), count(distinct key) from frames",
         "select frame from frames where name = 'none'",
