@@ -98,6 +98,9 @@ class _Reader:
                 self._select(node)
             elif kind == "BASE_TABLE":
                 self._refer(node)
+            elif kind == "SHOW_REF" and node.get("show_type") not in _EXPLAINED:
+                self._refer(node)  # what is summarised is a name or a query, by the version
+                self._whole = True
             elif kind == "JOIN":
                 self._names.update(str(each).lower() for each in node["using_columns"])
                 self._whole |= node["ref_type"] == "NATURAL"
@@ -109,7 +112,7 @@ class _Reader:
             self._streamed = False  # what it names may be read wherever it is named
 
     def _refer(self, node: Node) -> None:
-        name = node["table_name"].lower()
+        name = node["table_name"].strip('"').lower()
         if name in self._schemas:
             self._tables.append(name)
 
