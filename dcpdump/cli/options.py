@@ -113,13 +113,7 @@ def selection_options(*, captures: bool, frames: bool = False, count: bool = Tru
     def add(command: Command) -> Command:
         rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
         if captures:
-            command = tz_option(command)
-            command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
-            command = click.option(
-                "--since",
-                metavar="TIME",
-                help="From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start.",
-            )(command)
+            command = window_options(command)
         command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
         if count:
             command = click.option(
@@ -130,6 +124,14 @@ def selection_options(*, captures: bool, frames: bool = False, count: bool = Tru
         return command
 
     return add
+
+
+def window_options(command: Command) -> Command:
+    """Add the options that choose frames by their times."""
+    command = tz_option(command)
+    command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
+    text = "From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
+    return click.option("--since", metavar="TIME", help=text)(command)
 
 
 def tz_option(command: Command) -> Command:
