@@ -94,8 +94,8 @@ class Analysing:
             data = pickle.dumps(message)
             write_all(results, len(data).to_bytes(_HEAD, "big") + data)
 
+        os.nice(_NICE)
         while os.read(orders, 1) == _GO:
-            os.nice(_NICE)
             try:
                 send(self._analyse(send))
             except Exception as error:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from dcpdump.browse.frames import Frames
 from dcpdump.browse.listed import Listed
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.browse.rows import Shape, Times, gap_row, row, text_of
 
 #: Texts of so many frames are kept.

@@ -6,7 +6,8 @@ from textual import events
 from textual.message import Message
 
 from dcpdump.browse.field_lines import Bytes, value_size, views, wire_view
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.record import Record
 
 _WIDE, _NARROW = 16, 8

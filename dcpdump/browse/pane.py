@@ -9,10 +9,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dcpdump.browse.pieces import Piece
 from dcpdump.escape import safe
-
-#: A piece of a line, and its style in Rich's words.
-Piece = tuple[str, str]
 
 _THUMB, _TRACK = "┃", "│"
 _WHEEL = 3

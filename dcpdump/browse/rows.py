@@ -5,7 +5,7 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from dcpdump.browse.pane import Piece
+from dcpdump.browse.pieces import Piece
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time

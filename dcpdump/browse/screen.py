@@ -15,7 +15,8 @@ from dcpdump.browse.frames import Frames
 from dcpdump.browse.hexes import HexPane
 from dcpdump.browse.keys import HINTS
 from dcpdump.browse.ladder import LadderPane
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.browse.rows import Times
 from dcpdump.browse.tabs import TabTable
 from dcpdump.browse.topline import TABS, TopLine

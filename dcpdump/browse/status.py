@@ -4,7 +4,7 @@ import time
 
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.opened import Opened
-from dcpdump.browse.pane import Piece
+from dcpdump.browse.pieces import Piece
 from dcpdump.browse.topline import State, density
 from dcpdump.render.style import STYLES
 from dcpdump.streams.wording import counted

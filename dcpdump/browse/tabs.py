@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from dcpdump.browse.analysis import TabRow, TabRows
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.escape import safe
 from dcpdump.render.lines import LineKind
 from dcpdump.render.style import STYLES

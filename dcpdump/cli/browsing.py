@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
-from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.frames import Frames
 from dcpdump.browse.opened import Opened
 from dcpdump.capture import Capture
@@ -27,6 +28,9 @@ from dcpdump.net.batch import NO_TIME
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.streams.wording import counted, span
+
+if TYPE_CHECKING:
+    from dcpdump.browse.app import BrowseApp
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
 _PATIENCE_S = 1.0
@@ -96,6 +100,7 @@ class Browsing:
 
     def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:
         """Open the screen, and return the exit code. ``words``: the filter of the beginning."""
+        import_module("dcpdump.browse.app")  # while the first frames are indexed in the other process
         if not self._find_frames():
             return self._say_nothing_found()
         app = self.app(text_of(words), value_bytes)
@@ -112,8 +117,10 @@ class Browsing:
             return status
         return code.DAMAGED if self._index.damage or len(self._index.columns.gap_frame) else code.DONE
 
-    def app(self, text: str, value_bytes: int | None) -> BrowseApp:
+    def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
         """Return the screen. ``text``: the filter of the beginning."""
+        from dcpdump.browse.app import BrowseApp
+
         commands = FilterCommands(self._named, self._paths, self._options, self._tz)
         return BrowseApp(
             Opened(

@@ -46,9 +46,7 @@ def test_nothing_is_loaded_for_colours_where_there_is_no_terminal(words: tuple[s
     assert loaded(*words) & {"rich"} == set()
 
 
-@pytest.mark.parametrize(
-    "words", [("stats", "samples/replica.pcap"), ("top", "samples/replica.pcap", "-q")], ids=" ".join
-)
+@pytest.mark.parametrize("command", ["stats", "top"])
 def test_only_the_browser_loads_what_draws_its_screen(command: str) -> None:
     assert loaded(command, "samples/replica.pcap") & {"textual"} == set()
 
