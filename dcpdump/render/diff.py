@@ -56,6 +56,11 @@ class DiffRows:
         self._found, self._redactor, self._most = found, redactor, most
         self._clock = of_all([each.clock for each in found.linked if each.clock is not None])
 
+    @property
+    def differs(self) -> bool:
+        """Return whether any frame differs."""
+        return self._found.differs
+
     # -- for people -------------------------------------------------------------------------------------
 
     def lines(self) -> "Iterator[Line | Fitting]":
