@@ -5,6 +5,7 @@ All names and their types are derived from the protocol table; nothing about an 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from dataclasses import field as slot
 from functools import cache
 from typing import Any
 
@@ -49,7 +50,7 @@ class Record:
     direction: int = 0  #: 0: sent by the end that opened the connection
     src: str = ""
     dst: str = ""
-    names: Names | None = None  #: of collections
+    names: Names | None = slot(default=None, repr=False, compare=False)  #: of collections
 
     def collection_path(self, collection: int | None) -> str | None:
         """Return the name of a collection, ``scope.collection``, where one was captured up to this frame."""

@@ -31,7 +31,7 @@ FLOORS: list[set[str]] = [
     {"diagnosis", "compare"},
     {"render"},
     {"arrow"},
-    {"spark"},
+    {"spark", "sql"},
     {"report"},
     {"browse"},
     {"cli"},
@@ -57,7 +57,8 @@ DOORS: dict[str, set[str]] = {
         "rewrite",
         "spark",
     },
-    "pyarrow": {"arrow", "spark"},
+    "pyarrow": {"arrow", "spark", "sql", "cli/other_tables.py", "cli/sql_output.py", "cli/sql_reading.py"},
+    "duckdb": {"sql"},
     "pyspark": {
         "spark/__init__.py",
         "spark/launch.py",
