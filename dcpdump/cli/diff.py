@@ -17,12 +17,14 @@ from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options, zone_in
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.dissection import AckDissection
 from dcpdump.compare.documents import Documents
 from dcpdump.compare.side import Side
+from dcpdump.escape import safe
 from dcpdump.render.diff import DiffRows
 from dcpdump.render.diff_documents import DocumentRows
 
@@ -71,10 +73,11 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
         for side in sides:
             stack.enter_context(side)
         readings = []
-        for side, chosen, names in zip(sides, choices, paths, strict=True):
+        for name, side, chosen, names in zip((a, b), sides, choices, paths, strict=True):
             reading = _read(side, chosen, names, shown, given, sink)
             readings.append(reading)
             if reading.status not in (code.DONE, code.DAMAGED):
+                note(f"of {safe(name.encode('utf-8', 'surrogateescape'))}:")
                 return reading.conclude("none" if quiet else "text")
         rows = _compared(sides, shown, frames)
         with writing_times(zone, sides[0].first_ns, sides[0].last_ns):

@@ -105,9 +105,9 @@ def test_equal_captures_are_equal_with_offset_and_latency(tmp_path: Path) -> Non
         == """\
 A c0 10.0.0.9:50000 → 10.0.0.1:11210 = B c0 192.168.7.7:41000 → 10.0.0.1:11210
   clocks: B's is 5.000000 s ahead of A's ± 2 ms
-direction                          in both  only in A  only in B  changed  moved  median   p99
-  10.0.0.9:50000 → 10.0.0.1:11210        6          0          0        0      0    2 ms  2 ms
-  10.0.0.1:11210 → 10.0.0.9:50000       19          0          0        0      0    2 ms  2 ms
+direction                          median   p99  both  only A  only B  changed
+  10.0.0.9:50000 → 10.0.0.1:11210    2 ms  2 ms     6       0       0        0
+  10.0.0.1:11210 → 10.0.0.9:50000    2 ms  2 ms    19       0       0        0
 
 no difference: 25 frames, 1 connection in both
 """
@@ -181,9 +181,9 @@ def test_the_whole_output_of_a_difference(tmp_path: Path) -> None:
         == """\
 A c0 10.0.0.9:50000 → 10.0.0.1:11210 = B c0 192.168.7.7:41000 → 10.0.0.1:11210
   clocks: B's is 5.000000 s ahead of A's ± 2 ms
-direction                          in both  only in A  only in B  changed  moved  median   p99
-  10.0.0.9:50000 → 10.0.0.1:11210        6          0          0        0      0    2 ms  2 ms
-  10.0.0.1:11210 → 10.0.0.9:50000       16          2          0        1      0    2 ms  2 ms
+direction                          median   p99  both  only A  only B  changed
+  10.0.0.9:50000 → 10.0.0.1:11210    2 ms  2 ms     6       0       0        0
+  10.0.0.1:11210 → 10.0.0.9:50000    2 ms  2 ms    16       2       0        1
   1 stream whose last seqno differs
  vb  A's last seqno  B's last seqno
   7              12              11
@@ -267,6 +267,13 @@ def test_captures_redacted_with_one_salt_compare_as_the_originals(tmp_path: Path
     printed = run(f"dcpdump diff {tmp_path}/a-redacted.pcap {tmp_path}/b-redacted.pcap -q -f ndjson")
     assert rows(printed, "frame") == []
     assert [row["seqno"] for row in rows(printed, "changed")] == [4]
+
+
+def test_a_capture_without_dcp_is_named(tmp_path: Path) -> None:
+    empty = written([], tmp_path / "empty.pcap")
+    printed = run(f"dcpdump diff samples/replica.pcap {empty} -q")
+    assert (printed.code, printed.out) == (3, "")
+    assert printed.err.splitlines()[:1] == [f"of {empty}:"]
 
 
 def test_standard_input_can_be_one_of_the_two() -> None:
