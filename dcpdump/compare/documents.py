@@ -32,8 +32,10 @@ _ROW = np.dtype(
     ]
 )
 _ROWS, _KEYS = 0, 1  # the streams of the file
-#: So many changes wait until only the last of each document is kept.
-_PENDING = 1 << 18
+#: Documents are kept in so many parts by their hashes: what sorting takes beside them is that of one part.
+_SHARDS, _SHARD = 16, np.uint64(60)
+#: So many changes of a part wait until only the last of each document is kept.
+_PENDING = 1 << 14
 
 
 class Document(NamedTuple):
@@ -61,10 +63,7 @@ class Documents:
     def __init__(self, folder: str) -> None:
         self._spill = Spill(folder)
         self._count = self._key_bytes = 0
-        self._waiting: list[tuple[Array, Array, Array]] = []
-        self._pending = 0
-        #: sorted hashes of documents; hashes of their last changes; and which rows these are
-        self._known = _nothing()
+        self.shards = [_Shard() for _ in range(_SHARDS)]
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
@@ -77,7 +76,7 @@ class Documents:
         self._spill.__exit__(kind, error, trace)
 
     def __len__(self) -> int:
-        return len(self._known[0])
+        return sum(map(len, self.shards))
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
         """Learn those rows of a part that are mutations, deletions or expirations."""
@@ -109,7 +108,8 @@ class Documents:
 
     def settle(self) -> None:
         """Prepare for comparing: all changes are there."""
-        self._merge()
+        for shard in self.shards:
+            shard.merge()
         self._spill.flush()
 
     def document(self, row: int) -> Document:
@@ -126,28 +126,43 @@ class Documents:
         """Return the rows of documents that only this has, only the other has, that differ (both), and how many are
         equal.
         """
-        (mine, changes, rows), (theirs, others, places) = self._known, other._known
-        _, in_mine, in_theirs = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
-        alone, missing = np.ones(len(mine), bool), np.ones(len(theirs), bool)
-        alone[in_mine] = missing[in_theirs] = False
-        differ = changes[in_mine] != others[in_theirs]
-        pairs = np.column_stack([rows[in_mine[differ]], places[in_theirs[differ]]])
-        equal = int((~differ).sum())
-        return np.sort(rows[alone]), np.sort(places[missing]), pairs[np.argsort(pairs[:, 0])], equal
+        found = [mine.against(theirs) for mine, theirs in zip(self.shards, other.shards, strict=True)]
+        only_a, only_b, pairs = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
+        return np.sort(only_a), np.sort(only_b), pairs[np.argsort(pairs[:, 0])], sum(each[3] for each in found)
 
     def _put(self, table: Array, hashes: Array, names: bytes) -> None:
         self._spill.put(_ROWS, self._count * _ROW.itemsize, table.tobytes())
         self._spill.put(_KEYS, self._key_bytes, names)
         change = mixed(mixed(table["value"].copy(), table["cas"].view(np.int64)), table["seqno"].view(np.int64))
         rows = np.arange(self._count, self._count + len(table), dtype=np.uint32)
-        self._waiting.append((hashes, mixed(change, table["opcode"]), rows))
+        columns = hashes, mixed(change, table["opcode"]), rows
+        which = hashes >> _SHARD
+        for number in np.unique(which).tolist():
+            mine = which == number
+            self.shards[number].put(*(column[mine] for column in columns))
         self._count += len(table)
         self._key_bytes += len(names)
-        self._pending += len(table)
-        if self._pending > max(_PENDING, len(self) // 2):
-            self._merge()
 
-    def _merge(self) -> None:
+
+class _Shard:
+    """The documents with some hashes: sorted hashes, hashes of their last changes, and which rows these are."""
+
+    def __init__(self) -> None:
+        self._known = _nothing()
+        self._waiting: list[tuple[Array, ...]] = []
+        self._pending = 0
+
+    def __len__(self) -> int:
+        return len(self._known[0])
+
+    def put(self, *columns: Array) -> None:
+        """Learn changes, which are later than all before."""
+        self._waiting.append(columns)
+        self._pending += len(columns[0])
+        if self._pending > max(_PENDING, len(self) // 2):
+            self.merge()
+
+    def merge(self) -> None:
         """Keep of each document its last change."""
         columns = [np.concatenate(each) for each in zip(*[self._known, *self._waiting], strict=True)]
         self._waiting, self._pending = [], 0
@@ -156,6 +171,21 @@ class Documents:
         last = np.concatenate([hashes[1:] != hashes[:-1], [True]])[: len(hashes)]
         kept = order[last]
         self._known = hashes[last], columns[1][kept], columns[2][kept]
+
+    def against(self, other: "_Shard") -> tuple[Array, Array, Array, int]:
+        """Compare as ``Documents.against`` does, in no order."""
+        (mine, changes, rows), (theirs, others, places) = self.known, other.known
+        _, in_mine, in_theirs = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+        alone, missing = np.ones(len(mine), bool), np.ones(len(theirs), bool)
+        alone[in_mine] = missing[in_theirs] = False
+        differ = changes[in_mine] != others[in_theirs]
+        pairs = np.column_stack([rows[in_mine[differ]], places[in_theirs[differ]]])
+        return rows[alone], places[missing], pairs, int((~differ).sum())
+
+    @property
+    def known(self) -> tuple[Array, Array, Array]:
+        """Return its columns."""
+        return self._known
 
 
 def _nothing() -> tuple[Array, Array, Array]:
