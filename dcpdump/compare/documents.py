@@ -1,6 +1,6 @@
 """Documents of one capture: of each the last change, by vbucket, collection and key, to be compared."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -192,5 +192,5 @@ def _nothing() -> tuple[Array, Array, Array]:
     return np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32)
 
 
-def _hashes(numbers: Iterator[int] | map) -> Array:  # type: ignore[type-arg]
+def _hashes(numbers: Iterable[int]) -> Array:
     return np.fromiter(numbers, np.int64).view(np.uint64)
