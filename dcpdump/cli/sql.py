@@ -1,13 +1,15 @@
 """Provide ``dcpdump sql``: ask captures in SQL."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from importlib.util import find_spec
+from itertools import chain, islice
 from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand
+from dcpdump.capture import expand
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
@@ -51,7 +53,7 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
         return asking.answer(query)
     if shown.path is not None:
         raise click.UsageError("-o is for the answer of one query, not for those of -i")
-    if not all(capture.rereadable for capture in asking.open()):
+    if not all(map(os.path.isfile, paths)):
         raise click.UsageError("every query of -i reads the captures: a pipe has to be written to a file first")
     from dcpdump.cli.sql_prompt import prompt
 
@@ -64,11 +66,7 @@ class Asking:
     def __init__(
         self, paths: Sequence[str], shown: Display, given: InputOptions, times: Mapping[str, Any], summary: str
     ) -> None:
-        self.paths, self._shown, self._given, self._times, self._summary = paths, shown, given, times, summary
-
-    def open(self) -> list[Capture]:
-        """Open the captures. Raises CaptureError."""
-        return self._given.open(self.paths)
+        self._paths, self._shown, self._given, self._times, self._summary = paths, shown, given, times, summary
 
     def answer(self, text: str) -> int:
         """Answer a query, and return the exit code."""
@@ -77,10 +75,10 @@ class Asking:
         from dcpdump.cli.sql_reading import QueryReading
         from dcpdump.sql.engine import Engine
 
-        captures = self.open()
+        captures = self._given.open(self._paths)
         with (
             Engine({name: make() for name, make in SCHEMAS.items()}) as engine,
-            Sink(self._shown.path, force=self._shown.force, inputs=self.paths, paged=True) as sink,
+            Sink(self._shown.path, force=self._shown.force, inputs=self._paths, paged=True) as sink,
         ):
             query = engine.understood(text)
             made = QueryReading(query, captures, self._shown, self._given, self._times)
@@ -89,10 +87,11 @@ class Asking:
                 with progress(() if self._summary == "none" else [each.name for each in captures]):
                     rows = made.offer(engine)
                     schema, batches = engine.answer(text)
+                    first = list(islice(batches, 1))  # before it comes, all or most is read
                 with closing(rows), closing(batches):
-                    if reading.frames or not query.tables:
-                        write_answer(sink, self._shown, schema, batches)
+                    if reading.frames or not made.begun:
+                        write_answer(sink, self._shown, schema, chain(first, batches))
                     else:
                         sink.abandon()
             sink.settle()
-            return reading.conclude(self._summary) if query.tables else code.DONE
+            return reading.conclude(self._summary) if made.begun else code.DONE

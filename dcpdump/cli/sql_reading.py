@@ -53,6 +53,11 @@ class QueryReading:
         last = None if numbers is None else numbers.last
         self.reading: Reading[Any] = Reading(source, dissection, self._rows, last=last)
 
+    @property
+    def begun(self) -> bool:
+        """Return whether anything was read: a query may not need it, or DuckDB see that no row can be wanted."""
+        return self._rows.begun
+
     def offer(self, engine: Engine) -> Generator[pa.RecordBatch, None, None]:
         """Offer the tables of a query; return the rows of frames, to be closed once the query is answered."""
         query = self._query
@@ -107,6 +112,7 @@ class _Rows(Consumer[Piece]):
     ) -> None:
         self._query, self._chosen, self._shown = query, chosen, shown
         self._dissection, self._others = dissection, others
+        self.redactor = shown.redactor
         self._table = FrameTable(
             masks(chosen.texts, chosen.filter, window=chosen.window),
             shown.value_bytes,
@@ -114,13 +120,18 @@ class _Rows(Consumer[Piece]):
             redactor=shown.redactor,
         )
         self._table.choose(query.columns)
+        self.begun = False
         self.made: list[pa.RecordBatch] = []  #: rows of frames, to be taken away
         self.gaps: list[pa.RecordBatch] = []  #: rows of gaps
 
     @property
     def frames(self) -> int:  # type: ignore[override]
         """Return how many frames were read."""
-        return self._dissection.next_frame - 1
+        return self._dissection.tally.frames
+
+    def begin(self) -> None:
+        """Note that the reading has begun."""
+        self.begun = True
 
     def meet(self, block: Block) -> None:
         """Set the beginning of the capture, and count packets."""

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
@@ -20,6 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from dcpdump.errors import DcpdumpError
+from dcpdump.sql.interrupts import interrupting
 from dcpdump.sql.query import Query, query_of
 
 _SETTINGS = {
@@ -51,17 +52,20 @@ class Engine:
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._schemas = schemas
         self._folder = tempfile.mkdtemp(prefix="dcpdump-sql-")
+        self._open = ExitStack()
         self._failure: BaseException | None = None  # of what DuckDB reads from
         self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder})
         for setting in ("TimeZone = 'UTC'", "lock_configuration = true"):
             self._execute(f"SET {setting}")
 
     def __enter__(self) -> "Engine":
+        self._open.enter_context(interrupting(self._connection.interrupt))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._open.close()
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -137,7 +141,7 @@ class Engine:
                 raise self._failure from None
             if error.__context__ is not None and not isinstance(error.__context__, Exception):
                 raise error.__context__ from None  # of a signal
-            if isinstance(error, RuntimeError) and "interrupted" in str(error):
+            if isinstance(error, duckdb.InterruptException) or "interrupted" in str(error):
                 raise KeyboardInterrupt from None
             raise self._explained(str(error)) from error
 

@@ -89,13 +89,18 @@ class _Reader:
         elif expression in ("SUBQUERY", "POSITIONAL_REFERENCE"):
             self._streamed = False  # it may be evaluated more than once
             self._whole |= expression == "POSITIONAL_REFERENCE"
-        elif expression is None and isinstance(kind, str) and not kind.endswith("_MODIFIER"):
+        elif (
+            expression is None and isinstance(kind, str) and not kind.endswith("_MODIFIER") and "null_order" not in node
+        ):
             self._streamed &= kind in _STREAMED
             self._whole |= kind not in _UNDERSTOOD
             if kind == "SELECT_NODE":
                 self._select(node)
             elif kind == "BASE_TABLE":
                 self._refer(node)
+            elif kind == "SHOW_REF" and node.get("show_type") not in _EXPLAINED:
+                self._refer(node)  # what is summarised is a name or a query, by the version
+                self._whole = True
             elif kind == "JOIN":
                 self._names.update(str(each).lower() for each in node["using_columns"])
                 self._whole |= node["ref_type"] == "NATURAL"
@@ -107,7 +112,7 @@ class _Reader:
             self._streamed = False  # what it names may be read wherever it is named
 
     def _refer(self, node: Node) -> None:
-        name = node["table_name"].lower()
+        name = node["table_name"].strip('"').lower()
         if name in self._schemas:
             self._tables.append(name)
 
