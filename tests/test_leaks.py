@@ -23,7 +23,7 @@ from tests.support.secret_talk import saved
 LEVELS = {"partial": (PRIVATE,), "full": (PRIVATE, NAMED)}
 CELLS = re.compile(r"\b0x([0-9a-fA-F]{2})\b")
 TABLES = "frames,gaps,streams,findings,files"
-#: Each command in its formats; CAPTURE, BYTES and OUT stand for paths. Grids have the tables in them.
+#: Each command in its formats; CAPTURE, OTHER, BYTES and OUT stand for paths. Grids have the tables in them.
 COMMANDS = [
     *(f"read CAPTURE -f {form} --value-bytes all --summary json" for form in ("grid", "line", "ndjson", "csv")),
     *(f"explain -i BYTES --form raw -f {form} --value-bytes all" for form in ("table", "ndjson")),
@@ -32,6 +32,10 @@ COMMANDS = [
     *(f"top CAPTURE --once -f {form}" for form in ("text", "ndjson")),
     *(f"key * CAPTURE --value-bytes all -f {form}" for form in ("text", "ndjson")),
     *(f"check CAPTURE --all -f {form}" for form in ("text", "ndjson", "sarif")),
+    *(f"diagnose CAPTURE -f {form}" for form in ("text", "ndjson")),
+    "report CAPTURE -o OUT/page.html",
+    *(f"sql 'select * from {table}' CAPTURE -f ndjson" for table in TABLES.split(",")),
+    *(f"diff CAPTURE OTHER {by} -f {form}" for by in ("", "--by key") for form in ("text", "ndjson")),
     *(f"export CAPTURE -o OUT --value-bytes all --tables {TABLES} -f {form}" for form in ("parquet", "arrow", "csv")),
     "pipeline CAPTURE -o OUT --engine local --value-bytes all",
 ]
@@ -80,6 +84,7 @@ def talk() -> TcpTalk:
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("planted")
     saved(talk().packets, folder / "a.pcap")
+    saved([packet for packet in talk().packets if packet.number % 7], folder / "other.pcap")
     saved(talk().packets, folder / "a.pcapng", pcapng=True)
     (folder / "bytes").write_bytes(b"".join(each.data for each in every_byte()))
     return folder
@@ -104,7 +109,10 @@ def written(folder: Path) -> Iterator[str]:
 def said(command: str, planted: Path, out: Path, options: str) -> str:
     """Return everything that a command prints and writes."""
     words = command.replace("CAPTURE", str(planted / "a.pcap")).replace("BYTES", str(planted / "bytes"))
-    printed = run(f"dcpdump {words.replace('OUT', str(out))} {options}".replace(" * ", " '*' "))
+    words = words.replace("OTHER", str(planted / "other.pcap"))
+    if "OUT/" in command:
+        out.mkdir()
+    printed = run(f"dcpdump {words.replace('OUT', str(out))} {options}".replace("key * ", "key '*' "))
     assert printed.code in (0, 1, 4), printed.err
     return "\n".join((printed.out, printed.err, *written(out)))
 
