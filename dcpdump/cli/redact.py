@@ -1,9 +1,8 @@
 """Provide ``dcpdump redact``: write captures that may be shared."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -23,6 +22,7 @@ from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
 from dcpdump.streams.wording import counted
+from dcpdump.unfinished import UnfinishedFolder
 
 
 @click.command(cls=GroupedCommand)
@@ -144,14 +144,12 @@ class _Folder:
     """A folder that appears under its name if all went well, and otherwise not at all."""
 
     def __init__(self, out: str) -> None:
-        self._part = tempfile.mkdtemp(
-            prefix=f".{os.path.basename(out)}.", suffix=".part", dir=os.path.dirname(out) or "."
-        )
+        self._part = UnfinishedFolder(Path(os.path.abspath(out)))
         self._out = out
 
     def write(self, path: str, pieces: Iterable[bytes]) -> str:
         """Write what becomes of an input, and return where it can be read back."""
-        part = os.path.join(self._part, _plain(os.path.basename(path)))
+        part = str(self._part.path / _plain(os.path.basename(path)))
         with Sink(part) as sink:
             sink.write_pieces(pieces)
         return part
@@ -160,14 +158,13 @@ class _Folder:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            shutil.rmtree(self._part)
-            return
         try:
-            os.rename(self._part, self._out)
+            if error is None:
+                os.rename(self._part.path, self._out)
         except OSError as failed:
-            shutil.rmtree(self._part)
             raise OutputError(f"cannot write: {(failed.strerror or '').lower()}", self._out) from failed
+        finally:
+            self._part.remove()
 
 
 def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
