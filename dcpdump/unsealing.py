@@ -5,18 +5,18 @@ Unsealer reads beside the splitter, until that has found a frame, or this has fo
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from dcpdump.conversation import Conversation
 from dcpdump.net.event import Bytes, Event, Gap
 from dcpdump.tally import Tally
 from dcpdump.tls.sealing import Sealing
 from dcpdump.tls.secrets import Secrets
-from dcpdump.tls.unsealer_state import UnsealerState
 
 if TYPE_CHECKING:
     from dcpdump.tls.side import Places
     from dcpdump.tls.unsealer import Unsealer
+    from dcpdump.tls.unsealer_state import UnsealerState
 
 #: How a TLS connection begins.
 _HELLO: Final = b"\x16\x03"
@@ -25,7 +25,7 @@ _KEPT: Final = 65_536
 
 Events = list[tuple[int, Event]]
 #: The number of a connection, what opens it, what might, and what is counted of it already.
-TlsState = tuple[int, UnsealerState | None, UnsealerState | None, tuple[int, int]]
+TlsState: TypeAlias = "tuple[int, UnsealerState | None, UnsealerState | None, tuple[int, int]]"
 
 
 class Unsealing:
@@ -40,7 +40,7 @@ class Unsealing:
         self._tally = tally
         self._growth = secrets.growth
 
-    def state(self, conversation: Conversation) -> TlsState | None:
+    def state(self, conversation: Conversation) -> "TlsState | None":
         """Return what is inside a connection as plain values, for ``restore``; None where it is no TLS."""
         if conversation.tls is None and conversation.suspect is None:
             return None

@@ -18,7 +18,13 @@ def required(extra: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("hint", "extra"), [(install_hints.TABLES, "parquet"), (install_hints.SPARK, "spark"), (install_hints.TLS, "tls")]
+    ("hint", "extra"),
+    [
+        (install_hints.TABLES, "parquet"),
+        (install_hints.SPARK, "spark"),
+        (install_hints.TLS, "tls"),
+        (install_hints.BROWSE, "browse"),
+    ],
 )
 def test_a_hint_names_what_the_package_requires(hint: str, extra: str) -> None:
     assert set(re.findall(r"'([^']*)'", hint)) == required(extra)

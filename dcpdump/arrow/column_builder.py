@@ -1,6 +1,6 @@
 """Build the columns of a batch, filled in pieces, some rows here and some there."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,10 +49,13 @@ class Vocabulary:
 
 
 class ColumnBuilder:
-    """A batch of ``count`` rows. What is never put is null."""
+    """A batch of ``count`` rows. What is never put is null. ``names``: of the columns that are built; None: all."""
 
-    def __init__(self, schema: pa.Schema, count: int, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, schema: pa.Schema, count: int, vocabulary: Vocabulary, names: Collection[str] | None = None
+    ) -> None:
         self._schema = schema
+        self._names = frozenset(schema.names if names is None else names)
         self._count = count
         self._vocabulary = vocabulary
         self._numbers: dict[str, tuple[Array, Array]] = {}
@@ -60,12 +63,18 @@ class ColumnBuilder:
         self._picked: dict[str, tuple[Array, list[pa.Array]]] = {}
         self._whole: dict[str, Array] = {}
 
+    def has(self, *names: str) -> bool:
+        """Return whether any of these columns is built."""
+        return any(name in self._names for name in names)
+
     def all(self, name: str, values: Array) -> None:
         """Fill a column of numbers."""
         self._whole[name] = values
 
     def numbers(self, name: str, rows: Array, values: Any) -> None:
         """Put numbers into some rows."""
+        if name not in self._names:
+            return
         if name not in self._numbers:
             kind = self._schema.field(name).type.to_pandas_dtype()
             self._numbers[name] = np.zeros(self._count, kind), np.ones(self._count, bool)
@@ -75,12 +84,16 @@ class ColumnBuilder:
 
     def moments(self, name: str, rows: Array, values: Array) -> None:
         """Put times into some rows, in the column's own unit."""
+        if name not in self._names:
+            return
         column, null = np.zeros(self._count, np.int64), np.ones(self._count, bool)
         column[rows], null[rows] = values, False
         self._numbers[name] = column, null
 
     def words(self, name: str, rows: Array, words: Sequence[str], which: Array | int = 0) -> None:
         """Put words into some rows; ``which``: the index in ``words`` for each row."""
+        if name not in self._names:
+            return
         if name not in self._codes:
             self._codes[name] = np.full(self._count, -1, np.int32)
         if len(rows):
@@ -88,6 +101,8 @@ class ColumnBuilder:
 
     def pick(self, name: str, rows: Array, source: pa.Array, which: Array | None = None) -> None:
         """Put values of an array into some rows; ``which``: the index for each row; None: one after the other."""
+        if name not in self._names:
+            return
         if name not in self._picked:
             self._picked[name] = np.full(self._count, -1, np.int64), []
         index, sources = self._picked[name]
@@ -115,7 +130,10 @@ class ColumnBuilder:
 
     def batch(self) -> pa.RecordBatch:
         """Return the batch."""
-        return pa.RecordBatch.from_arrays([self._array(field) for field in self._schema], schema=self._schema)
+        schema = self._schema
+        if len(self._names) < len(schema):
+            schema = pa.schema([field for field in schema if field.name in self._names], schema.metadata)
+        return pa.RecordBatch.from_arrays([self._array(field) for field in schema], schema=schema)
 
     def _array(self, field: pa.Field) -> pa.Array:
         name, kind = field.name, field.type

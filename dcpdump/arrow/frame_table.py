@@ -5,6 +5,7 @@ collection id) is decoded as a single frame after all.
 """
 
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from dcpdump.arrow import schema
 from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
+from dcpdump.arrow.record_rows import misfit
 from dcpdump.arrow.record_rows import row as row_of
 from dcpdump.arrow.values import Values, hexed
 from dcpdump.batch.filter import Masks
@@ -32,6 +34,8 @@ _COMMON = frozenset(
     "frame packet file ts time_ns connection direction src dst offset length gap_before magic kind opcode name "
     "opaque cas datatype datatype_names".split()
 )
+#: Columns for which values are decoded.
+_OPENED = frozenset({"value", "xattrs", "problems", "hints"})
 #: By the number of a datatype: its words.
 _DATATYPES = pa.array([list(DATATYPE.describe(value)) for value in range(256)], schema.WORDS)
 
@@ -59,7 +63,12 @@ class FrameTable:
         self._redactor = redactor
         self._vocabulary = Vocabulary()
         self._apart = apart
+        self._columns: Collection[str] = schema.frames().names
         self.rows = 0  #: rows returned so far
+
+    def choose(self, columns: Collection[str]) -> None:
+        """Build only these columns."""
+        self._columns = frozenset(columns)
 
     @property
     def full(self) -> bool:
@@ -83,7 +92,7 @@ class FrameTable:
         self.rows += len(rows)
         if self._apart:
             self._vocabulary = Vocabulary()
-        columns = ColumnBuilder(schema.frames(), len(rows), self._vocabulary)
+        columns = ColumnBuilder(schema.frames(), len(rows), self._vocabulary, self._columns)
         place = np.full(len(part), -1)
         place[rows] = np.arange(len(rows))
         self._put_common(columns, part, rows)
@@ -105,7 +114,7 @@ class FrameTable:
         keep = wanted.by_header(part)
         for group in part.groups:
             keep[group.rows] &= wanted.by_fields(group)
-        values = Values(part, keep)
+        values = Values(part, keep, opened=wanted.problems or not _OPENED.isdisjoint(self._columns))
         for row in values.unsound.tolist():
             part.records[row] = self._record(part, row)
         rows = np.array(list(part.records), np.int64)
@@ -170,7 +179,7 @@ class FrameTable:
         columns.numbers("time_ns", timed, times)
         columns.moments("ts", timed, times // 1000)
         columns.words("kind", everywhere, ["request", "response"], header.response[rows].astype(np.int64))
-        for server in (False, True):
+        for server in (False, True) if columns.has("name") else ():
             mine = np.flatnonzero(header.server[rows] == server)
             unique, _, which = distinct(header.opcode[rows[mine]])
             columns.words("name", mine, [find(opcode, server=server).name for opcode in unique.tolist()], which)
@@ -182,6 +191,8 @@ class FrameTable:
         everyone = bool(chosen.all())
         rows = place[group.rows if everyone else group.rows[chosen]]
         for field in group.plan.fields:
+            if not columns.has(field.name, f"{field.name}_name", f"{field.name}_names"):
+                continue
             values = group.column(field.name)
             values = values if everyone else values[chosen]
             columns.numbers(field.name, rows, values)
@@ -195,7 +206,7 @@ class FrameTable:
         if len(weak):
             columns.words("confidence", at[weak], ["low"])
         with_id = np.flatnonzero(header.framing[rows] == STREAM_ID_LENGTH)
-        if len(with_id):
+        if len(with_id) and columns.has("stream_id", "framing"):
             ids = part.stream_id(rows[with_id])
             columns.numbers("stream_id", at[with_id], ids)
             unique, _, which = distinct(ids)
@@ -209,14 +220,15 @@ class FrameTable:
             if len(guessed):
                 columns.numbers("collection_inferred", at[guessed], True)
         keyed = rows[header.key[rows] > 0]
-        if len(keyed):
+        if len(keyed) and columns.has("key"):
             columns.pick("key", place[keyed], values.keys(keyed))
+        if len(keyed) and columns.has("key_hex"):
             columns.pick("key_hex", place[keyed], hexed(values.wire_keys(keyed)))
         valued = rows[values.total[rows] > 0]
         columns.numbers("value_length", place[valued], values.total[valued])
         valued = valued[values.length[valued] > 0]
         if len(valued):
-            if self._value_bytes != 0:
+            if self._value_bytes != 0 and columns.has("value"):
                 values.put_heads(columns, valued, place, self._value_bytes)
             values.put_xattrs(columns, valued, place)
             values.put_faults(columns, valued, place)
@@ -230,15 +242,14 @@ class FrameTable:
             if self._redactor is not None:
                 record = self._redactor.record(record)
             for name, value in row_of(record, self._value_bytes).items():
-                if name not in _COMMON and value is not None:
+                if name not in _COMMON and value is not None and columns.has(name, "problems"):
                     rows, values = found[name]
                     rows.append(at)
                     values.append(value)
         problems = dict(zip(*found.pop("problems", ([], [])), strict=True))
         for name, (rows, values) in found.items():
             for at in columns.objects(name, rows, values):
-                misfit = {"text": f"{name} does not fit its column", "offset": 0, "length": 0}
-                problems[at] = [*problems.get(at, ()), misfit]
+                problems[at] = [*problems.get(at, ()), misfit(name)]
         if problems:
             columns.objects("problems", list(problems), list(problems.values()))
 

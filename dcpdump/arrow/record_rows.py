@@ -1,9 +1,13 @@
 """Make a row of ``frames`` from one Record, for frames that no plan decodes: the flat record, typed."""
 
 import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from dcpdump.arrow.arrays import encodable
+import pyarrow as pa
+
+from dcpdump.arrow import schema
+from dcpdump.arrow.arrays import encodable, fitted
 from dcpdump.record import Record, as_json, masked
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field, FlatTable, Message, Part, Repeat
@@ -50,6 +54,33 @@ def row(record: Record, value_bytes: int | None) -> Row:
             value = understood.body.value
             item |= {"key": understood.key, "value": value if value_bytes is None else value[:value_bytes]}
     return out
+
+
+def batch_of_records(
+    records: Sequence[Record], value_bytes: int | None, columns: Collection[str] | None = None
+) -> pa.RecordBatch:
+    """Return frames as a batch of ``frames``; ``columns``: those that are built."""
+    rows = [{**row(each, value_bytes), "file": each.frame.raw.where.file} for each in records]
+    fields = [field for field in schema.frames() if columns is None or field.name in columns]
+    kept = {field.name for field in fields}
+    for field in schema.frames() if "problems" in kept else ():
+        for at in _column(rows, field)[1]:
+            rows[at]["problems"] = [*rows[at].get("problems", ()), misfit(field.name)]
+    arrays = [_column(rows, field)[0] for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, schema.frames().metadata))
+
+
+def misfit(name: str) -> Row:
+    """Return the problem of a frame of which a value does not fit its column."""
+    return {"text": f"{name} does not fit its column", "offset": 0, "length": 0}
+
+
+def _column(rows: Sequence[Row], field: pa.Field) -> tuple[pa.Array, list[int]]:
+    values = [each.get(field.name) for each in rows]
+    if pa.types.is_dictionary(field.type):
+        words = pa.array([None if word is None else encodable(word) for word in values], pa.string())
+        return words.dictionary_encode().cast(field.type), []
+    return fitted(values, field.type)
 
 
 def _framing(record: Record) -> list[Row]:

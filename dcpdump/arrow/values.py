@@ -23,9 +23,12 @@ _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "
 
 
 class Values:
-    """The keys and values of a part's planned frames, by row. Decodes only those that are ``wanted``."""
+    """The keys and values of a part's planned frames, by row. Decodes only those that are ``wanted``.
 
-    def __init__(self, part: Part, wanted: Array) -> None:
+    Not ``opened``: no value is decoded, nor checked.
+    """
+
+    def __init__(self, part: Part, wanted: Array, *, opened: bool = True) -> None:
         self._part = part
         header, count = part.header, len(part)
         self.planned = np.zeros(count, bool)
@@ -52,7 +55,8 @@ class Values:
         self._bodies: dict[int, Body] = {}  # of values that are not shown as they are on the wire
         #: By row: what is wrong with values that are not what their datatypes say, and in words.
         self.faults: dict[int, tuple[Fault, str]] = {}
-        self._open(np.flatnonzero(self._document & (self.length > 0)))
+        if opened:
+            self._open(np.flatnonzero(self._document & (self.length > 0)))
         self.faulty = np.zeros(count, bool)
         self.faulty[list(self.faults)] = True
         for row in np.flatnonzero(self.faulty & part.underlying).tolist():

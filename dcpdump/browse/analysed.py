@@ -128,7 +128,7 @@ def _connections(evidence: Evidence) -> TabRows:
             f"{each.end_reason} {clock(each.ended_ns)}" if each.end_reason else "open",
         )
         card = ConnectionTable([each]).lines(_WIDTH)
-        windows = fitted(flow.lines([each], evidence.now_ns, drawn=True), _WIDTH)
+        windows = fitted(flow.lines([each], evidence.now_ns), None)
         page = (*card, Line(LineKind.PLAIN, ""), *windows)
         kind = LineKind.HINT if each.lossy else LineKind.PLAIN
         rows.append(TabRow(cells, kind, (("connection", str(each.number)),), None, tuple(page)))

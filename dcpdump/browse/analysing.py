@@ -13,37 +13,42 @@ from dcpdump.forked_worker import ForkedWorker, can_fork, write_all
 Analyse = Callable[[Callable[[float], None]], Analysis]
 _HEAD = 8
 _GO = b"g"
+_NICE = 5
 
 
 class Analysing:
-    """The other process: begun before the screen, set to work once the index is complete."""
+    """The other process: begun before the screen, set to work once the index is complete.
+
+    Of what does not end it is set to work whenever somebody asks, on the frames that there are by then.
+    """
 
     def __init__(self, analyse: Analyse) -> None:
         self.result: Analysis | None = None
         self.failure = ""  #: why there is no result
         self.progress = 0.0
         self._analyse = analyse
-        self._begun = False
+        self._working = False
+        self._final = False
         self._buffer = b""
         self._worker: ForkedWorker | None = None
         if can_fork() and active_count() == 1:
             with suppress(OSError):
                 self._worker = ForkedWorker(self._work)
 
-    def begin(self) -> None:
-        """Set it to work; where there is no other process, it is done here and now."""
-        if self._begun:
+    def begin(self, *, final: bool) -> None:
+        """Set it to work; where there is no other process, it is done here and now. ``final``: all frames are there."""
+        if self._working or self._final or self.failure:
             return
-        self._begun = True
+        self._working, self._final, self.progress = True, final, 0.0
         if self._worker is not None:
             self._worker.send(_GO)
         else:
-            self.result = self._analyse(lambda _: None)
+            self._take(self._analyse(lambda _: None))
 
     @property
     def working(self) -> bool:
         """Return whether something is still to come."""
-        return self._begun and self.result is None and not self.failure
+        return self._working
 
     def poll(self) -> None:
         """Take what has arrived."""
@@ -51,8 +56,7 @@ class Analysing:
             return
         arrived = self._worker.arrived()
         if arrived is None:
-            self.failure = self.failure or "the process that reads all frames has ended"
-            self.close()
+            self._fail("the process that reads all frames has ended")
             return
         self._buffer += arrived
         while len(self._buffer) >= _HEAD:
@@ -64,13 +68,18 @@ class Analysing:
             self._take(message)
 
     def _take(self, message: object) -> None:
-        if isinstance(message, Analysis):
-            self.result = message
-            self.close()
-        elif isinstance(message, float):
+        if isinstance(message, float):
             self.progress = message
+        elif isinstance(message, Analysis):
+            self.result, self._working = message, False
+            if self._final:
+                self.close()
         else:
-            self.failure = str(message)
+            self._fail(str(message))
+
+    def _fail(self, why: str) -> None:
+        self.failure, self._working = why, False
+        self.close()
 
     def close(self) -> None:
         """End the other process, whatever it does."""
@@ -85,10 +94,9 @@ class Analysing:
             data = pickle.dumps(message)
             write_all(results, len(data).to_bytes(_HEAD, "big") + data)
 
-        if os.read(orders, 1) != _GO:
-            return
-        os.nice(5)
-        try:
-            send(self._analyse(send))
-        except Exception as error:
-            send(f"{type(error).__name__}: {error}")
+        os.nice(_NICE)
+        while os.read(orders, 1) == _GO:
+            try:
+                send(self._analyse(send))
+            except Exception as error:
+                send(f"{type(error).__name__}: {error}")

@@ -32,7 +32,9 @@ from dcpdump.filter import FilterError
 
 #: Turns a second, at most; in between keys are taken.
 _TURNS = 20
-TERMINATED, BUG = 143, 70
+#: Where frames are decoded slowly, the one under the cursor is, so many seconds after it was reached.
+_PAUSE_S = 0.08
+UNUSABLE, TERMINATED, INTERRUPTED, BUG = 3, 143, 130, 70
 
 
 class BrowseApp(App[int]):
@@ -65,8 +67,9 @@ class BrowseApp(App[int]):
         """Begin to take turns."""
         self.set_interval(1 / _TURNS, self._turn)
         loop = asyncio.get_running_loop()
-        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, 130)):
+        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, INTERRUPTED)):
             loop.add_signal_handler(number, partial(self.exit, status))
+        self.main.list.follows = self.opened.follows
         if self.opened.filter:
             self._apply(self.opened.filter)
         self._turn()
@@ -78,8 +81,11 @@ class BrowseApp(App[int]):
         before = self.browser.analysis
         more = self.browser.turn()
         analysing = self.browser.analysing
-        if self.opened.frames.index.complete and self.opened.frames.count:
-            analysing.begin()
+        index = self.opened.frames.index
+        if index.complete and not index.frames:
+            self.exit(UNUSABLE)
+        if index.frames and (index.complete or index.failure or self.browser.failure):
+            analysing.begin(final=True)
         analysing.poll()
         if self.browser.analysis is not before:
             self.pages.fill()
@@ -107,7 +113,10 @@ class BrowseApp(App[int]):
         if isinstance(pane, FrameList):
             if not self._stale:
                 self._stale = True
-                self.call_after_refresh(self._show_frame)
+                if self.browser.is_slow:  # more moves may come before it is worth it
+                    self.set_timer(_PAUSE_S, self._show_frame)
+                else:
+                    self.call_after_refresh(self._show_frame)
         elif pane is self.main.fields:
             self.browser.light()
         elif isinstance(pane, TabTable):

@@ -16,13 +16,16 @@ from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.search import Search
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
+from dcpdump.errors import DcpdumpError
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.index.columns import GAP_BEFORE
 from dcpdump.record import Record
 from dcpdump.render.lines import LineKind
 
-#: Seconds that one turn may take before keys are looked for again.
+#: Seconds that one turn may take before keys are taken again.
 _TURN = 0.015
+#: Decoding a frame that takes longer than so many seconds is felt.
+_SLOW = 0.03
 
 
 class Browser:
@@ -33,6 +36,8 @@ class Browser:
         self.filter = ""
         self.search: Search | None = None
         self.places = Places()
+        self.is_slow = False  #: whether the last frame was decoded slowly: it was far from those before it
+        self.failure = ""  #: why no more frames are read before the end
         self.sought = ""  #: the text that was searched last
         self._everything = screen.list.listed
         self._shown: int | None = None  # whose fields are shown
@@ -49,7 +54,7 @@ class Browser:
             self.screen.list.grown()
             self._begin()
         decoded = False
-        while time.monotonic() < until and (number := self.screen.list.next_untold()) is not None:
+        while time.monotonic() < until and (number := self.screen.list.next_undecoded()) is not None:
             self.screen.list.decode(number)
             decoded = True
         if decoded:
@@ -61,9 +66,15 @@ class Browser:
         index = self.frames.index
         before = self._everything.frames
         frames = -1
-        while frames != index.frames and time.monotonic() < until:  # a process sends, or a block is read here
+        while (
+            not self.failure and frames != index.frames and time.monotonic() < until
+        ):  # a process sends, or a block is read here
             frames = index.frames
-            index.step()
+            try:
+                index.step()
+            except (DcpdumpError, OSError) as error:
+                self.failure = f"reading has ended: {error}"
+                break
         return self._take_rows(before)
 
     def _take_rows(self, before: int) -> bool:
@@ -100,8 +111,11 @@ class Browser:
         number = self.number
         if number == self._shown:
             return
-        self._shown = number
+        self._shown, before = number, time.monotonic()
         record = self.record()
+        self.is_slow = time.monotonic() - before > _SLOW
+        if record is None and number is not None:
+            self.screen.say(self.frames.failure, error=True)
         self.screen.fields.show(record, self._findings(number))
         self.screen.hexes.show(record)
         self.light()

@@ -101,13 +101,27 @@ class Bytes(NamedTuple):
     lines: tuple[Line, ...] = ()
 
 
-def views(record: Record) -> list[Bytes]:
-    """Return the views of a frame: its bytes, its value decompressed and without xattrs, its value as JSON."""
-    raw = record.frame.raw
-    holes = (*raw.holes, *(((len(raw.data), raw.length),) if len(raw.data) < raw.length <= len(raw.data) + 64 else ()))
-    out = [Bytes(_wire_title(record), raw.data, tuple((start, end) for start, end in holes))]
+def value_size(record: Record) -> int:
+    """Return how many bytes of value can be viewed otherwise than on the wire; 0 where there is no other view."""
     body = record.meaning.body
     if body is None or masked(record.frame) or body.compressed or not value_length(record.frame):
+        return 0
+    otherwise = body.xattrs is not None or record.frame.value != body.value or body.value[:1] in (b"{", b"[")
+    return len(body.value) if otherwise else 0
+
+
+def wire_view(record: Record) -> Bytes:
+    """Return the bytes of a frame."""
+    raw = record.frame.raw
+    holes = (*raw.holes, *(((len(raw.data), raw.length),) if len(raw.data) < raw.length <= len(raw.data) + 64 else ()))
+    return Bytes(_wire_title(record), raw.data, tuple((start, end) for start, end in holes))
+
+
+def views(record: Record) -> list[Bytes]:
+    """Return the views of a frame: its bytes, its value decompressed and without xattrs, its value as JSON."""
+    out = [wire_view(record)]
+    body = record.meaning.body
+    if body is None or not value_size(record):
         return out
     if body.xattrs is not None or record.frame.value != body.value:
         out.append(Bytes(f"{len(body.value):,} bytes of value, as they are read", body.value))

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from dcpdump.browse.field_lines import FieldLine, field_lines, line_at
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.record import Record
 from dcpdump.render.lines import LineKind
 from dcpdump.render.style import STYLES

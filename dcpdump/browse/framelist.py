@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from dcpdump.browse.frames import Frames
 from dcpdump.browse.listed import Listed
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.browse.rows import Shape, Times, gap_row, row, text_of
 
 #: Texts of so many frames are kept.
@@ -23,6 +24,7 @@ class FrameList(Pane):
         self.marked: int | None = None  #: that was marked last
         self.times = Times.CLOCK
         self.follows = False
+        self._drawn: object = None  # what of the screen depends on how many rows there are
         self._texts: OrderedDict[int, str] = OrderedDict()
 
     @property
@@ -55,7 +57,10 @@ class FrameList(Pane):
         """Take note that there are more rows."""
         if self.follows:
             self.put(self.count - 1)
-        self.refresh()
+        drawn = self._thumb(), self.shape, min(self.count, self.top + self.height)
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh()
 
     def put(self, line: int) -> None:
         """Put the cursor on a row; a move up ends following."""
@@ -94,7 +99,7 @@ class FrameList(Pane):
                 return self._frames.ts_ns(self.marked)
         return None
 
-    def next_untold(self) -> int | None:
+    def next_undecoded(self) -> int | None:
         """Return a visible frame that was not decoded yet, the nearest to the cursor first."""
         seen = range(self.top, min(self.top + self.height, self.count))
         for line in sorted(seen, key=lambda line: abs(line - self.cursor)):
@@ -105,7 +110,8 @@ class FrameList(Pane):
 
     def decode(self, number: int) -> None:
         """Decode a frame for its row."""
-        self._texts[number] = text_of(self._frames.record(number))
+        record = self._frames.record(number)
+        self._texts[number] = "no longer kept" if record is None else text_of(record)
         if len(self._texts) > _KEPT:
             self._texts.popitem(last=False)
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from dcpdump.browse.listed import Numbers
 from dcpdump.browse.rows import Facts, has_vbucket
+from dcpdump.errors import DcpdumpError
 from dcpdump.index import CaptureIndex
 from dcpdump.index.columns import (
     GAP_BEFORE,
@@ -31,15 +32,20 @@ class Frames:
 
     def __init__(self, index: CaptureIndex) -> None:
         self.index = index
+        self.failure = ""  #: why the last frame that was asked for could not be read again
 
     @property
     def count(self) -> int:
         """Return how many frames are known."""
         return self.index.frames
 
-    def record(self, number: int) -> Record:
-        """Decode a frame."""
-        return self.index.record(number)
+    def record(self, number: int) -> Record | None:
+        """Decode a frame; None where it cannot be read again, and ``failure`` says why."""
+        try:
+            return self.index.record(number)
+        except (LookupError, DcpdumpError, OSError) as error:
+            self.failure = f"#{number:,} cannot be read again: {error}"
+            return None
 
     def facts(self, number: int) -> Facts:
         """Return what is known of a frame without decoding it."""

@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from dcpdump.browse.field_lines import Bytes, views
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.field_lines import Bytes, value_size, views, wire_view
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.record import Record
 
 _WIDE, _NARROW = 16, 8
 _OFFSET = 8  # cells before the first byte: six digits and two blanks
+#: Larger values are not decoded unless somebody asks.
+_LARGE = 1 << 20
 _LIT, _CURSOR, _LOST = "reverse cyan", "reverse bold", "dim"
 
 
@@ -26,6 +29,8 @@ class HexPane(Pane):
 
     def __init__(self) -> None:
         super().__init__(id="hexes")
+        self._record: Record | None = None
+        self._asked = False  # whether to decode a large value
         self._views: list[Bytes] = []
         self._view = 0
         self.byte = 0
@@ -58,22 +63,33 @@ class HexPane(Pane):
 
     def show(self, record: Record | None) -> None:
         """Show a frame's bytes."""
-        kept = min(self._view, 2)
-        self._views = [] if record is None else views(record)
-        self._view = kept if kept < len(self._views) else 0
+        self._record, self._asked = record, False
+        self._views = [] if record is None else [wire_view(record)]
+        if record is not None and self._view and value_size(record) <= _LARGE:
+            self._views = views(record)
+        self._view = self._view if self._view < len(self._views) else 0
         self.byte = self.top = 0
         self._retitle()
 
     def next_view(self) -> None:
-        """Show the bytes another way, where there is one."""
+        """Show the bytes another way, where there is one; what is large is only decoded when that is asked twice."""
+        if self._record is not None and len(self._views) == 1:
+            size = value_size(self._record)
+            if size > _LARGE and not self._asked:
+                self._asked = True
+                self.border_subtitle = f"{size:,} bytes of value: v once more decodes them"
+                return
+            self._views = views(self._record)
         self._view = (self._view + 1) % max(1, len(self._views))
         self.byte = self.top = self.left = 0
         self._retitle()
 
     def _retitle(self) -> None:
         self.border_title = self.view.title
-        more = len(self._views) > 1
-        self.border_subtitle = f"view {self._view + 1} of {len(self._views)} (v)" if more else ""
+        if len(self._views) > 1:
+            self.border_subtitle = f"view {self._view + 1} of {len(self._views)} (v)"
+        else:
+            self.border_subtitle = "v: its value" if self._record is not None and value_size(self._record) else ""
         self._settle()
 
     def light(self, start: int, end: int) -> None:

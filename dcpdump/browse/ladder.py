@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len
 
 from dcpdump.browse.analysis import Dialogue
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.streams.ladder import Arrow, Rung
 from dcpdump.streams.wording import clock
 

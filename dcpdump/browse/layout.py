@@ -14,13 +14,13 @@ Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 #bar:focus { background: ansi_default; }
 #list, .tab { height: 1fr; }
 .tab { display: none; }
-#panes { height: 45%; min-height: 7; layout: horizontal; }
+#panes { height: 45%; min-height: 7; max-height: 22; layout: horizontal; }
 #fields, #hexes, #ladder, #page { border: round ansi_blue; height: 1fr; width: 1fr; }
 #fields:focus, #hexes:focus, #ladder:focus, #page:focus { border: round ansi_yellow; }
 #hexes { width: 80; }
 #ladder, #page { display: none; }
 .narrow #hexes { width: 1fr; }
-.narrow.tall #panes { layout: vertical; height: 55%; }
+.narrow.tall #panes { layout: vertical; height: 55%; max-height: 44; }
 .narrow.short #hexes { display: none; }
 .narrow.short.bytes #hexes { display: block; }
 .narrow.short.bytes #fields { display: none; }
@@ -33,7 +33,7 @@ Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 .talking #ladder { display: block; }
 .zoom-list #panes { display: none; }
 .zoom-panes #list, .zoom-panes .tab { display: none; }
-.zoom-panes #panes { height: 1fr; }
+.zoom-panes #panes, .zoom-panes.narrow.tall #panes { height: 1fr; max-height: 100%; }
 #hints { height: 1; }
 #small { display: none; }
 .tiny > * { display: none; }

@@ -1,11 +1,13 @@
 """Marks: frames that were marked, and how they, or what is listed, are taken along: to a file, to the clipboard."""
 
+import os
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import dcpdump
 from dcpdump.browse.browser import Browser
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
@@ -103,7 +105,11 @@ class Marks:
         words = self._words(command, (*options, name))
         try:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=_environment(),
             )
         except OSError as error:
             raise FilterError(f"no process can be started: {error.strerror}") from error
@@ -184,6 +190,12 @@ class Marks:
         """Return a command as people type it."""
         at = words.index("dcpdump")
         return " ".join(map(shlex.quote, words[at:]))
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a command: it imports this very package, and nothing from the current folder."""
+    path = os.pathsep.join(filter(None, (str(Path(dcpdump.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
+    return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
 def _when(record: Record) -> str:

@@ -20,3 +20,4 @@ class Opened:
     value_bytes: int | None
     about: Callable[[], list[Line]]  #: returns what the captures are
     filter: str = ""  #: that is on at the beginning
+    follows: bool = False  #: whether the list stays at the end

@@ -9,10 +9,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dcpdump.browse.pieces import Piece
 from dcpdump.escape import safe
-
-#: A piece of a line, and its style in Rich's words.
-Piece = tuple[str, str]
 
 _THUMB, _TRACK = "┃", "│"
 _WHEEL = 3
@@ -28,12 +26,11 @@ def style_of(words: str) -> Style:
 
 
 def strip_of(pieces: Sequence[Piece], width: int, *, left: int = 0, over: str = "") -> Strip:
-    """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: a style over the whole line."""
+    """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: one style for the whole line."""
     cover = style_of(over) if over else None
     segments = []
     for text, words in pieces:
-        style = style_of(words)
-        segments.append(Segment(safe(text), style + cover if cover else style))
+        segments.append(Segment(safe(text), cover or style_of(words)))
     strip = Strip(segments)
     if left:
         strip = strip.crop(left)
@@ -57,6 +54,13 @@ class Pane(Widget, can_focus=True):
             super().__init__()
             self.pane = pane
 
+    class Dragged(Message):
+        """The upper border was dragged to a line of the screen."""
+
+        def __init__(self, line: int) -> None:
+            super().__init__()
+            self.line = line
+
     #: Whether a line is selected; otherwise moves scroll.
     selects = True
 
@@ -65,6 +69,8 @@ class Pane(Widget, can_focus=True):
         self.cursor = 0
         self.top = 0
         self.left = 0
+        self.nothing = ""  #: what is said where there is no line
+        self._drags = False
 
     # -- what subclasses say ------------------------------------------------------------------------------
 
@@ -156,11 +162,13 @@ class Pane(Widget, can_focus=True):
             return strip_of(heads[y], width, left=self.left)
         bar = self.count > self.height
         line = self.top + y - len(heads)
-        room = width - bar
+        space = width - bar
+        if self.nothing and not self.count and y == len(heads):
+            return strip_of([(f" {self.nothing}", "dim")], width)
         if line >= self.count:
-            strip = strip_of((), room)
+            strip = strip_of((), space)
         else:
-            strip = strip_of(self.pieces(line), room, left=self.left, over=self.cover(line))
+            strip = strip_of(self.pieces(line), space, left=self.left, over=self.cover(line))
         if bar:
             at, size = self._thumb()
             inside = at <= y - len(heads) < at + size
@@ -209,6 +217,23 @@ class Pane(Widget, can_focus=True):
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scroll."""
         self.scroll_lines(-_WHEEL)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of the upper border."""
+        if self._inset() and event.y == 0:
+            self._drags = True
+            self.capture_mouse()
+
+    def on_mouse_up(self) -> None:
+        """Release the border."""
+        if self._drags:
+            self._drags = False
+            self.release_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Have the border follow the mouse."""
+        if self._drags:
+            self.post_message(self.Dragged(event.screen_y))
 
     def on_resize(self) -> None:
         """Keep the cursor on the screen."""

@@ -5,7 +5,7 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from dcpdump.browse.pane import Piece
+from dcpdump.browse.pieces import Piece
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
@@ -102,7 +102,7 @@ def row(facts: Facts, shape: Shape, before_ns: int | None, text: str, *, marked:
     """Return a row; ``text`` is what the frame itself says, empty as long as it was not decoded."""
     wide = shape.width >= _WIDE
     message = name_of(facts.opcode, facts.server, facts.response)
-    room = _MESSAGE if wide else _SHORT_MESSAGE
+    space = _MESSAGE if wide else _SHORT_MESSAGE
     sign, colour = _sign(facts)
     vbucket = f"vb {facts.vbucket}" if facts.vbucket is not None and has_vbucket(facts.opcode, facts.server) else ""
     seqno = "" if facts.seqno is None else str(facts.seqno)
@@ -112,7 +112,7 @@ def row(facts: Facts, shape: Shape, before_ns: int | None, text: str, *, marked:
         (f"{facts.number:>{shape.digits},} ", "bold magenta" if marked else "dim"),
         (time_text(shape.times, facts.ts_ns, before_ns, wide=wide) + " ", "dim"),
         (f"{f'c{facts.connection}':>3}{'▸◂'[facts.direction]} ", ""),
-        (f"{_cut(message, room - 1):<{room}}", colour),
+        (f"{_cut(message, space - 1):<{space}}", colour),
         (f"{vbucket:<8}", ""),
     ]
     if wide:

@@ -1,5 +1,6 @@
 """BrowseScreen: the parts of the screen, and which of them are seen; it knows no keys and makes no jumps."""
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 from textual.screen import Screen
@@ -14,7 +15,8 @@ from dcpdump.browse.frames import Frames
 from dcpdump.browse.hexes import HexPane
 from dcpdump.browse.keys import HINTS
 from dcpdump.browse.ladder import LadderPane
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.browse.rows import Times
 from dcpdump.browse.tabs import TabTable
 from dcpdump.browse.topline import TABS, TopLine
@@ -22,6 +24,7 @@ from dcpdump.browse.topline import TABS, TopLine
 #: Fields and bytes stand beside each other from this width on, and below each other from this height on.
 WIDE, TALL = 130, 40
 LEAST_WIDTH, LEAST_HEIGHT = 60, 15
+_LEAST_LINES = 5
 
 
 class TextLine(TextPane, can_focus=False):
@@ -76,6 +79,13 @@ class BrowseScreen(Screen[int]):
         self.set_class(height >= TALL, "tall")
         self.set_class(height < TALL, "short")
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny")
+
+    @on(Pane.Dragged)
+    def _dragged(self, message: Pane.Dragged) -> None:
+        """Give the panes below as many lines as the border was dragged up to."""
+        panes = self.query_one("#panes")
+        panes.styles.height = max(_LEAST_LINES, min(self.size.height - message.line - 1, self.size.height - 6))
+        panes.styles.max_height = "100%"
 
     # -- which parts are seen -----------------------------------------------------------------------------
 

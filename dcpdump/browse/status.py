@@ -4,7 +4,7 @@ import time
 
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.opened import Opened
-from dcpdump.browse.pane import Piece
+from dcpdump.browse.pieces import Piece
 from dcpdump.browse.topline import State, density
 from dcpdump.render.style import STYLES
 from dcpdump.streams.wording import counted
@@ -29,6 +29,10 @@ class Status:
         screen.top.put(State(self._opened.name, self._listed(), self._notes(), screen.tab, self._progress()), at_ns)
         self._draw_density()
         screen.show_filter(browser.filter, self._searching())
+        nothing = "" if self._searching() or not browser.filter else "no frame matches; Esc steps back"
+        if screen.list.nothing != nothing:
+            screen.list.nothing = nothing
+            screen.list.refresh()
         for table in screen.tables.values():
             waiting = self._waiting()
             if table.table is None and table.waiting != waiting:
@@ -44,14 +48,15 @@ class Status:
     def _notes(self) -> tuple[str, ...]:
         browser, index = self._browser, self._browser.frames.index
         notes = []
-        if not index.complete and not index.failure:
+        failure = browser.failure or index.failure
+        if not index.complete and not failure:
             read, size = index.progress
-            notes.append(f"reading {100 * read // size} %" if size else "reading")
+            notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
         marks = len(browser.screen.list.marks)
         if marks:
             notes.append(f"● {marks:,} marked")
-        if index.failure:
-            notes.append(index.failure)
+        if failure:
+            notes.append(failure)
         if index.damage:
             notes.append("damaged (i)")
         if browser.screen.list.follows:
@@ -70,9 +75,9 @@ class Status:
 
     def _waiting(self) -> str:
         index, analysing = self._browser.frames.index, self._browser.analysing
-        if analysing.failure or index.failure:
-            return analysing.failure or index.failure
-        if not index.complete:
+        if analysing.failure:
+            return analysing.failure
+        if not index.complete and not analysing.working:
             return "this needs all frames: " + (self._notes() or ("reading",))[0]
         return f"all frames are read once more: {100 * analysing.progress:.0f} %"
 

@@ -8,7 +8,7 @@ import numpy as np
 from dcpdump.browse.analysis import StreamPlace
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.ladder import LadderPane, rung_pieces
-from dcpdump.browse.pane import Piece
+from dcpdump.browse.pieces import Piece
 from dcpdump.browse.tabs import TabTable
 from dcpdump.browse.topline import TABS
 from dcpdump.render.lines import Line
@@ -38,10 +38,17 @@ class TabPages:
         self._screen.show_tab(name)
         if name == TABS[0]:
             return
+        self._ask_again()
         table = self._screen.tables[name]
         if name == "streams" and place is not None:
             table.select_stream(place)
         self.show_page(table)
+
+    def _ask_again(self) -> None:
+        """Have the frames that there are analysed, where more will come all the time."""
+        index = self._browser.frames.index
+        if index.bytes is None and not index.complete:
+            self._browser.analysing.begin(final=False)
 
     def show_page(self, table: TabTable) -> None:
         """Show below what there is of a row: of a stream its dialogue."""
@@ -106,6 +113,7 @@ class TabPages:
             number = None if row is None else row.frame
         else:
             place, number = self._stream(), self._browser.number
+        self._ask_again()
         analysis = self._browser.analysis
         if analysis is None:
             self._screen.say("dialogues need all frames: they are still being read")

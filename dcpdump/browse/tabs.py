@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 
 from dcpdump.browse.analysis import TabRow, TabRows
-from dcpdump.browse.pane import Pane, Piece
+from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.escape import safe
 from dcpdump.render.lines import LineKind
 from dcpdump.render.style import STYLES
@@ -31,11 +32,16 @@ class TabTable(Pane):
         self._for = -1
 
     def fill(self, table: TabRows) -> None:
-        """Show a table."""
+        """Show a table; the cursor and the order stay."""
+        order, self._sorted = self._sorted, None
         self.table = table
         self._rows = list(table.rows)
         self._for = -1
-        self.put(0)
+        if order is not None:
+            self.sort(order[0])
+            if order[1]:
+                self.sort(order[0])
+        self.put(self.cursor)
         self.refresh()
         self.post_message(self.Moved(self))
 

@@ -9,7 +9,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dcpdump.browse.listed import Numbers
-from dcpdump.browse.pane import Piece, strip_of
+from dcpdump.browse.pane import strip_of
+from dcpdump.browse.pieces import Piece
 from dcpdump.net.batch import NO_TIME
 from dcpdump.render.text_columns import BARS
 

@@ -118,7 +118,7 @@ class _Pair:
         self._made: MadeConnection | None = None  #: None: the target has not accepted yet
         self._waiting = [bytearray(), bytearray()]  #: from each socket, for the other
         self._ended = [False, False]  #: whether each socket's sender has ended
-        self._shut = [False, False]  #: whether the other one was told
+        self._shut = [False, False]  #: whether the other one has it
         self.over = False
 
     def connect(self) -> Iterator[Packet]:

@@ -14,6 +14,7 @@ from dcpdump.cli.options import ValueBytes, latency_option, selection, selection
 from dcpdump.cli.standard_input import standard_input
 from dcpdump.clock import writing_times
 from dcpdump.errors import DcpdumpError
+from dcpdump.install_hints import BROWSE
 from dcpdump.record import DEFAULT_VALUE_BYTES
 
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
@@ -21,7 +22,7 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 
 @click.command(cls=GroupedCommand)
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@selection_options(captures=True, frames=True)
+@selection_options(captures=True, frames=True, count=False)
 @latency_option
 @click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all; by default 64.")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that it selects text.")
@@ -33,9 +34,10 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
     beginning. '?' shows the keys. Needs Textual: pip install 'textual>=8'.
     """
     if find_spec("textual") is None:
-        raise DcpdumpError("browsing needs Textual", "", "pip install 'textual>=8'", (f"without it: {_INSTEAD}",))
+        raise DcpdumpError("browsing needs Textual", "", BROWSE, (f"without it: {_INSTEAD}",))
     words, tz, zone = words_of(options), options.get("tz"), zone_in(options)
     selection(options)
+    keylogs = options.get("keylog") or ()
     given = input_of(options)
     shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
     from dcpdump.cli.browsing import Browsing
@@ -46,7 +48,10 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
         again = copies._replace(again=expand(copies.again))
-        with writing_times(zone, None, None), Browsing(inputs, captures, again, given, tz=tz) as browsing:
+        with (
+            writing_times(zone, None, None),
+            Browsing(inputs, captures, again, given, tz=tz, keylogs=keylogs) as browsing,
+        ):
             return browsing.run(words, shown, mouse=not no_mouse)
 
 

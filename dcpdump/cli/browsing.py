@@ -5,11 +5,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
-from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.frames import Frames
 from dcpdump.browse.opened import Opened
 from dcpdump.capture import Capture
@@ -20,21 +22,31 @@ from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import note
+from dcpdump.clock import clock_in_use
 from dcpdump.index import CaptureIndex, IndexOptions
+from dcpdump.net.batch import NO_TIME
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
-from dcpdump.streams.wording import counted
+from dcpdump.streams.wording import counted, span
+
+if TYPE_CHECKING:
+    from dcpdump.browse.app import BrowseApp
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
 _PATIENCE_S = 1.0
+#: Decoded parts that are kept: those around the cursor, and where it was before.
+_PARTS = 6
 
 
 class FilterCommands:
-    """What the screen asks about filters and commands. ``named``: the captures, as they were given."""
+    """What the screen asks about filters and commands.
 
-    def __init__(self, named: Sequence[str], paths: Sequence[str], tz: str | None, *, salvage: bool) -> None:
+    ``named``: the captures, as they were given; ``options``: how they are read.
+    """
+
+    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str], tz: str | None) -> None:
         self._named, self._paths, self._tz = named, paths, tz
-        self._options = [*(["--salvage"] if salvage else []), *(["--tz", tz] if tz else [])]
+        self._options = [*options, *(["--tz", tz] if tz else [])]
 
     def filter_of(self, text: str) -> Masks:
         """Return what a text chooses. Raises FilterError."""
@@ -70,11 +82,13 @@ class Browsing:
         given: InputOptions,
         *,
         tz: str | None = None,
+        keylogs: Sequence[str] = (),
     ) -> None:
         self._inputs, self._named, self._given, self._tz = inputs, named, given, tz
+        self._options = ["--salvage"] * given.salvage + [word for name in keylogs for word in ("--keylog", name)]
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
-        options = IndexOptions(given.limits, given.secrets)
+        options = IndexOptions(given.limits, given.secrets, parts=_PARTS)
         self._index = CaptureIndex(inputs, options, helped=True)
 
     def __enter__(self) -> "Browsing":
@@ -86,6 +100,7 @@ class Browsing:
 
     def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:
         """Open the screen, and return the exit code. ``words``: the filter of the beginning."""
+        import_module("dcpdump.browse.app")  # while the first frames are indexed in the other process
         if not self._find_frames():
             return self._say_nothing_found()
         app = self.app(text_of(words), value_bytes)
@@ -96,15 +111,28 @@ class Browsing:
             raise app.error
         for damage in self._index.damage:
             note(f"dcpdump: warning: {damage}")
+        if status == code.UNUSABLE:
+            return self._say_nothing_found()
         if status:
             return status
         return code.DAMAGED if self._index.damage or len(self._index.columns.gap_frame) else code.DONE
 
-    def app(self, text: str, value_bytes: int | None) -> BrowseApp:
+    def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
         """Return the screen. ``text``: the filter of the beginning."""
-        commands = FilterCommands(self._named, self._paths, self._tz, salvage=self._given.salvage)
+        from dcpdump.browse.app import BrowseApp
+
+        commands = FilterCommands(self._named, self._paths, self._options, self._tz)
         return BrowseApp(
-            Opened(self._name(), Frames(self._index), commands, self._analysing, value_bytes, self._about, text)
+            Opened(
+                self._name(),
+                Frames(self._index),
+                commands,
+                self._analysing,
+                value_bytes,
+                self._about,
+                text,
+                self._given.follow,
+            )
         )
 
     def _find_frames(self) -> bool:
@@ -133,7 +161,10 @@ class Browsing:
         return code.UNUSABLE
 
     def _name(self) -> str:
-        names = ["standard input" if name == STANDARD_INPUT else os.path.basename(name) or name for name in self._named]
+        names = [
+            "standard input" if name == STANDARD_INPUT else os.path.basename(name.rstrip(os.sep)) or name
+            for name in self._named
+        ]
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
 
     def _about(self) -> list[Line]:
@@ -147,10 +178,16 @@ class Browsing:
         far = "all of it is read" if index.complete else f"{bytes_text(read)} are read"
         far += f" of {bytes_text(size)}" if size and not index.complete else ""
         lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]
+        times = index.columns.ts_ns[index.columns.ts_ns != NO_TIME]
+        if len(times):
+            first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
+            lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
         lost = int(index.columns.gap_bytes.sum())
         if lost:
             lines.append(Line(LineKind.PROBLEM, f"{lost:,} bytes in {counted(index.columns.gaps, 'gap')} were lost"))
-        lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [Line(LineKind.GOOD, "no damage")]
+        lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [
+            Line(LineKind.GOOD, "nothing of the files is damaged")
+        ]
         return lines
 
     def _analyse(self, report: Callable[[float], None]) -> Analysis:
@@ -158,4 +195,4 @@ class Browsing:
         from dcpdump.cli.browsing_analysis import analyse
 
         self._copies.check()
-        return analyse(self._paths, self._given, report)
+        return analyse(self._paths, replace(self._given, follow=False), report)

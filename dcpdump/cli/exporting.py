@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dcpdump.arrow import verdicts
 from dcpdump.arrow.background import BackgroundWriter
-from dcpdump.arrow.files import Files, gap_rows
 from dcpdump.arrow.folder import Tables
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.arrow.ipc import ReceivedBatches, pack_batch
@@ -15,9 +13,9 @@ from dcpdump.batch.filter import masks
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.capture import Capture
-from dcpdump.check.checking import Judging
 from dcpdump.cli import collection_notes
 from dcpdump.cli.options import Display, Selection
+from dcpdump.cli.other_tables import OtherTables
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.workers import Workers
 from dcpdump.dissect import Dissector
@@ -28,7 +26,7 @@ class Exporting(Consumer[Part]):
     """A consumer that writes tables. ``jobs``: how many processes may be used."""
 
     def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:
-        self._dissection, self._chosen, self._shown, self._tables = dissection, chosen, shown, tables
+        self._chosen, self._tables = chosen, tables
         self.redactor = shown.redactor
         self._table = FrameTable(
             masks(chosen.texts, chosen.filter, window=chosen.window),
@@ -38,11 +36,7 @@ class Exporting(Consumer[Part]):
             redactor=shown.redactor,
             apart=True,
         )
-        self._files = Files()
-        self._judging: Judging | None = None
-        if "streams" in tables.names or "findings" in tables.names:
-            self._judging = Judging(dissection, rules="findings" in tables.names)
-        self._last_ns: int | None = None  # the time of the last packet
+        self._others = OtherTables(tables.names, dissection, shown.redactor)
         # To stop at a count, one process must see all rows.
         self._decoding: Workers[list[Part]] = Workers(
             jobs if chosen.count is None else 1, self._decode, packed, unpacked
@@ -58,24 +52,21 @@ class Exporting(Consumer[Part]):
     def meet(self, block: Block) -> None:
         """Count packets. The first block sets the beginning of the input, which the processes need."""
         self._chosen.begin(block.begins_ns)
-        self._last_ns = block.where(-1).ts_ns
-        self._files.feed(block)
+        self._others.meet(block)
         if self._writing is None:
             self._decoding.begin()  # before the thread starts: forked processes would not have it
             self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), threaded=self._threaded)
 
     def take(self, parts: list[Part]) -> bool:
         """Write gaps, judge frames, and have rows made; return whether there are enough."""
-        gaps = self._dissection.gaps
-        if gaps and "gaps" in self._tables.names:
-            self._tables.feed("gaps", gap_rows(gaps, self._shown.redactor))
-        if self._judging is not None:
-            self._judging.feed(parts)
+        gaps = self._others.take(parts)
+        if gaps is not None:
+            self._tables.feed("gaps", gaps)
         if "frames" in self._tables.names:
             for group in _groups(parts):
                 if not self._is_full:
                     self._write(self._decoding.put(group))
-        return self._judging is None and self._is_full
+        return self._is_full and not self._others.needs_all
 
     def finish(self) -> None:
         """Write the rows that are left."""
@@ -89,17 +80,8 @@ class Exporting(Consumer[Part]):
 
     def conclude(self, captures: Sequence[Capture]) -> None:
         """Write the tables of files and streams, and what the rules found."""
-        problems = {each.name: [str(damage) for damage in each.damage] for each in captures}
-        self._tables.feed("files", self._files.rows(problems))
-        if self._judging is None:
-            return
-        self._judging.close(self._last_ns, alone=len(captures) == 1)
-        if self._shown.redactor is not None:
-            self._judging.hide(self._shown.redactor)
-        if "streams" in self._tables.names:
-            self._tables.feed("streams", verdicts.stream_rows(self._judging.ledger))
-        if "findings" in self._tables.names:
-            self._tables.feed("findings", verdicts.finding_rows(self._judging.fold.findings()))
+        for name, rows in self._others.rows(captures):
+            self._tables.feed(name, rows)
 
     @property
     def _is_full(self) -> bool:

@@ -14,8 +14,8 @@ from dcpdump.filter.ranges import BETWEEN
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.names import STATUS
 
-#: What is no clause: it says when to stop, and how times are written.
-_NOT_HERE = frozenset({"count", "tz"})
+#: The option that is not a clause: it says how times are written.
+_ZONE = "tz"
 
 
 @cache
@@ -23,13 +23,13 @@ def _options() -> dict[str, click.Option]:
     """Return the options that choose frames, by their names without dashes."""
 
     @click.command()
-    @selection_options(captures=True, frames=True)
+    @selection_options(captures=True, frames=True, count=False)
     @latency_option
     def command(**_: object) -> None:
         """Choose frames."""
 
     options = [each for each in command.params if isinstance(each, click.Option)]
-    return {each.opts[-1].lstrip("-"): each for each in options if each.name not in _NOT_HERE}
+    return {each.opts[-1].lstrip("-"): each for each in options if each.name != _ZONE}
 
 
 def filter_of(text: str, tz: str | None = None) -> Selection:

@@ -16,7 +16,7 @@ GROUPS: dict[str, str] = {
         --connection --host --port --frame --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
     "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
-        --follow --keylog --memory --jobs""",
+        --follow --keylog --memory --jobs --interactive""",
     "How to judge": "--idle --fail-on --no-check",
     "How to show": """--format --time --all --sort --reverse --color --value-bytes --no-mouse --once --interval --rows
         --title --frames --summary --quiet --schema""",
@@ -91,6 +91,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dcpdump check captures/ --ignore DCP233 --fail-on suspicious",
         "dcpdump check --explain DCP402",
     ),
+    "diff": (
+        "dcpdump diff producer.pcap consumer.pcap",
+        "dcpdump diff before-proxy.pcap after-proxy.pcap --opcode mutation,deletion",
+        "dcpdump diff producer.pcap consumer.pcap -f ndjson",
+    ),
     "diagnose": (
         "dcpdump diagnose node1.pcap",
         "dcpdump diagnose captures/ --since 12:02:11.000",
@@ -115,6 +120,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dcpdump export captures/ -o tables",
         "dcpdump export node1.pcap -o tables --opcode mutation -f csv",
         "dcpdump export --schema",
+    ),
+    "sql": (
+        "dcpdump sql 'select name, count(*) from frames group by all order by 2 desc' node1.pcap",
+        "dcpdump sql \"from findings where severity = 'violation'\" captures/ -f csv -o findings.csv",
+        "dcpdump sql -i node1.pcap",
     ),
     "pipeline": (
         "dcpdump pipeline captures/ -o tables",

@@ -26,7 +26,7 @@ from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
-from dcpdump.cli.stderr import note, trace
+from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
 from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
 
@@ -49,10 +49,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("dcpdump.cli.key:key", "Show what was sent of a document, and whether that is all."),
     "top": ("dcpdump.cli.top:top", "Watch connections and streams as they are now: rates, lag, buffers."),
     "check": ("dcpdump.cli.check:check", "List broken rules of the protocol, with the frames."),
+    "diff": ("dcpdump.cli.diff:diff", "Compare two captures: what one side sent and the other never saw."),
     "diagnose": ("dcpdump.cli.diagnose:diagnose", "Say on one screen what is wrong in a capture, worst first."),
     "report": ("dcpdump.cli.report:report", "Write one HTML page of what is wrong, with pictures."),
     "redact": ("dcpdump.cli.redact:redact", "Write a capture without keys, values and names, to be shared."),
     "carve": ("dcpdump.cli.carve:carve", "Write the packets of chosen frames to a smaller capture."),
+    "sql": ("dcpdump.cli.sql:sql", "Ask captures in SQL: frames, streams, gaps, findings, files."),
     "export": ("dcpdump.cli.export:export", "Write frames, streams and gaps as Parquet, Arrow or csv."),
     "pipeline": ("dcpdump.cli.pipeline:pipeline", "Write the tables of archives of captures, on Spark if large."),
     "help": ("dcpdump.cli.help:help_command", "Print a page of help, or of a command; write man pages."),
@@ -61,9 +63,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
 #: What --help lists: the commands by what somebody wants.
 QUESTIONS: dict[str, tuple[str, ...]] = {
     "Look at frames": ("read", "browse", "sniff", "relay", "explain", "spec", "stats"),
-    "Find what is wrong": ("diagnose", "report", "streams", "rollbacks", "flow", "conns", "key", "check", "top"),
+    "Find what is wrong": (
+        "diagnose",
+        "report",
+        "streams",
+        "rollbacks",
+        "flow",
+        "conns",
+        "key",
+        "check",
+        "diff",
+        "top",
+    ),
     "Share captures": ("carve", "redact"),
-    "Make tables": ("export", "pipeline"),
+    "Make tables": ("sql", "export", "pipeline"),
     "Learn more": ("help",),
 }
 
@@ -317,13 +330,5 @@ def _usage_hint(error: click.UsageError) -> str:
 
 
 def _complain(what: str, hints: Iterable[str], status: int) -> int:
-    """Print an error: what went wrong, and a line for each hint. Where that cannot be written, it is lost."""
-    try:
-        note(f"dcpdump: error: {what}")
-        for line in filter(None, hints):
-            note(f"hint: {line}")
-    except BrokenPipeError:
-        raise
-    except OSError:
-        pass
+    complain(what, hints)
     return status

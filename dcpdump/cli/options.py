@@ -104,28 +104,34 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
-def selection_options(*, captures: bool, frames: bool = False) -> Callable[[Command], Command]:
-    """Add the options that choose frames; ``captures``: those of connections and times too; ``frames``: of numbers."""
+def selection_options(*, captures: bool, frames: bool = False, count: bool = True) -> Callable[[Command], Command]:
+    """Add the options that choose frames.
+
+    ``captures``: those of connections and times too; ``frames``: of numbers; ``count``: the one that says when to stop.
+    """
 
     def add(command: Command) -> Command:
         rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
         if captures:
-            command = tz_option(command)
-            command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
-            command = click.option(
-                "--since",
-                metavar="TIME",
-                help="From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start.",
-            )(command)
+            command = window_options(command)
         command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
-        command = click.option(
-            "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
-        )(command)
+        if count:
+            command = click.option(
+                "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
+            )(command)
         for name, _, metavar, text in reversed(rows):
             command = clause_option(name, metavar, text)(command)
         return command
 
     return add
+
+
+def window_options(command: Command) -> Command:
+    """Add the options that choose frames by their times."""
+    command = tz_option(command)
+    command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
+    text = "From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
+    return click.option("--since", metavar="TIME", help=text)(command)
 
 
 def tz_option(command: Command) -> Command:

@@ -192,7 +192,7 @@ def run(job: Job, engine: str) -> int:
             _complain(outcome)
         if not outcome.frames:
             output.withdraw()  # old rows must not be taken for new ones
-            raise CaptureError(_nothing(outcome), hint="dcpdump read FILE tells more about one of them")
+            raise CaptureError(_nothing(outcome), hint="dcpdump read FILE says more about one of them")
         output.publish(outcome.written, job.tables)
     if not job.quiet:
         note(_summary(job, outcome))

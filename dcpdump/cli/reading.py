@@ -130,26 +130,37 @@ class Reading(Generic[P]):
 
     def read(self) -> None:
         """Read everything, or as much as the consumer wants."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Generator[None, None, None]:
+        """Read everything, or as much as the consumer wants: yield after each block, and at the end."""
         consumer = self._consumer
         with _collecting(forever=self._source.endless), closing(consumer), closing(self._source.blocks()) as blocks:
             consumer.begin()
-            if not self._feed(blocks):
+            if not (yield from self._feed(blocks)):
                 self._take(self._dissection.close_blocks())
                 self.ended = self._source.stop.status is None
             consumer.finish()
+            yield
 
     def run(self, summary: str) -> int:
         """Read, write the summary however the run ended, and return the exit code."""
         shows = self._sink is not None and self._sink.is_terminal  # frames, as they are completed
+        with self.summarised(summary), progress(() if shows or summary == "none" else self._source.names):
+            self.read()
+        return self.conclude(summary)
+
+    @contextmanager
+    def summarised(self, summary: str) -> Iterator[None]:
+        """Write the summary where what is done inside is broken off."""
         try:
-            with progress(() if shows or summary == "none" else self._source.names):
-                self.read()
+            yield
         except (PipeClosed, OutputError, EndedAtOnce):
             raise
         except BaseException as error:
             self._conclude(summary, interrupted=isinstance(error, (KeyboardInterrupt, Terminated)))
             raise
-        return self.conclude(summary)
 
     def analyse(self) -> None:
         """Read up to the first signal. A second signal ends the process at once."""
@@ -177,7 +188,7 @@ class Reading(Generic[P]):
             note(line)
         self._source.sum_up(self._dissection, self._consumer, summary, interrupted=interrupted)
 
-    def _feed(self, blocks: Blocks) -> bool:
+    def _feed(self, blocks: Blocks) -> Generator[None, None, bool]:
         """Feed the consumer until the input ends; return whether it had enough before."""
         consumer = self._consumer
         for block in blocks:
@@ -189,6 +200,7 @@ class Reading(Generic[P]):
             elif self._take(self._dissection.idle()):
                 return True
             consumer.settle(idle=block is None)
+            yield
         return False
 
     @property

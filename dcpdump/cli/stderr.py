@@ -4,6 +4,7 @@ import shutil
 import sys
 import textwrap
 import traceback
+from collections.abc import Iterable
 from types import TracebackType
 
 from dcpdump.escape import safe
@@ -27,6 +28,18 @@ def _folded(text: str) -> list[str]:
     if len(text) <= width:
         return [text]
     return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def complain(what: str, hints: Iterable[str]) -> None:
+    """Write an error: what went wrong, and a line for each hint. Where that cannot be written, it is lost."""
+    try:
+        note(f"dcpdump: error: {what}")
+        for line in filter(None, hints):
+            note(f"hint: {line}")
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
 
 
 def status(text: str) -> None:

@@ -59,6 +59,7 @@ class Update:
     damage: list[Damage] = field(default_factory=list)
     idle: bool = False  #: nothing comes at the moment
     complete: bool = False
+    key_log: bytes = b""  #: secrets that the input carried, where another process is to know them
     failure: str = ""  #: why nothing more is indexed before the end, in words
 
 

@@ -8,6 +8,7 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
+from dcpdump.errors import CaptureError
 from dcpdump.index.building import IndexOptions, Input, KeptPlace, Update, input_bytes
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.columns import Columns
@@ -85,8 +86,14 @@ class CaptureIndex:
 
     def record(self, number: int) -> Record:
         """Return a frame as ``read`` decodes it."""
+        if not 1 <= number <= self.frames:
+            raise LookupError(f"there is no frame {number:,}: {self.frames:,} are indexed")
         part = self._replay.part(number)
-        return record_of(part, number - part.first)
+        row, at, columns = number - part.first, number - 1, self.columns
+        then = columns.opcode[at], columns.opaque[at], columns.length[at], columns.ts_ns[at]
+        if then != (part.header.opcode[row], part.header.opaque[row], part.length[row], part.ts_ns[row]):
+            raise CaptureError(f"frame {number:,} is not what it was: its capture or key log was changed meanwhile")
+        return record_of(part, row)
 
     def request_of(self, number: int) -> int | None:
         """Return which request a frame answers; None where it answers none, or that was not captured."""

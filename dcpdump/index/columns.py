@@ -1,7 +1,7 @@
 """Columns: what the list of frames shows, and most filters ask for, of every frame, as arrays that grow.
 
 They are in unlinked temporary files, which are written at the end and mapped to be read. A process that was forked
-shares them: one writes, the other sees what was written as soon as it is told how much there is.
+shares them: one writes, the other sees what was written as soon as it knows how much there is.
 """
 
 import mmap

@@ -30,7 +30,7 @@ class HelperBuilder:
     """A builder in a process of its own. Columns and spool are shared; all else comes through a pipe."""
 
     def __init__(self, given: Input, options: IndexOptions) -> None:
-        self._given = given
+        self._given, self._secrets = given, options.secrets
         self._last = Update()
         self._received = b""
         self._stopped: DcpdumpError | OSError | None = None
@@ -58,6 +58,8 @@ class HelperBuilder:
                 self._stopped = message
                 break
             found.append(message)
+            if message.key_log and self._secrets is not None:
+                self._secrets.feed(message.key_log)
         if found:
             self._last = found[-1]
             if self._last.complete:
@@ -99,11 +101,14 @@ def _work(given: Input, options: IndexOptions, orders: int, results: int) -> Non
     if all(capture.rereadable for capture in given.captures):
         gc.disable()  # nothing that is made on the way has cycles
     builder = Builder(given, options)
+    secrets, known = options.secrets, 0 if options.secrets is None else options.secrets.growth
     started(threading.Thread(target=_obey, args=(builder, orders), daemon=True))
     before = Update()
     try:
         while not before.complete:
             update = builder.step()
+            if secrets is not None and secrets.growth != known:
+                known, update.key_log = secrets.growth, secrets.key_log()
             if update.idle and before.idle and update.frames == before.frames:
                 continue
             _send(results, update)

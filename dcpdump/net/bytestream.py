@@ -40,7 +40,7 @@ class ByteStream(Reassembly):
 
     def __init__(self, limits: Limits = DEFAULT, balance: Counters | None = None) -> None:
         super().__init__(limits, balance if balance is not None else Counters())
-        self.answers = False  #: whether the other side's SYN was seen, so that its first ACK tells where this one began
+        self.answers = False  #: whether the other side's SYN was seen, so that its first ACK says where this one began
         self.last_ack: i64 = _NEVER  #: the last acknowledgement number seen from the other side
         self._base: int | None = None  # the sequence number of offset 0
         self.ready: i64 = _NEVER  #: the sequence number that may be delivered without further thought; -1: none

@@ -228,7 +228,7 @@ class Connections:
             half = self._open(segment, seen, out)
         other = half.other
         if flags & SYN and flags & ACK:
-            # It tells also where the other side began, whose SYN may not have been captured.
+            # It says also where the other side began, whose SYN may not have been captured.
             self._tell(other, other.stream.begin(segment.ack, seen), out)
         elif flags & SYN:
             other.stream.answers = True

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from dcpdump.escape import safe, safe_json
@@ -11,13 +12,13 @@ from dcpdump.record import Json, Record, as_json, columns
 
 def header() -> str:
     """Return the row of column names."""
-    return _row(columns())
+    return row_text(columns())
 
 
 def text(record: Record, value_bytes: int | None) -> str:
     """Return the frame as one row."""
     flat = _flat(as_json(record, value_bytes=value_bytes))
-    return _row([flat.get(name, "") for name in columns()])
+    return row_text([flat.get(name, "") for name in columns()])
 
 
 def _flat(row: Json) -> Json:
@@ -35,7 +36,8 @@ def _cell(value: Any) -> Any:
     return safe_json(json.dumps(value, ensure_ascii=False)) if isinstance(value, (list, dict)) else value
 
 
-def _row(cells: list[Any]) -> str:
+def row_text(cells: Sequence[Any]) -> str:
+    """Return cells as one row, without its newline; text is made safe to show."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerow([safe(cell) if isinstance(cell, str) else cell for cell in cells])
     return out.getvalue().removesuffix("\r\n")

@@ -90,10 +90,11 @@ def class_of(data: bytes) -> Any:
         value_length=header.value_length,
     )
     made = BY_LAYOUT.get((message.opcode, magic.response, magic.server, id(layout)))
-    return base if why or made is None or not _tiles(layout, header) else made
+    return base if why or made is None or not _has_fields(layout, header, data) else made
 
 
-def _tiles(layout: Layout, header: Header) -> bool:
-    """Return whether the value is long enough for the fields that it has."""
+def _has_fields(layout: Layout, header: Header, data: bytes) -> bool:
+    """Return whether the bytes of all fields are there: of extras, and of a key and a value with fields of its own."""
     parts = layout.value if isinstance(layout.value, tuple) else ()
-    return header.value_length >= sum(part.width for part in parts if isinstance(part, Field))
+    fixed = sum(part.width for part in parts if isinstance(part, Field))
+    return header.value_length >= fixed and len(data) >= header.key_at + (header.key_length + fixed if parts else 0)

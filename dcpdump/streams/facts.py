@@ -60,7 +60,7 @@ class Control:
     value: str
     frame: int
     ts_ns: int | None
-    status: int | None = None  #: None: no answer witnessed
+    status: int | None = None  #: None: no answer was captured
 
 
 @dataclass(slots=True)

@@ -132,6 +132,10 @@ class Secrets:
                 self.take(line.strip())
         self._logs |= other._logs
 
+    def key_log(self) -> bytes:
+        """Return all secrets as a key log."""
+        return b"".join(line.strip() + b"\n" for random in self._of for line in self.lines(random))
+
     def renewed(self) -> "Secrets":
         """Return the same secrets for another reading of the same captures."""
         self.gather()

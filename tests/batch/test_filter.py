@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dcpdump.arrow.frame_table import FrameTable
@@ -13,7 +14,9 @@ from dcpdump.batch.part import joined
 from dcpdump.capture import open_capture, timeline
 from dcpdump.cli.options import selection
 from dcpdump.dissect import Dissector
+from dcpdump.iso_time import iso_time
 from dcpdump.net.packet import Packet
+from dcpdump.spec.opcodes import DCP_MUTATION
 from tests.bench.captures import capture
 
 CHOICES = [
@@ -86,3 +89,14 @@ def test_the_same_frames_are_chosen(packets: list[Packet], given: dict[str, Any]
     batches = [table.feed(part) for part in parts]
     assert [row for batch in batches if batch for row in batch.column("frame").to_pylist()] == wanted
     assert wanted or given in ({"seqno": "18446744073709551615"},)
+
+
+def test_frames_at_both_ends_of_a_time_are_chosen(packets: list[Packet]) -> None:
+    moved = [packet._replace(ts_ns=(packet.ts_ns or 0) + 1) for packet in packets[:800]]  # to the nanosecond
+    dissection = Dissection()
+    part = joined([part for block in blocks(moved) for part in dissection.feed_block(block)])
+    row = int(np.flatnonzero(part.header.opcode == DCP_MUTATION)[3])
+    when = iso_time(int(part.ts_ns[row]))
+    chosen = selection(dict.fromkeys(OPTIONS) | {"problems": False, "since": when, "until": when})
+    asked = masks(chosen.texts, chosen.filter, window=chosen.window)
+    assert list(wanted_rows(part, asked)) == np.flatnonzero(part.ts_ns == part.ts_ns[row]).tolist()

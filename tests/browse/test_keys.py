@@ -295,6 +295,10 @@ async def _(shown: Shown, key: str) -> None:
     await shown.press(key)
     await shown.type("opcode mutaton")
     assert shown.note == " unknown opcode 'mutaton' for --opcode (did you mean mutation (0x57) or tap_mutation (0x41)?)"
+    await shown.type("opcode noop")
+    await shown.settled()
+    assert " no frame matches; Esc steps back" in shown.screen
+    await shown.press(key)
     await shown.type("opcode mutation seqno 2-")
     assert shown.numbers == [PEAR, WRONG]
     await shown.press(key, "up")
@@ -475,7 +479,8 @@ async def _(shown: Shown, key: str) -> None:
 async def _(shown: Shown, key: str) -> None:
     await shown.press(key)
     assert "20 frames · 1 connection · all of it is read" in shown.screen
-    assert "no damage" in shown.screen
+    assert "nothing of the files is damaged" in shown.screen
+    assert "2025-11-20T12:00:00.001000Z to 2025-11-20T12:00:30.020000Z (30 s)" in shown.screen
 
 
 @case("follow")

@@ -27,7 +27,7 @@ from dcpdump.render.lines import LineKind
 from tests.support.console import run
 
 SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*.pcap"))
-COMMANDS = FilterCommands(["a b.pcap"], ["a b.pcap"], None, salvage=False)
+COMMANDS = FilterCommands(["a b.pcap"], ["a b.pcap"], [], None)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)

@@ -111,6 +111,36 @@ def test_the_mouse_chooses_rows_bytes_tabs_and_heads() -> None:
     browse(SAMPLES / "replica.pcap", click, size=(140, 40))
 
 
+def test_the_border_is_dragged() -> None:
+    async def drag(shown: Shown) -> None:
+        before = shown.app.main.list.height
+        y = shown.app.main.fields.region.y
+        await shown.pilot.mouse_down("#fields", offset=(10, 0))
+        await shown.pilot.hover(offset=(10, y - 5))
+        await shown.pilot.mouse_up(offset=(10, y - 5))
+        await shown.pilot.pause()
+        assert shown.app.main.list.height == before - 5
+
+    browse(SAMPLES / "replica.pcap", drag, size=(140, 40))
+
+
+def test_a_large_value_is_decoded_when_that_is_asked_twice(tmp_path: Path) -> None:
+    value = b'{"a": "' + b"x" * (1 << 20) + b'"}'
+    talk = opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=9, flags=0x5}\n"
+    talk += f"RX mutation{{seqno=1, datatype=1, value=#{value.hex()}}}\n"
+    path = tmp_path / "large.pcap"
+    path.write_bytes(pcap([Record(packet.ts_ns or 0, packet.data) for packet in packets(said(talk), 60_000)]))
+
+    async def view(shown: Shown) -> None:
+        hexes = shown.app.main.hexes
+        await shown.press("G", "v")
+        assert hexes.border_subtitle == "1,048,585 bytes of value: v once more decodes them"
+        await shown.press("v")
+        assert [len(line.text) for line in hexes.view.lines] == [1, 8 + (1 << 20) + 1, 1]
+
+    browse(path, view)
+
+
 def test_marked_frames_are_carved_as_carve_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -137,6 +167,24 @@ def test_lost_bytes_are_a_row_of_their_own() -> None:
         assert shown.number is not None
 
     browse(SAMPLES / "damage.pcap", see, size=(120, 60))
+
+
+def test_a_capture_that_shrinks_is_said_and_the_rows_stay(tmp_path: Path) -> None:
+    path = tmp_path / "shrinks.pcap"
+    path.write_bytes((SAMPLES / "slow-consumer.pcap").read_bytes())
+
+    async def shrink(shown: Shown) -> None:
+        before = shown.screen.splitlines()[1:4]
+        path.write_bytes(path.read_bytes()[:2000])
+        await shown.press("G")
+        await shown.settled()
+        assert shown.number == 258
+        assert " 258 12:12:57" in shown.screen
+        await shown.press("g")
+        await shown.settled()
+        assert shown.screen.splitlines()[1:4] == before
+
+    browse(path, shrink)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""A real terminal: what is on it, what it is told when the screen closes, whichever way that happens."""
+"""A real terminal: what is on it, and that it is as before when the screen closes, whichever way that happens."""
 
 import contextlib
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import sys
@@ -48,9 +49,9 @@ class Terminal:
         """Press keys."""
         os.write(self._fd, keys)
 
-    def children(self) -> list[int]:
-        """Return the processes of the shell."""
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+    def children(self, pid: int) -> list[int]:
+        """Return the processes that a process has started."""
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def finish(self) -> tuple[int, bool]:
         """Wait for the end; return the exit code, and whether the terminal is as it was before."""
@@ -106,13 +107,71 @@ def test_a_capture_comes_on_standard_input(tmp_path: Path, terminals: list[Termi
     assert terminal.finish() == (0, True)
 
 
+def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: list[Terminal]) -> None:
+    whole = (SAMPLES / "refused.pcap").read_bytes()
+    growing = tmp_path / "growing.pcap"
+    growing.write_bytes(whole[:1200])
+    terminals.append(terminal := Terminal(browsing("growing.pcap", "--follow"), tmp_path))
+    terminal.until(b"waiting")
+    with growing.open("ab") as file:
+        file.write(whole[1200:])
+    terminal.until(b"#20 ")
+    terminal.press(b"2")
+    terminal.until(b"Erange")
+    (child,) = terminal.children(terminal.pid)
+    helpers = terminal.children(child)
+    assert len(helpers) == 2  # one indexes, one analyses
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+    assert [pid for pid in helpers if Path(f"/proc/{pid}").exists()] == []
+
+
+def test_what_turns_out_to_have_no_dcp_closes_the_screen(tmp_path: Path, terminals: list[Terminal]) -> None:
+    header = tmp_path / "header.pcap"
+    header.write_bytes((SAMPLES / "refused.pcap").read_bytes()[:24])
+    os.mkfifo(tmp_path / "go")
+    terminals.append(terminal := Terminal(f"(cat header.pcap; read word < go) | {browsing('-')}", tmp_path))
+    terminal.until(b"waiting")
+    (tmp_path / "go").write_text("go\n")
+    assert terminal.finish() == (3, True)
+    assert b"dcpdump: error: no DCP in the input" in terminal.shown.partition(ORDINARY)[2]
+
+
+def test_rows_stay_where_the_process_that_reads_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
+    (tmp_path / "part.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes())
+    terminals.append(terminal := Terminal(browsing("part.pcap", "--follow"), tmp_path))
+    terminal.until(b"waiting")
+    (child,) = terminal.children(terminal.pid)
+    os.kill(max(terminal.children(child)), signal.SIGKILL)
+    terminal.until(b"the process that read the capture has ended")
+    terminal.press(b"g")
+    terminal.until(b"#1 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+def test_without_colours_signs_and_inverse_are_left(
+    tmp_path: Path, terminals: list[Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/rollback-loop.pcap"), tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"p")
+    terminal.until("✗".encode())
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+    rendered = {code for found in re.findall(rb"\x1b\[([0-9;]*)m", terminal.shown) for code in found.split(b";")}
+    assert rendered <= {b"", b"0", b"1", b"2", b"7", b"39", b"49"}
+    assert b"7" in rendered
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_restores_the_terminal(
     number: signal.Signals, status: int, tmp_path: Path, terminals: list[Terminal]
 ) -> None:
     terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
     terminal.until(b"#1 ")
-    (child,) = terminal.children()
+    (child,) = terminal.children(terminal.pid)
     os.kill(child, number)
     assert terminal.finish() == (status, True)
     assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)

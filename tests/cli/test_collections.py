@@ -173,3 +173,13 @@ def test_names_are_hashed_where_metadata_is_hidden(talk: Path) -> None:
     created = [row["key"] for row in parsed if row["name"] == "DCP_SYSTEM_EVENT" and "key" in row]
     assert {row["collection_name"] for row in parsed if "collection_name" in row} == {".".join(created)}
     assert "carts" in run(f"dcpdump read {talk} -f ndjson -q --redact").out
+
+
+def test_a_name_holds_from_the_frame_on_that_said_it(tmp_path: Path) -> None:
+    again = CARTS.replace("seqno:2", "seqno:4").replace("carts", "baskets")
+    talk = captured(
+        tmp_path, opening(collections=True) + STREAM + SCOPE + CARTS + document(3, 9, "a") + again + document(5, 9, "b")
+    )
+    assert (keys(f"read {talk} --collection carts"), keys(f"read {talk} --collection baskets")) == (["a"], ["b"])
+    rows = [json.loads(line) for line in run(f"dcpdump read {talk} --opcode mutation -f ndjson -q").out.splitlines()]
+    assert [row["collection_name"] for row in rows] == ["shop.carts", "shop.baskets"]

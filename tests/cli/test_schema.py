@@ -15,7 +15,7 @@ from tests.support.conversation import packets, said
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed: no row is held against its schema")
 
 CAPTURES = [str(path) for path in sorted(Path("samples").glob("*.pcap"))]
-OPTIONS = {"key": "'*'", "top": "--once", "check": "--all", "diagnose": "--all"}
+OPTIONS = {"key": "'*'", "top": "--once", "check": "--all", "diagnose": "--all", "diff": "samples/stopped.pcap"}
 #: Without a capture of their own kind: an interface, and bytes that are pasted.
 OF_CAPTURES = [name for name in COMMANDS if name not in ("sniff", "explain")]
 

@@ -46,6 +46,11 @@ def test_nothing_is_loaded_for_colours_where_there_is_no_terminal(words: tuple[s
     assert loaded(*words) & {"rich"} == set()
 
 
+@pytest.mark.parametrize("command", ["stats", "top"])
+def test_only_the_browser_loads_what_draws_its_screen(command: str) -> None:
+    assert loaded(command, "samples/replica.pcap") & {"textual"} == set()
+
+
 def test_a_paste_without_compressed_values_does_not_load_the_decompressor() -> None:
     assert loaded("explain", NOOP) & {"cramjam"} == set()
 

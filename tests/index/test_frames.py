@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from dcpdump.capture import open_capture, timeline
 from dcpdump.dissect import Dissector
 from dcpdump.index import CaptureIndex, IndexOptions
-from dcpdump.index.columns import HAS_VBUCKET
+from dcpdump.index.columns import HAS_SEQNO, HAS_STREAM_ID, HAS_VBUCKET, ODD, Columns
 from dcpdump.net.batch import NO_TIME
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Json, Record, as_json
@@ -79,6 +80,12 @@ def check_columns(index: CaptureIndex, records: Sequence[Record]) -> None:
     assert np.where(columns.flags & HAS_VBUCKET, columns.vbucket.astype(int), -1).tolist() == [
         -1 if each.vbucket is None else each.vbucket for each in records
     ]
+    assert columns.magic.tolist() == [each.header.magic for each in frames]
+    assert columns.status.tolist() == [each.header.word if each.magic.response else 0 for each in frames]
+    assert known(columns, HAS_STREAM_ID, columns.stream_id) == [each.stream_id for each in records]
+    assert known(columns, HAS_SEQNO, columns.seqno) == [seqno_of(each) for each in records]
+    whole = [each.raw.length == len(each.raw.data) and not each.raw.holes for each in frames]
+    assert (columns.flags & ODD == 0).tolist() == whole
     ends = [index.ends[place] for place in columns.place.tolist()]
     assert [(each.connection, each.direction, each.src, each.dst) for each in ends] == [
         (each.connection, each.direction, each.src, each.dst) for each in records
@@ -87,6 +94,17 @@ def check_columns(index: CaptureIndex, records: Sequence[Record]) -> None:
     assert dict(zip(columns.answer.tolist(), columns.request.tolist(), strict=True)) == answers
     gaps = {each.number: each.frame.raw.gap_before for each in records if each.frame.raw.gap_before}
     assert dict(zip(columns.gap_frame.tolist(), columns.gap_bytes.tolist(), strict=True)) == gaps
+
+
+def known(columns: Columns, bit: int, values: Any) -> list[int | None]:
+    """Return the values of the frames that have one."""
+    rows = zip(values.tolist(), columns.flags.tolist(), strict=True)
+    return [value if flags & bit else None for value, flags in rows]
+
+
+def seqno_of(record: Record) -> int | None:
+    names = ("by_seqno", "commit_seqno", "abort_seqno", "start_seqno")
+    return next((found for name in names if (found := record.frame.get(name)) is not None), None)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -43,28 +45,41 @@ def children() -> list[int]:
     return [int(each) for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
 
 
+def alone(what: Callable[[str], None], path: Path) -> None:
+    """Call a function in a process of its own: an index has a process only where there are no other threads."""
+    process = get_context("spawn").Process(target=what, args=(str(path),))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+def close_early(path: str) -> None:
+    index = CaptureIndex([open_capture(path)], options(4096), helped=True)
+    assert len(children()) == 1
+    index.close()
+    assert children() == []
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
 def test_closing_while_it_reads_leaves_no_process(tmp_path: Path) -> None:
-    before = children()
-    index = CaptureIndex([open_capture(str(capture(tmp_path, "wire", 3000, 64)))], options(4096), helped=True)
-    assert len(children()) == len(before) + 1
-    index.close()
-    assert children() == before
+    alone(close_early, capture(tmp_path, "wire", 3000, 64))
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
-def test_what_there_is_stays_when_the_process_dies(tmp_path: Path) -> None:
-    before = children()
-    path = str(capture(tmp_path, "wire", 3000, 64))
+def go_on_alone(path: str) -> None:
     with CaptureIndex([open_capture(path)], options(4096), helped=True) as index:
         while not index.frames:
             index.step(wait=1.0)
-        (helper,) = set(children()) - set(before)
+        (helper,) = children()
         os.kill(helper, signal.SIGKILL)
         index.finish()
         assert (index.complete, index.failure) == (False, "the process that read the capture has ended")
         assert index.record(index.frames).number == index.frames
         assert not index.step()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+def test_what_there_is_stays_when_the_process_dies(tmp_path: Path) -> None:
+    alone(go_on_alone, capture(tmp_path, "wire", 3000, 64))
 
 
 def test_an_error_of_the_process_is_raised_here(tmp_path: Path) -> None:

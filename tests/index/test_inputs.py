@@ -17,6 +17,7 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture
+from dcpdump.errors import CaptureError
 from dcpdump.index import CaptureIndex, NoLongerKept
 from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
@@ -180,6 +181,17 @@ def test_the_oldest_packets_of_a_full_spool_are_no_longer_kept(traffic: list[Pac
         with pytest.raises(NoLongerKept, match="no longer kept"):
             index.record(1)
         assert index.columns.frames == index.frames
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:2000], lambda data: data[:24] + b"\0" * len(data[24:])])
+def test_a_capture_that_was_changed_meanwhile_is_noticed(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "changed.pcap"
+    path.write_bytes(SAMPLES[0].read_bytes())
+    with CaptureIndex([open_capture(str(path))], options(4096)) as index:
+        index.finish()
+        path.write_bytes(change(path.read_bytes()))
+        with pytest.raises(CaptureError, match="changed"):
+            index.record(index.frames)
 
 
 def test_a_frame_that_is_not_there_is_no_frame() -> None:

@@ -1,6 +1,7 @@
 """Frames inside TLS are found again, under the secrets of a key log or of the capture."""
 
 import random
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +64,23 @@ def test_losses_and_late_joins_inside_tls(twins: list[Twin], tmp_path: Path, see
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
 def test_what_others_sealed_is_found_again(path: Path) -> None:
     check(path, path.with_suffix(".keys").read_bytes(), 1)
+
+
+@pytest.mark.parametrize("helped", [False, True])
+def test_secrets_that_come_through_a_pipe_open_it_again(twins: list[Twin], tmp_path: Path, helped: bool) -> None:
+    twin = twins[0]
+    packets = [b"".join(packet(0, each.ts_ns, each.data, len(each.data))) for each in twin.packets]
+    path = tmp_path / "sealed.pcapng"
+    path.write_bytes(section("test") + interface(1) + secrets(twin.keylog) + b"".join(packets))
+    expected, given = opened(path, Secrets()), Secrets()
+    with subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        capture = open_capture(f"/dev/fd/{writer.stdout.fileno()}", secrets=given)
+        with CaptureIndex([capture], replace(options(1), secrets=given), helped=helped) as index:
+            index.finish()
+            found = [index.record(number).frame.raw.data for number in range(index.frames, 0, -1)]
+    assert found[::-1] == [each.frame.raw.data for each in expected]
+    assert len(found) > 10
 
 
 def test_secrets_that_a_capture_carries_open_it_again(twins: list[Twin], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -85,6 +85,7 @@ def test_the_fields_of_a_frame_are_those_of_explain(one: Sent) -> None:
 
 
 @given(damaged())
+@example(bytes.fromhex("80650000 04000000 00000004 00000000 00000000 00000000"))
 def test_any_bytes_are_a_packet_that_gives_them_back(data: bytes) -> None:
     assert not data or bytes(DCP(data)) == data
     assert DCP(data).show(dump=True)

@@ -61,7 +61,7 @@ class Shown:
         """Wait until everything is read, analysed and decoded."""
         await self.until(lambda: self.browser.frames.index.complete)
         await self.until(lambda: self.browser.analysis is not None)
-        await self.until(lambda: self.app.main.list.next_untold() is None)
+        await self.until(lambda: self.app.main.list.next_undecoded() is None)
         await self.until(lambda: self.browser.search is None or self.browser.search.done)
         await self.pilot.pause()
 

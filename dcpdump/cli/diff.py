@@ -1,0 +1,97 @@
+"""Provide ``dcpdump diff``: compare two captures of the same connections."""
+
+import tempfile
+from contextlib import ExitStack
+from typing import Any
+
+import click
+
+from dcpdump.batch.part import Part
+from dcpdump.capture import expand
+from dcpdump.cli import exit as code
+from dcpdump.cli.frame_output import Selected
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.listing import report
+from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options, zone_in
+from dcpdump.cli.reading import CaptureSource, Reading
+from dcpdump.cli.sink import Sink
+from dcpdump.cli.summary import READ
+from dcpdump.clock import writing_times
+from dcpdump.compare.comparison import Comparison
+from dcpdump.compare.dissection import AckDissection
+from dcpdump.compare.side import Side
+from dcpdump.render.diff import DiffRows
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@selection_options(captures=True)
+@click.option(
+    "--frames",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many frames of each connection to list; ndjson has all.",
+)
+@input_options(follow=False)
+@display_options(formats=("table", "ndjson"))
+@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
+def diff(a: str, b: str, frames: int, quiet: bool, **options: Any) -> int:
+    """Compare two captures of the same connections: what one has and the other has not.
+
+    A and B (files, folders, globs) are from producer and consumer, from before and after a proxy, or from two runs.
+    Connections are paired by what they carry, so addresses may differ; the clocks of both are compared by the frames
+    themselves. Redacted captures compare as the originals do, where both were made with one salt.
+
+    The exit code is 1 where frames differ, 0 where none does.
+    """
+    if a == b == "-":
+        raise click.UsageError("standard input can be only one of the two")
+    zone = zone_in(options)
+    choices = selection(dict(options)), selection(options)  # of each its own: relative times count from its start
+    shown, given = display(options), input_of(options)
+    paths = [expand((each,)) for each in (a, b)]
+    with ExitStack() as stack:
+        sink = stack.enter_context(Sink(shown.path, force=shown.force, inputs=[*paths[0], *paths[1]], paged=True))
+        folder = tempfile.gettempdir()
+        sides = [stack.enter_context(Side(folder)) for _ in paths]
+        readings = []
+        for side, chosen, names in zip(sides, choices, paths, strict=True):
+            reading = _read(side, chosen, names, shown, given, sink)
+            readings.append(reading)
+            if reading.status not in (code.DONE, code.DAMAGED):
+                return reading.conclude("none" if quiet else "text")
+        found = Comparison(*sides)
+        found.compare()
+        rows = DiffRows(found, shown.redactor, frames)
+        with writing_times(zone, sides[0].first_ns, sides[0].last_ns):
+            report(sink, shown, rows.lines, rows.objects)
+        statuses = [reading.conclude("none" if quiet else "text") for reading in readings]
+        return code.FINDINGS if found.differs else max(statuses)
+
+
+def _read(
+    side: Side, chosen: Selection, paths: list[str], shown: Display, given: InputOptions, sink: Sink
+) -> Reading[Part]:
+    """Read one of the captures."""
+    dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
+    dissection.note_in(side.sent)
+    reading = Reading(CaptureSource(given.open(paths)), dissection, _Keeping(chosen, side, dissection), sink)
+    reading.analyse()
+    return reading
+
+
+class _Keeping(Selected):
+    """A consumer that keeps chosen frames, and what was lost, in a side."""
+
+    def __init__(self, chosen: Selection, side: Side, dissection: AckDissection) -> None:
+        super().__init__(chosen, side.feed, READ)
+        self._side, self._dissection = side, dissection
+
+    def take(self, parts: list[Part]) -> bool:
+        """Keep the rows that are wanted; return whether there are enough."""
+        self._side.lose(self._dissection.gaps)
+        return super().take(parts)

@@ -1,0 +1,97 @@
+"""Provide ``dcpdump sql``: ask captures in SQL."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from importlib.util import find_spec
+from itertools import chain, islice
+from typing import Any
+
+import click
+
+from dcpdump.capture import expand
+from dcpdump.cli import exit as code
+from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.input_options import InputOptions, input_of, input_options
+from dcpdump.cli.options import Display, display, display_options, selection, window_options
+from dcpdump.cli.progress import progress
+from dcpdump.cli.sink import Sink
+from dcpdump.cli.tables import need_pyarrow
+from dcpdump.errors import DcpdumpError
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("words", nargs=-1, metavar="QUERY CAPTURE…")
+@click.option("-i", "--interactive", is_flag=True, help="Ask for queries, one after the other: without QUERY.")
+@window_options
+@display_options(("table", "csv", "ndjson"))
+@input_options(follow=False)
+@click.option(
+    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
+def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **options: Any) -> int:
+    """Ask captures in SQL: the tables frames, streams, gaps, findings and files, straight from the packets.
+
+    Tables and columns are those of export ('dcpdump export --schema'; 'describe frames'). Only what a query names is
+    decoded: conditions on name, opcode, vbucket, by_seqno, connection, ts and frame cost what filters of read cost. The
+    query can read nothing but these tables, and write nothing.
+    """
+    if find_spec("duckdb") is None or find_spec("pyarrow") is None:
+        raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=1' 'pyarrow>=15'")
+    need_pyarrow()
+    times = {name: options.pop(name) for name in ("since", "until", "tz")}
+    selection(dict(times))  # what is wrong with them is said before anything is read
+    shown, given = display({**options, "tz": times["tz"]}), input_of(options)
+    query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
+    if not names:
+        missing = "CAPTURE…" if interactive or query else "QUERY"
+        raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")
+    paths = expand(names)
+    asking = Asking(paths, shown, given, times, "none" if quiet else summary)
+    if not interactive:
+        return asking.answer(query)
+    if shown.path is not None:
+        raise click.UsageError("-o is for the answer of one query, not for those of -i")
+    if not all(map(os.path.isfile, paths)):
+        raise click.UsageError("every query of -i reads the captures: a pipe has to be written to a file first")
+    from dcpdump.cli.sql_prompt import prompt
+
+    return prompt(asking.answer)
+
+
+class Asking:
+    """What is asked again and again: captures, how they are read, and how answers are shown."""
+
+    def __init__(
+        self, paths: Sequence[str], shown: Display, given: InputOptions, times: Mapping[str, Any], summary: str
+    ) -> None:
+        self._paths, self._shown, self._given, self._times, self._summary = paths, shown, given, times, summary
+
+    def answer(self, text: str) -> int:
+        """Answer a query, and return the exit code."""
+        from dcpdump.arrow.folder import SCHEMAS
+        from dcpdump.cli.sql_output import write_answer
+        from dcpdump.cli.sql_reading import QueryReading
+        from dcpdump.sql.engine import Engine
+
+        captures = self._given.open(self._paths)
+        with (
+            Engine({name: make() for name, make in SCHEMAS.items()}) as engine,
+            Sink(self._shown.path, force=self._shown.force, inputs=self._paths, paged=True) as sink,
+        ):
+            query = engine.understood(text)
+            made = QueryReading(query, captures, self._shown, self._given, self._times)
+            reading = made.reading
+            with reading.summarised(self._summary):
+                with progress(() if self._summary == "none" else [each.name for each in captures]):
+                    rows = made.offer(engine)
+                    schema, batches = engine.answer(text)
+                    first = list(islice(batches, 1))  # before it comes, all or most is read
+                with closing(rows), closing(batches):
+                    if reading.frames or not made.begun:
+                        write_answer(sink, self._shown, schema, chain(first, batches))
+                    else:
+                        sink.abandon()
+            sink.settle()
+            return reading.conclude(self._summary) if made.begun else code.DONE

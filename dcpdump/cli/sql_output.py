@@ -1,0 +1,71 @@
+"""Write the answer of a query: as a table for people, as csv, or as ndjson."""
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from dcpdump.cli.options import Display
+from dcpdump.cli.sink import Sink
+from dcpdump.escape import safe_json
+from dcpdump.render import csv
+from dcpdump.render.style import Palette
+from dcpdump.render.text_columns import Table
+from dcpdump.sql.cells import cell, is_number, names_of, rows_of
+
+#: Rows that are laid out together: the next ones are a table of their own.
+_TABLE_ROWS = 10_000
+#: Of more columns than these, the ones without any value are left out.
+_MANY = 16
+_NULL = "null"
+
+
+def write_answer(sink: Sink, shown: Display, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write a result, and return how many rows it has."""
+    names = names_of(schema)
+    rows = (row for batch in batches for row in rows_of(batch))
+    if shown.format == "table":
+        return _write_tables(sink, Palette(shown.coloured(sink.is_terminal)), schema, rows)
+    if shown.format == "csv":
+        sink.write(csv.row_text(names) + "\r\n")
+    count = 0
+    for row in rows:
+        if shown.format == "csv":
+            sink.write(csv.row_text([cell(value) for value in row]) + "\r\n")
+        else:
+            sink.write(safe_json(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)) + "\n")
+        count += 1
+    return count
+
+
+def _write_tables(sink: Sink, palette: Palette, schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> int:
+    names = names_of(schema)
+    right = [name for name, kind in zip(names, schema.types, strict=True) if is_number(kind)]
+    width = shutil.get_terminal_size().columns if sink.is_terminal else None
+    count = 0
+    for some in _chunks(rows):
+        count += len(some)
+        keep = list(range(len(names)))
+        if len(names) > _MANY:
+            keep = [at for at in keep if any(row[at] is not None for row in some)] or [0]
+        heads = [names[at] for at in keep]
+        cells = [[_NULL if row[at] is None else cell(row[at]) for at in keep] for row in some]
+        lines = Table(heads, cells, right=right, least=tuple(reversed(heads[1:-1]))).lines(width)
+        for line in lines:
+            sink.write(palette.paint(line) + "\n")
+        if len(heads) < len(names):
+            sink.write(f"{len(names) - len(heads)} columns without a value are not shown\n")
+    return count
+
+
+def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
+    some: list[tuple[Any, ...]] = []
+    for row in rows:
+        some.append(row)
+        if len(some) == _TABLE_ROWS:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -1,0 +1,164 @@
+"""Read captures for a query: no more of them is decoded, and no more rows are made, than it may need."""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Union
+
+import pyarrow as pa
+
+from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.arrow.frame_table import FrameTable
+from dcpdump.arrow.record_rows import batch_of_records
+from dcpdump.batch.block import Block
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.dissector import BlockDissector
+from dcpdump.batch.filter import masks
+from dcpdump.batch.picker import BLOCK_BYTES, NumberPicker, Picked, Picker
+from dcpdump.capture import Capture
+from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.options import Display, Selection, selection
+from dcpdump.cli.other_tables import JUDGED, OtherTables
+from dcpdump.cli.reading import CaptureSource, Consumer, Reading
+from dcpdump.cli.summary import READ
+from dcpdump.filter import FrameFilter
+from dcpdump.filter.header_clauses import Wanted, wanted_of
+from dcpdump.record import Record
+from dcpdump.sql.choice import options_of, window_of
+from dcpdump.sql.engine import Engine
+from dcpdump.sql.query import FRAMES, Query
+from dcpdump.streams.watching import Watching
+
+if TYPE_CHECKING:
+    from dcpdump.batch.part import Part
+
+Piece = Union[Picked, "Part"]
+#: Where no frame becomes a row, none has to be decoded.
+_NO_FRAME = Wanted(bytes(256), bytes(65_536))
+
+
+class QueryReading:
+    """The reading of captures for one query. ``times``: the options that choose frames by their times."""
+
+    def __init__(
+        self, query: Query, captures: Sequence[Capture], shown: Display, given: InputOptions, times: Mapping[str, Any]
+    ) -> None:
+        self._query, self._captures = query, captures
+        self._chosen = _selection(query, times)
+        source = CaptureSource(captures, patient=True)
+        dissection = self._dissection(source, shown, given)
+        self._others = OtherTables(query.tables, dissection, shown.redactor)
+        self._rows = _Rows(query, self._chosen, shown, dissection, self._others)
+        numbers = self._chosen.numbers if query.tables == {FRAMES} else None
+        last = None if numbers is None else numbers.last
+        self.reading: Reading[Any] = Reading(source, dissection, self._rows, last=last)
+
+    @property
+    def begun(self) -> bool:
+        """Return whether anything was read: a query may not need it, or DuckDB see that no row can be wanted."""
+        return self._rows.begun
+
+    def offer(self, engine: Engine) -> Generator[pa.RecordBatch, None, None]:
+        """Offer the tables of a query; return the rows of frames, to be closed once the query is answered."""
+        query = self._query
+        batches = self._batches()
+        schema = pa.schema([field for field in SCHEMAS[FRAMES]() if field.name in query.columns])
+        if query.streamed:
+            engine.stream(FRAMES, schema, batches)
+            return batches
+        if FRAMES in query.tables:
+            engine.store(FRAMES, schema, batches)
+        elif query.tables:
+            for _ in batches:
+                pass
+        for name, rows in self._others.rows(self._captures) if query.tables else ():
+            engine.offer(name, pa.Table.from_batches([rows]))
+        if "gaps" in query.tables:
+            engine.offer("gaps", pa.Table.from_batches(self._rows.gaps, SCHEMAS["gaps"]()))
+        return batches
+
+    def _batches(self) -> Generator[pa.RecordBatch, None, None]:
+        with closing(self.reading.steps()) as steps:
+            for _ in steps:
+                made, self._rows.made = self._rows.made, []
+                yield from made
+
+    def _dissection(self, source: CaptureSource, shown: Display, given: InputOptions) -> BlockDissector[Any]:
+        """Return the dissection that decodes least of all that suit the query."""
+        how: dict[str, Any] = {"show_secrets": shown.show_secrets, "secrets": given.secrets}
+        tables, numbers = self._query.tables, self._chosen.numbers
+        if not JUDGED.isdisjoint(tables):
+            return Watching(given.limits, **how)
+        wanted = wanted_of(self._chosen.texts) if FRAMES in tables else _NO_FRAME
+        if wanted is not None or numbers is not None:
+            source.block_bytes = BLOCK_BYTES
+        if wanted is not None:
+            return Picker(wanted, given.limits, **how)
+        return Dissection(given.limits, **how) if numbers is None else NumberPicker(numbers, given.limits, **how)
+
+
+class _Rows(Consumer[Piece]):
+    """A consumer that makes the rows of chosen frames."""
+
+    verb = READ
+
+    def __init__(
+        self,
+        query: Query,
+        chosen: Selection,
+        shown: Display,
+        dissection: BlockDissector[Any],
+        others: OtherTables,
+    ) -> None:
+        self._query, self._chosen, self._shown = query, chosen, shown
+        self._dissection, self._others = dissection, others
+        self.redactor = shown.redactor
+        self._table = FrameTable(
+            masks(chosen.texts, chosen.filter, window=chosen.window),
+            shown.value_bytes,
+            show_secrets=shown.show_secrets,
+            redactor=shown.redactor,
+        )
+        self._table.choose(query.columns)
+        self.begun = False
+        self.made: list[pa.RecordBatch] = []  #: rows of frames, to be taken away
+        self.gaps: list[pa.RecordBatch] = []  #: rows of gaps
+
+    @property
+    def frames(self) -> int:  # type: ignore[override]
+        """Return how many frames were read."""
+        return self._dissection.tally.frames
+
+    def begin(self) -> None:
+        """Note that the reading has begun."""
+        self.begun = True
+
+    def meet(self, block: Block) -> None:
+        """Set the beginning of the capture, and count packets."""
+        self._chosen.begin(block.begins_ns)
+        self._others.meet(block)
+
+    def take(self, pieces: list[Piece]) -> bool:
+        """Make rows of what is chosen; there are never enough."""
+        gaps = self._others.take([piece for piece in pieces if not isinstance(piece, Picked)])
+        if gaps is not None:
+            self.gaps.append(gaps)
+        if FRAMES in self._query.tables:
+            for piece in pieces:
+                batch = self._picked(piece.records) if isinstance(piece, Picked) else self._table.feed(piece)
+                if batch is not None:
+                    self.made.append(batch)
+        return False
+
+    def _picked(self, records: Sequence[Record]) -> pa.RecordBatch | None:
+        chosen = [self._shown.shown(record) for record in records if self._chosen.accepts(record)]
+        return batch_of_records(chosen, self._shown.value_bytes, self._query.columns) if chosen else None
+
+
+def _selection(query: Query, times: Mapping[str, Any]) -> Selection:
+    """Return the selection of frames that a query needs. Times that were given as options hold exactly."""
+    chosen = selection({**options_of(query.hint), **times})
+    window = window_of(query.hint)
+    if chosen.window is not None or window is None:
+        return chosen
+    return replace(chosen, window=window, filter=FrameFilter((*chosen.filter.clauses, window)))

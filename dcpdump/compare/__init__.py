@@ -1,0 +1,1 @@
+"""Compare two captures of the same connections: frames, clocks, streams, documents."""

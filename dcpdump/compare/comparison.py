@@ -1,0 +1,220 @@
+"""Comparison of two captures: connections, clocks, streams and frames, with the evidence of each difference."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from dcpdump.batch.ends import Ends
+from dcpdump.batch.gather import Array
+from dcpdump.compare.clocks import Clock, clock
+from dcpdump.compare.pairing import Pair, ends_of, pairs
+from dcpdump.compare.side import HAS_SEQNO, NOT_WHOLE, Side
+from dcpdump.compare.way import Run, Way, compared
+
+_ROWS = 4096
+
+
+class Cause(Enum):
+    """Why a frame is in one capture only, as far as TCP shows it."""
+
+    UNACKNOWLEDGED = "unacknowledged"
+    LOST = "lost"
+    BEFORE = "before"
+    AFTER = "after"
+    OTHERWISE = "otherwise"
+    LEFT_OUT = "left-out"
+    NO_CONNECTION = "no-connection"
+
+
+class OnlyFrame(NamedTuple):
+    """A frame that one capture has and the other has not. ``of``: 0 for A, 1 for B."""
+
+    of: int
+    place: int
+    row: Any
+    cause: Cause
+    lost: int = 0  #: bytes that the other capture lacks there
+
+
+class ChangedFrame(NamedTuple):
+    """A message that both captures have, with other bytes."""
+
+    place: int  #: in A
+    a: Any
+    b: Any
+    differs: tuple[str, ...]
+
+    @property
+    def torn(self) -> str:
+        """Return which of A and B lack bytes of it."""
+        return "".join(name for name, row in (("A", self.a), ("B", self.b)) if row["marks"] & NOT_WHOLE)
+
+
+class LastSeqno(NamedTuple):
+    """The last seqno of a stream in both captures, which differ; None: there is none."""
+
+    vbucket: int
+    stream_id: int
+    a: int | None
+    b: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A connection that both captures have, with its directions as A has them."""
+
+    pair: Pair
+    ways: tuple[Way, Way]
+    clock: Clock | None
+
+    @property
+    def differs(self) -> bool:
+        """Return whether any frame differs."""
+        return any(way.differs for way in self.ways)
+
+
+class Comparison:
+    """Two captures, compared when asked."""
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self.sides = a, b
+        self.linked: list[Linked] = []
+        self.alone: tuple[list[int], list[int]] = [], []  #: connections of A and of B that the other has not
+
+    def compare(self) -> None:
+        """Pair connections and compare their directions."""
+        a, b = self.sides
+        for side in self.sides:
+            side.settle()
+        for pair in pairs(a, b):
+            there, back = (compared(a, b, place, pair.place_in_b(place)) for place in (2 * pair.a, 2 * pair.a + 1))
+            self.linked.append(Linked(pair, (there, back), clock(there.later, back.later)))
+        in_both = {each.pair.a for each in self.linked}, {each.pair.b for each in self.linked}
+        self.alone = tuple(  # type: ignore[assignment]
+            [number for number in side.connections if number not in known]
+            for side, known in zip(self.sides, in_both, strict=True)
+        )
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the captures differ in a frame."""
+        return any(self.alone) or any(each.differs for each in self.linked)
+
+    def ends(self, of: int, number: int) -> Ends:
+        """Return who a connection of A (0) or B (1) is between."""
+        return ends_of(self.sides[of], number)
+
+    def frames(self, of: int, number: int) -> int:
+        """Return how many frames a connection of A (0) or B (1) has."""
+        counts = self.sides[of].counts
+        return counts.get(2 * number, 0) + counts.get(2 * number + 1, 0)
+
+    def last_seqnos(self, way: Way) -> list[LastSeqno]:
+        """Return the streams of a direction whose last seqno differs, by vbucket."""
+        a, b = self.sides[0].last_seqno.get(way.a, {}), self.sides[1].last_seqno.get(way.b, {})
+        return [
+            LastSeqno(*place, a.get(place), b.get(place))
+            for place in sorted(a.keys() | b.keys())
+            if a.get(place) != b.get(place)
+        ]
+
+    def only(self, way: Way, of: int) -> Iterator[OnlyFrame]:
+        """Yield the frames of a direction that only A (0) or B (1) has, in order."""
+        rows, runs = way.only[of]
+        judge = _Judge(self.sides, way, of)
+        for at in range(0, len(rows), _ROWS):
+            table = _picked(self.sides[of], judge.mine, rows[at : at + _ROWS])
+            for row, number in zip(table, runs[at : at + _ROWS].tolist(), strict=True):
+                yield OnlyFrame(of, judge.mine, row, *judge.cause(row, way.run(number), number))
+
+    def changed(self, way: Way) -> Iterator[ChangedFrame]:
+        """Yield the messages of a direction that both captures have, with other bytes."""
+        a, b = self.sides
+        for place_a, place_b in way.changed.tolist():
+            mine, other = a.rows(way.a, place_a, place_a + 1)[0], b.rows(way.b, place_b, place_b + 1)[0]
+            yield ChangedFrame(way.a, mine, other, _differences(mine, other))
+
+    def alone_frames(self, of: int, number: int) -> Iterator[OnlyFrame]:
+        """Yield the frames of a connection that only A (0) or B (1) has."""
+        side = self.sides[of]
+        for place in (2 * number, 2 * number + 1):
+            for at in range(0, side.counts.get(place, 0), _ROWS):
+                for row in side.rows(place, at, at + _ROWS):
+                    yield OnlyFrame(of, place, row, Cause.NO_CONNECTION)
+
+
+class _Judge:
+    """What TCP says of the frames of a direction that one capture has only."""
+
+    def __init__(self, sides: tuple[Side, Side], way: Way, of: int) -> None:
+        self._other, self._of = sides[1 - of], of
+        self.mine, self._theirs = (way.a, way.b) if of == 0 else (way.b, way.a)
+        self._acknowledged = sides[of].acknowledged(self.mine)
+        self._count = self._other.counts.get(self._theirs, 0)
+        self._losses = self._other.losses.get(self._theirs, [])
+        self._run: tuple[int, Cause, int] = (-1, Cause.LEFT_OUT, 0)
+
+    def cause(self, row: Any, run: Run, number: int) -> tuple[Cause, int]:
+        """Return why a frame is not in the other capture, and how many bytes that lacks there."""
+        _, stop = self._there(run)
+        end = int(row["offset"]) + int(row["length"])
+        if stop == self._count and self._acknowledged is not None and end > self._acknowledged:
+            return Cause.UNACKNOWLEDGED, 0
+        if self._run[0] != number:
+            self._run = (number, *self._of_run(run))
+        return self._run[1:]
+
+    def _there(self, run: Run) -> tuple[int, int]:
+        """Return the rows of the other capture in a run."""
+        return (run.b_start, run.b_stop) if self._of == 0 else (run.a_start, run.a_stop)
+
+    def _of_run(self, run: Run) -> tuple[Cause, int]:
+        start, stop = self._there(run)
+        before = self._other.rows(self._theirs, start - 1, start) if start else None
+        behind = self._other.rows(self._theirs, stop, stop + 1) if stop < self._count else None
+        low = None if before is None else int(before[0]["offset"]) + int(before[0]["length"])
+        high = None if behind is None else int(behind[0]["offset"])
+        lost = [
+            length
+            for offset, length in self._losses
+            if (low is None or offset + length >= low) and (high is None or offset <= high)
+        ]
+        if lost:
+            return Cause.LOST, sum(lost)
+        if start < stop:
+            return Cause.OTHERWISE, 0
+        if behind is None:
+            return Cause.AFTER, 0
+        ends = self._other.ends.get(self._theirs)
+        return (Cause.BEFORE if before is None and ends is not None and not ends.syn else Cause.LEFT_OUT), 0
+
+
+def _picked(side: Side, place: int, rows: Array) -> list[Any]:
+    """Return some rows of a direction; they rise."""
+    out: list[Any] = []
+    at = 0
+    while at < len(rows):
+        start = int(rows[at])
+        stop = at + 1
+        while stop < len(rows) and rows[stop] < start + _ROWS:
+            stop += 1
+        table = side.rows(place, start, int(rows[stop - 1]) + 1)
+        out += [table[int(row) - start] for row in rows[at:stop]]
+        at = stop
+    return out
+
+
+def _differences(a: Any, b: Any) -> tuple[str, ...]:
+    """Return what differs between two rows, by the names of the header; key and value are the body."""
+    return tuple(name for name in ("opaque", "cas", "datatype", "length", "body") if a[name] != b[name])
+
+
+def vbucket_of(row: Any, *, response: bool) -> int | None:
+    """Return the vbucket of a row that is a request."""
+    return None if response else int(row["word"])
+
+
+def seqno_of(row: Any) -> int | None:
+    """Return the seqno of a row, where it has one."""
+    return int(row["seqno"]) if row["marks"] & HAS_SEQNO else None

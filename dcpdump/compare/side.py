@@ -1,0 +1,177 @@
+"""Side: the frames of one capture as compact rows in a file, by connection and direction, to be compared."""
+
+from collections.abc import Sequence
+from types import TracebackType
+
+import numpy as np
+
+from dcpdump.batch.ends import Ends, Lost
+from dcpdump.batch.gather import Array, distinct, records_at
+from dcpdump.batch.part import Part
+from dcpdump.batch.statistics import REQUEST, STREAMED
+from dcpdump.compare.hashing import mixed
+from dcpdump.net.batch import NO_TIME
+from dcpdump.net.bytestream import ByteStream
+from dcpdump.rewrite.spill import Spill
+from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.streams.column_events import stream_ids
+from dcpdump.streams.frame_event import OWN_SEQNO
+
+#: What is kept of a frame. ``hash``: of all its bytes; ``body``: of those behind the header; ``word``: vbucket or
+#: status; ``marks``: HAS_SEQNO, NOT_WHOLE.
+ROW = np.dtype(
+    [
+        ("hash", "<u8"),
+        ("body", "<u8"),
+        ("ts", "<i8"),
+        ("offset", "<i8"),
+        ("seqno", "<u8"),
+        ("cas", "<u8"),
+        ("frame", "<u4"),
+        ("length", "<u4"),
+        ("opaque", "<u4"),
+        ("word", "<u2"),
+        ("sid", "<u2"),
+        ("opcode", "u1"),
+        ("magic", "u1"),
+        ("datatype", "u1"),
+        ("marks", "u1"),
+    ]
+)
+HAS_SEQNO, NOT_WHOLE = 1, 2
+_HEADER = np.dtype([("first", "<i8"), ("second", "<i8"), ("third", "<i8")])
+_ALL_BITS = (1 << 64) - 1
+_NAMES = ("opaque", "word", "opcode", "magic", "datatype", "cas")
+
+#: (vbucket, stream id)
+StreamPlace = tuple[int, int]
+#: (offset, length; 0 where that is not known)
+Loss = tuple[int, int]
+
+
+class Side:
+    """The frames of one capture. A direction has a place: twice the number of its connection, plus 0 or 1."""
+
+    def __init__(self, folder: str) -> None:
+        self._spill = Spill(folder)
+        self.counts: dict[int, int] = {}  #: frames by place
+        self.ends: dict[int, Ends] = {}  #: by place
+        self.losses: dict[int, list[Loss]] = {}  #: by place, in order
+        self.last_seqno: dict[int, dict[StreamPlace, int]] = {}  #: by place and stream
+        self.sent: dict[int, ByteStream] = {}  #: by place: the bytes of TCP, where frames are not inside TLS
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+
+    def __enter__(self) -> "Side":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spill.__exit__(kind, error, trace)
+
+    @property
+    def connections(self) -> list[int]:
+        """Return the numbers of the connections that have frames, in their order."""
+        return sorted({place >> 1 for place in self.counts})
+
+    @property
+    def frames(self) -> int:
+        """Return how many frames there are."""
+        return sum(self.counts.values())
+
+    def feed(self, part: Part, rows: Sequence[int]) -> None:
+        """Keep those rows of a part."""
+        chosen = np.asarray(rows, np.int64)
+        table = rows_of(part, chosen)
+        times = table["ts"][table["ts"] != NO_TIME]
+        if len(times):
+            first, last = int(times.min()), int(times.max())
+            self.first_ns = first if self.first_ns is None else min(self.first_ns, first)
+            self.last_ns = last if self.last_ns is None else max(self.last_ns, last)
+        which = part.place[chosen]
+        for number in distinct(which)[0].tolist():
+            ends = part.places[number]
+            place = 2 * ends.connection + ends.direction
+            mine = table if len(part.places) == 1 else table[which == number]
+            self.ends[place] = ends
+            before = self.counts.get(place, 0)
+            self._spill.put(place, before * ROW.itemsize, mine.tobytes())
+            self.counts[place] = before + len(mine)
+            self._note_seqnos(place, mine)
+
+    def lose(self, lost: Sequence[Lost]) -> None:
+        """Note what was not captured."""
+        for ends, gap in lost:
+            place = 2 * ends.connection + ends.direction
+            self.losses.setdefault(place, []).append((gap.offset, gap.length or 0))
+
+    def settle(self) -> None:
+        """Prepare for ``rows``: all frames are there."""
+        self._spill.flush()
+
+    def rows(self, place: int, start: int, stop: int) -> Array:
+        """Return rows of a direction."""
+        size = ROW.itemsize
+        return np.frombuffer(self._spill.get(place, start * size, min(stop, self.counts.get(place, 0)) * size), ROW)
+
+    def acknowledged(self, place: int) -> int | None:
+        """Return up to which offset the receiver acknowledged a direction; None where no ACK was captured."""
+        stream = self.sent.get(place)
+        if stream is None or stream.last_ack < 0 or not stream.begun:
+            return None
+        return stream.offset_of(int(stream.last_ack))
+
+    def _note_seqnos(self, place: int, table: Array) -> None:
+        table = table[(table["marks"] & HAS_SEQNO) != 0][::-1]
+        if not len(table):
+            return
+        _, latest, _ = distinct(table["word"].astype(np.int64) << 16 | table["sid"])
+        last = self.last_seqno.setdefault(place, {})
+        found = table[latest]
+        places = zip(found["word"].tolist(), found["sid"].tolist(), strict=True)
+        last.update(zip(places, found["seqno"].tolist(), strict=True))
+
+
+def rows_of(part: Part, chosen: Array) -> Array:
+    """Return the rows of some frames of a part."""
+    table = np.zeros(len(chosen), ROW)
+    starts, lengths = part.start[chosen], part.length[chosen]
+    data = part.data
+    spans = zip((starts + HEADER_LENGTH).tolist(), (starts + lengths).tolist(), strict=True)
+    table["body"] = np.array([hash(data[start:end]) for start, end in spans], np.int64).view(np.uint64)
+    headers = records_at(part.view, _HEADER, np.minimum(starts, max(0, len(data) - HEADER_LENGTH)))
+    table["hash"] = table["body"]
+    for name in ("first", "second", "third"):
+        table["hash"] = mixed(table["hash"].copy(), headers[name])
+    for name in _NAMES:
+        table[name] = getattr(part.header, name)[chosen]
+    table["ts"], table["offset"], table["length"] = part.ts_ns[chosen], part.offset[chosen], lengths
+    table["frame"] = part.first + chosen
+    table["sid"] = stream_ids(part, chosen)
+    for at, row in enumerate(chosen.tolist()) if part.odd else ():
+        if row in part.odd:
+            table["hash"][at] = table["body"][at] = hash(part.odd[row].data) & _ALL_BITS
+            table["marks"][at] |= NOT_WHOLE
+    seqno, known = seqnos_of(part)
+    table["seqno"] = seqno[chosen]
+    table["marks"] |= np.where(known[chosen], HAS_SEQNO, 0).astype(np.uint8)
+    return table
+
+
+def seqnos_of(part: Part) -> tuple[Array, Array]:
+    """Return the seqno that each frame itself has, and whether it has one."""
+    seqno, known = np.zeros(len(part), np.uint64), np.zeros(len(part), bool)
+    for group in part.groups:
+        own = next((name for name in OWN_SEQNO if group.plan.has(name)), None)
+        if own is not None:
+            seqno[group.rows], known[group.rows] = group.column(own), True
+    if part.records:
+        rows = np.fromiter(part.records, np.int64, len(part.records))
+        header = part.header
+        for row in rows[STREAMED[header.opcode[rows]] & REQUEST[header.magic[rows]]].tolist():
+            frame = part.record(row).frame
+            found = next((value for name in OWN_SEQNO if (value := frame.get(name)) is not None), None)
+            if found is not None:
+                seqno[row], known[row] = found, True
+    return seqno, known

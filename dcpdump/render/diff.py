@@ -1,0 +1,290 @@
+"""Write what differs between two captures: a block a connection for people, rows for programs."""
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+from dcpdump.compare.clocks import Clock, latency, of_all
+from dcpdump.compare.comparison import (
+    Cause,
+    ChangedFrame,
+    Comparison,
+    LastSeqno,
+    Linked,
+    OnlyFrame,
+    seqno_of,
+    vbucket_of,
+)
+from dcpdump.compare.way import Way
+from dcpdump.iso_time import iso_time
+from dcpdump.net.batch import NO_TIME
+from dcpdump.record import Json
+from dcpdump.redact import Redactor
+from dcpdump.render.line import message_name
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.text_columns import Fitting, Table
+from dcpdump.spec import find
+from dcpdump.streams.wording import clock as time_of_day
+from dcpdump.streams.wording import counted, span
+from dcpdump.wire.frame import magic_of
+
+_NAMES = "AB"
+_WAYS = ("direction", "in both", "only in A", "only in B", "changed", "moved", "median", "p99")
+_FRAMES = ("in", "frame", "time", "message", "vb", "seqno", "evidence")
+_STREAMS = ("vb", "stream id", "A's last seqno", "B's last seqno")
+_LEAST_OF_FRAMES = ("time", "message")
+
+
+def why(cause: Cause, of: int, lost: int) -> str:
+    """Return in words why a frame is in A (0) or B (1) only."""
+    mine, other = _NAMES[of], _NAMES[1 - of]
+    return {
+        Cause.UNACKNOWLEDGED: f"never arrived: the receiver's TCP did not acknowledge it in {mine}'s capture",
+        Cause.LOST: f"{other}'s capture lacks {f'{lost:,}' if lost else 'an unknown number of'} bytes there",
+        Cause.BEFORE: f"{other}'s capture of the connection begins later",
+        Cause.AFTER: f"{other}'s capture of the connection ends before it",
+        Cause.OTHERWISE: f"{other} has other frames there",
+        Cause.LEFT_OUT: f"{other}'s bytes continue without it",
+        Cause.NO_CONNECTION: f"{other} has no such connection",
+    }[cause]
+
+
+class DiffRows:
+    """The rows of a comparison, for people and for programs."""
+
+    def __init__(self, found: Comparison, redactor: Redactor | None, most: int) -> None:
+        self._found, self._redactor, self._most = found, redactor, most
+        self._clock = of_all([each.clock for each in found.linked if each.clock is not None])
+
+    # -- for people -------------------------------------------------------------------------------------
+
+    def lines(self) -> "Iterator[Line | Fitting]":
+        """Yield a block for each connection, those that differ with their frames; the total last."""
+        found = self._found
+        for each in found.linked:
+            yield Line(LineKind.PLACE, self._who(each))
+            yield Line(LineKind.PLAIN, f"  clocks: {self._clock_text(each)}")
+            yield self._ways(each)
+            yield from self._details(each)
+            yield Line(LineKind.PLAIN, "")
+        for of in (0, 1):
+            for number in found.alone[of]:
+                where = f"{_NAMES[of]} c{number} {self._between(of, number)}"
+                frames = counted(found.frames(of, number), "frame")
+                yield Line(LineKind.PROBLEM, f"{where}: only in {_NAMES[of]}, {frames}")
+        yield self.total()
+
+    def total(self) -> Line:
+        """Return in one line whether the captures differ."""
+        found = self._found
+        total = self._totals()
+        pairs = counted(len(found.linked), "connection") + " in both"
+        if not found.differs:
+            return Line(LineKind.GOOD, f"no difference: {counted(total['both'], 'frame')}, {pairs}")
+        parts = [f"{total[name]:,} {text}" for name, text in _TOTALS.items() if total[name] or name == "both"]
+        alone = [
+            f"{counted(len(numbers), 'connection')} only in {_NAMES[of]}"
+            for of, numbers in enumerate(found.alone)
+            if numbers
+        ]
+        return Line(LineKind.PROBLEM, f"frames: {', '.join(parts)} · {', '.join([pairs, *alone])}")
+
+    def _who(self, each: Linked) -> str:
+        mine, other = self._between(0, each.pair.a), self._between(1, each.pair.b)
+        here, there = f"A c{each.pair.a}", f"B c{each.pair.b}"
+        return f"{here} = {there}  {mine}" if mine == other else f"{here} {mine} = {there} {other}"
+
+    def _between(self, of: int, number: int) -> str:
+        return " → ".join(self._ends(of, number))
+
+    def _ends(self, of: int, number: int) -> tuple[str, str]:
+        ends = self._found.ends(of, number).redacted(self._redactor)
+        return ends.src, ends.dst
+
+    def _clock_text(self, each: Linked) -> str:
+        found = each.clock or self._clock
+        if found is None:
+            later = next((way.later for way in each.ways if way.later is not None), None)
+            if later is None:
+                return "no frame with a time is in both"
+            how = f"{span(abs(later.p50))} {'later' if later.p50 >= 0 else 'earlier'} in B"
+            return f"frames are {how} (median); of one direction alone, offset and latency cannot be separated"
+        offset = f"{_precise(abs(found.offset))} {'ahead of' if found.offset >= 0 else 'behind'}"
+        of = "" if each.clock is not None else ", by another connection"
+        return f"B's is {offset} A's ± {span(found.spread)}{of}"
+
+    def _ways(self, each: Linked) -> Table:
+        rows = []
+        for direction, way in enumerate(each.ways):
+            src, dst = self._ends(0, each.pair.a)[:: 1 if direction == 0 else -1]
+            times = ("", "")
+            found = each.clock or self._clock
+            if found is not None and way.later is not None:
+                times = tuple(map(span, latency(way.later, found, direction)))  # type: ignore[assignment]
+            counts = way.equal, *(len(only) for only, _ in way.only), len(way.changed), way.moved
+            rows.append((f"  {src} → {dst}", *(f"{count:,}" for count in counts), *times))
+        return Table(_WAYS, rows, _WAYS[1:], ("moved", "p99"))
+
+    def _details(self, each: Linked) -> "Iterator[Line | Fitting]":
+        streams = [(way, last) for way in each.ways for last in self._found.last_seqnos(way)]
+        if streams:
+            rows = [_stream_cells(last) for _, last in streams[: self._most]]
+            yield Line(LineKind.TITLE, f"  {counted(len(streams), 'stream')} whose last seqno differs")
+            yield Table(_STREAMS, rows, _STREAMS)
+        frames = list(islice(self._frames(each), self._most + 1))
+        if frames:
+            yield Line(LineKind.TITLE, "  frames that differ")
+            yield Table(
+                _FRAMES,
+                [self._cells(frame) for frame in frames[: self._most]],
+                ("frame", "vb", "seqno"),
+                _LEAST_OF_FRAMES,
+            )
+        count = sum(len(way.changed) + sum(len(rows) for rows, _ in way.only) for way in each.ways)
+        if count > self._most:
+            yield Line(LineKind.PLAIN, f"  {count - self._most:,} more: --frames N, or -f ndjson for all")
+
+    def _frames(self, each: Linked) -> Iterator[OnlyFrame | ChangedFrame]:
+        for way in each.ways:
+            parts: list[Iterator[OnlyFrame | ChangedFrame]] = [self._found.only(way, of) for of in (0, 1)]
+            yield from chain(*parts, self._found.changed(way))
+
+    def _cells(self, frame: OnlyFrame | ChangedFrame) -> tuple[str, ...]:
+        if isinstance(frame, ChangedFrame):
+            text = f"frame {int(frame.b['frame'])} of B differs in {', '.join(frame.differs)}"
+            if frame.torn:
+                text += f": bytes of it were not captured in {' and '.join(frame.torn)}"
+            return ("both", *_row_cells(frame.a), text)
+        return (_NAMES[frame.of], *_row_cells(frame.row), why(frame.cause, frame.of, frame.lost))
+
+    # -- for programs -----------------------------------------------------------------------------------
+
+    def objects(self) -> Iterator[Json]:
+        """Yield all that differs as objects; the total last."""
+        found = self._found
+        for each in found.linked:
+            yield self._connection(each)
+            for way in each.ways:
+                for last in found.last_seqnos(way):
+                    yield _without_none(
+                        {
+                            "type": "stream",
+                            "connection": each.pair.a,
+                            "vbucket": last.vbucket,
+                            "stream_id": last.stream_id or None,
+                            "last_seqno_a": last.a,
+                            "last_seqno_b": last.b,
+                        }
+                    )
+            for frame in self._frames(each):
+                yield _changed(each, frame) if isinstance(frame, ChangedFrame) else self._only(frame)
+        for of in (0, 1):
+            for number in found.alone[of]:
+                src, dst = self._ends(of, number)
+                row = {"type": "alone", "only_in": _NAMES[of], "connection": number, "src": src, "dst": dst}
+                yield row | {"frames": found.frames(of, number)}
+        total = self._totals()
+        yield {"type": "total", "equal": not found.differs, **total, "connections": len(found.linked)}
+
+    def _connection(self, each: Linked) -> Json:
+        src, dst = self._ends(0, each.pair.a)
+        other = self._ends(1, each.pair.b)
+        found: Clock | None = each.clock or self._clock
+        ways = [self._way(each, direction, way, found) for direction, way in enumerate(each.ways)]
+        out: Json = {"type": "connection", "connection": each.pair.a, "other_connection": each.pair.b}
+        out |= {"src": src, "dst": dst, "other_src": other[0], "other_dst": other[1], "ways": ways}
+        if found is not None:
+            out |= {"clock_offset_us": found.offset // 1000, "clock_spread_us": found.spread // 1000}
+        return out
+
+    def _way(self, each: Linked, direction: int, way: Way, found: Clock | None) -> Json:
+        src, dst = self._ends(0, each.pair.a)[:: 1 if direction == 0 else -1]
+        out: Json = {"src": src, "dst": dst, **_way_counts(way)}
+        if way.later is not None:
+            out["later_us"] = way.later.p50 // 1000
+            if found is not None:
+                times = latency(way.later, found, direction)
+                out |= {"p50": times.median // 1000, "p99": times.p99 // 1000}
+        return out
+
+    def _only(self, frame: OnlyFrame) -> Json:
+        head = {"type": "frame", "only_in": _NAMES[frame.of], "connection": frame.place >> 1}
+        tail = {"cause": frame.cause.value, "why": why(frame.cause, frame.of, frame.lost)}
+        return head | _row_object(frame.row) | tail | ({"lost_bytes": frame.lost} if frame.lost else {})
+
+    def _totals(self) -> dict[str, int]:
+        out = dict.fromkeys(_TOTALS, 0)
+        for each in self._found.linked:
+            for way in each.ways:
+                for name, count in _way_counts(way).items():
+                    out[name] += count
+        for of, name in enumerate(("only_a", "only_b")):
+            out[name] += sum(self._found.frames(of, number) for number in self._found.alone[of])
+        return out
+
+
+_TOTALS = {
+    "both": "in both",
+    "only_a": "only in A",
+    "only_b": "only in B",
+    "changed": "changed",
+    "moved": "in another order",
+}
+
+
+def _precise(ns: int) -> str:
+    """Return a duration to the microsecond."""
+    return f"{ns / 1_000_000:.3f} ms" if ns < 1_000_000_000 else f"{ns / 1_000_000_000:,.6f} s"
+
+
+def _way_counts(way: Way) -> dict[str, int]:
+    only = [len(rows) for rows, _ in way.only]
+    return {"both": way.equal, "only_a": only[0], "only_b": only[1], "changed": len(way.changed), "moved": way.moved}
+
+
+def _stream_cells(last: LastSeqno) -> tuple[str, ...]:
+    numbers = ("none" if each is None else str(each) for each in (last.a, last.b))
+    return (f"  {last.vbucket}", str(last.stream_id or ""), *numbers)
+
+
+def _name(row: Any) -> str:
+    opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
+    return message_name(find(opcode), opcode, response=magic.response)
+
+
+def _vbucket(row: Any) -> int | None:
+    opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
+    return vbucket_of(row, response=magic.response) if find(opcode).streamed or int(row["word"]) else None
+
+
+def _row_cells(row: Any) -> tuple[str, ...]:
+    ts, vbucket, seqno = int(row["ts"]), _vbucket(row), seqno_of(row)
+    when = "" if ts == NO_TIME else time_of_day(ts)
+    numbers = ("" if each is None else str(each) for each in (vbucket, seqno))
+    return (f"{int(row['frame'])}", when, _name(row), *numbers)
+
+
+def _row_object(row: Any) -> Json:
+    ts = int(row["ts"])
+    opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
+    return _without_none(
+        {
+            "frame": int(row["frame"]),
+            "time": None if ts == NO_TIME else iso_time(ts),
+            "name": find(opcode).name,
+            "opcode": opcode,
+            "message_kind": "response" if magic.response else "request",
+            "vbucket": _vbucket(row),
+            "seqno": seqno_of(row),
+            "length": int(row["length"]),
+        }
+    )
+
+
+def _changed(each: Linked, frame: ChangedFrame) -> Json:
+    head = {"type": "changed", "connection": each.pair.a, "other_frame": int(frame.b["frame"])}
+    return head | _row_object(frame.a) | {"differs": list(frame.differs)} | ({"whole": False} if frame.torn else {})
+
+
+def _without_none(row: Json) -> Json:
+    return {name: value for name, value in row.items() if value is not None}

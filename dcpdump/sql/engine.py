@@ -1,0 +1,172 @@
+"""Run one query in DuckDB, which may read nothing but the tables that it is offered.
+
+SQL may come from anywhere: DuckDB opens no file, loads no extension, reads no variable of Python, and its settings are
+locked. Only queries are run. What does not fit its memory goes to a folder of its own, which is removed at the end.
+"""
+
+import atexit
+import gc
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
+from types import TracebackType
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from dcpdump.errors import DcpdumpError
+from dcpdump.sql.interrupts import interrupting
+from dcpdump.sql.query import Query, query_of
+
+_SETTINGS = {
+    "threads": 1,  # frames are read in the thread that catches signals
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "memory_limit": "1GB",
+}
+_ROWS = 10_000  #: of a batch of the result
+_INCOMING = "dcpdump_incoming"
+_UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|does not have a column named "([^"]+)"')
+_UNKNOWN_TABLE = re.compile(r"Table with name (\S+) does not exist")
+_COLUMNS_HINT = "dcpdump export --schema lists the columns"
+
+
+# DuckDB counts its objects when the interpreter ends, and lists those that are left: none may be frozen by then.
+atexit.register(gc.unfreeze)
+
+
+class QueryError(DcpdumpError):
+    """A query cannot be answered as it is written."""
+
+
+class Engine:
+    """A DuckDB for one query over tables of these schemas. Use it in a ``with``."""
+
+    def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
+        self._schemas = schemas
+        self._folder = tempfile.mkdtemp(prefix="dcpdump-sql-")
+        self._open = ExitStack()
+        self._failure: BaseException | None = None  # of what DuckDB reads from
+        self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder})
+        for setting in ("TimeZone = 'UTC'", "lock_configuration = true"):
+            self._execute(f"SET {setting}")
+
+    def __enter__(self) -> "Engine":
+        self._open.enter_context(interrupting(self._connection.interrupt))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+        self._connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def understood(self, text: str) -> Query:
+        """Return what a query needs. Raises QueryError for what is no query, or names what is not there."""
+        parsed = json.loads(self._execute("SELECT json_serialize_sql(?::VARCHAR)", text)[0][0])
+        if parsed["error"]:
+            raise self._refused(text, parsed)
+        if len(parsed["statements"]) != 1:
+            raise QueryError("one query is answered at a time", "", "write one SELECT, without what follows its ';'")
+        for name, schema in self._schemas.items():
+            self.offer(name, schema.empty_table())
+        with self._errors():
+            self._connection.sql(text)
+        columns = {name: frozenset(schema.names) for name, schema in self._schemas.items()}
+        return query_of(parsed["statements"][0], columns, self._moment)
+
+    def offer(self, name: str, rows: Any) -> None:
+        """Offer the rows of a table, or a reader of them, which can be read once."""
+        self._connection.register(name, rows)
+
+    def stream(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Offer batches as a table that is read once, as they come."""
+        self.offer(name, pa.RecordBatchReader.from_batches(schema, self._noting(batches)))
+
+    def store(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Offer batches as a table that is read as often as a query likes."""
+        self._connection.unregister(name)
+        self.stream(_INCOMING, schema, batches)
+        with self._errors():
+            self._connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {_INCOMING}")
+        self._connection.unregister(_INCOMING)
+
+    def answer(self, text: str) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+        """Run a query, and return its columns and its rows. Raises QueryError, here or between rows."""
+        with self._errors():
+            relation = self._connection.sql(text)
+            new = hasattr(relation, "to_arrow_reader")
+            reader = relation.to_arrow_reader(_ROWS) if new else relation.fetch_arrow_reader(_ROWS)
+        return reader.schema, self._rows(reader)
+
+    def _rows(self, reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch, None, None]:
+        with self._errors():
+            yield from reader
+
+    def _noting(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches, and keep what ended them: of that, DuckDB passes on the text alone."""
+        try:
+            yield from batches
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _execute(self, sql: str, *values: str) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._connection.execute(sql, list(values)).fetchall()
+        return rows
+
+    def _moment(self, text: str, kind: str) -> int | None:
+        """Return the time (µs) that DuckDB takes a text for."""
+        try:
+            found = self._execute(f"SELECT epoch_us(CAST(CAST(? AS {kind}) AS TIMESTAMPTZ))", text)[0][0]
+        except duckdb.Error:
+            return None
+        return found if isinstance(found, int) else None
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise DuckDB's errors as those of a query, and what ended reading as what it was."""
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+            if self._failure is not None:
+                raise self._failure from None
+            if error.__context__ is not None and not isinstance(error.__context__, Exception):
+                raise error.__context__ from None  # of a signal
+            if isinstance(error, duckdb.InterruptException) or "interrupted" in str(error):
+                raise KeyboardInterrupt from None
+            raise self._explained(str(error)) from error
+
+    def _refused(self, text: str, parsed: Mapping[str, Any]) -> QueryError:
+        """Return the error of a text that DuckDB did not parse, or parsed as something else than a query."""
+        try:
+            duckdb.extract_statements(text)
+        except duckdb.Error as error:
+            return self._explained(str(error))
+        hint = "SELECT, FROM, WITH, VALUES, DESCRIBE or SUMMARIZE"
+        return QueryError("only queries are answered, nothing is changed or written", "", hint)
+
+    def _explained(self, message: str) -> QueryError:
+        """Return DuckDB's own sentence, and the nearest name where one is not known."""
+        sentence, _, rest = message.partition("\n")
+        column, table = _UNKNOWN_COLUMN.search(sentence), _UNKNOWN_TABLE.search(sentence)
+        if column is not None:
+            names = [name for schema in self._schemas.values() for name in schema.names]
+            return QueryError(sentence, "", _nearest(column[1] or column[2], names) or _COLUMNS_HINT)
+        if table is not None:
+            return QueryError(sentence, "", f"the tables are {', '.join(self._schemas)}")
+        near = next((line for line in rest.splitlines() if line.startswith("Did you mean")), "")
+        return QueryError(sentence, "", near)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name.lower(), list(dict.fromkeys(known)), n=3)
+    return f"did you mean {' or '.join(near)}?" if near else ""

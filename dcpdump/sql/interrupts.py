@@ -1,0 +1,38 @@
+"""Let signals end what runs outside of Python, which would otherwise only learn of them when it is done."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
+
+
+@contextmanager
+def interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Call ``interrupt``, in a thread of its own, whenever a signal comes that ends things.
+
+    Signals are only caught in the main thread: elsewhere nothing is called.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def watch() -> None:
+        while numbers := os.read(reading, 16):
+            if not _ENDING.isdisjoint(numbers):
+                interrupt()
+
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    watcher = threading.Thread(target=watch, name="interrupts", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writing)
+        watcher.join()
+        os.close(reading)

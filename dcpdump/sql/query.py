@@ -1,0 +1,168 @@
+"""Find out which tables, which columns of frames and which frames a query needs, from the tree that DuckDB parsed.
+
+What is not understood needs everything: the answer never depends on what is found here, only what it costs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from dcpdump.sql.predicates import Moment, Node, Scope
+from dcpdump.sql.spans import Hint, either
+
+FRAMES = "frames"
+#: The nodes of a query that are understood, beside expressions; modifiers are ORDER BY, LIMIT and DISTINCT.
+_STREAMED = frozenset("SELECT_NODE SET_OPERATION_NODE BASE_TABLE JOIN SUBQUERY EMPTY EXPRESSION_LIST".split())
+_UNDERSTOOD = _STREAMED | {"SHOW_REF", "CTE_NODE", "RECURSIVE_CTE_NODE", "TABLE_FUNCTION"}
+#: Functions that read tables by the text of their names.
+_DYNAMIC = frozenset({"query", "query_table"})
+#: How tables may be joined, for a condition on one to choose its rows before.
+_PLAIN_JOINS = frozenset({"REGULAR", "CROSS"})
+#: What only names columns.
+_EXPLAINED = frozenset({"DESCRIBE", "SHOW_FROM"})
+
+
+class Query(NamedTuple):
+    """What a query needs."""
+
+    tables: frozenset[str]
+    columns: frozenset[str]  #: of frames
+    hint: Hint  #: what all frames have that can make a difference
+    streamed: bool  #: each table is read once, from its first row to its last
+
+
+class _Table(NamedTuple):
+    """A table that stands in a FROM. ``chosen``: the conditions of its SELECT hold for each of its rows."""
+
+    name: str
+    alias: str
+    chosen: bool
+    renamed: bool
+
+
+def query_of(tree: Node, schemas: Mapping[str, frozenset[str]], moment: Moment) -> Query:
+    """Return what a query needs; ``schemas``: the tables that there are, and their columns."""
+    return _Reader(schemas, moment).read(tree)
+
+
+class _Reader:
+    def __init__(self, schemas: Mapping[str, frozenset[str]], moment: Moment) -> None:
+        self._schemas, self._moment = schemas, moment
+        self._tables: list[str] = []
+        self._names: set[str] = set()
+        self._whole = False  # all columns of frames are needed
+        self._aliases: set[str] = set()  # of frames
+        self._last_names: set[str] = set()  # of what a query names: of a table, if it takes its rows whole
+        self._hints: list[Hint] = []
+        self._streamed = True
+
+    def read(self, tree: Node) -> Query:
+        """Return what the query needs."""
+        self._walk(tree)
+        tables = frozenset(self._tables)
+        columns = self._schemas[FRAMES]
+        whole = self._whole or not self._aliases.isdisjoint(self._last_names)
+        needed = columns if whole else (columns & self._names) | {"frame"}
+        hint: Hint = {}
+        if self._hints:
+            hint, *others = self._hints
+            for each in others:
+                hint = either(hint, each)
+        return Query(tables, needed, hint, self._streamed and self._tables == [FRAMES])
+
+    def _walk(self, node: Any) -> None:
+        if isinstance(node, list):
+            for each in node:
+                self._walk(each)
+        elif isinstance(node, Mapping):
+            self._see(node)
+            if node.get("type") == "SHOW_REF" and node.get("show_type") in _EXPLAINED:
+                return  # of what it describes no row is read
+            for each in node.values():
+                self._walk(each)
+
+    def _see(self, node: Node) -> None:
+        kind, expression = node.get("type"), node.get("class")
+        if expression == "COLUMN_REF":
+            names = [str(each).lower() for each in node["column_names"]]
+            self._names.update(names)
+            self._last_names.add(names[-1])
+        elif expression in ("SUBQUERY", "POSITIONAL_REFERENCE"):
+            self._streamed = False  # it may be evaluated more than once
+            self._whole |= expression == "POSITIONAL_REFERENCE"
+        elif (
+            expression is None and isinstance(kind, str) and not kind.endswith("_MODIFIER") and "null_order" not in node
+        ):
+            self._streamed &= kind in _STREAMED
+            self._whole |= kind not in _UNDERSTOOD
+            if kind == "SELECT_NODE":
+                self._select(node)
+            elif kind == "BASE_TABLE":
+                self._refer(node)
+            elif kind == "SHOW_REF" and node.get("show_type") not in _EXPLAINED:
+                self._refer(node)  # what is summarised is a name or a query, by the version
+                self._whole = True
+            elif kind == "JOIN":
+                self._names.update(str(each).lower() for each in node["using_columns"])
+                self._whole |= node["ref_type"] == "NATURAL"
+            elif kind == "TABLE_FUNCTION" and node["function"]["function_name"].lower() in _DYNAMIC:
+                self._tables += self._schemas
+                self._whole = True
+                self._hints.append({})
+        if "cte_map" in node and node["cte_map"]["map"]:
+            self._streamed = False  # what it names may be read wherever it is named
+
+    def _refer(self, node: Node) -> None:
+        name = node["table_name"].strip('"').lower()
+        if name in self._schemas:
+            self._tables.append(name)
+
+    def _select(self, node: Node) -> None:
+        """Note what one SELECT says of frames that stand in its FROM."""
+        tables = list(_tables(node["from_table"], chosen=node.get("sample") is None))
+        for each in [each for each in tables if each.name == FRAMES]:
+            self._aliases.add(each.alias)
+            self._whole |= each.renamed or _takes_all(node, each)
+            usable = each.chosen and not each.renamed and each.alias not in self._schemas[FRAMES]
+            scope = Scope(each.alias, self._plain(tables, each), self._moment)
+            self._hints.append(scope.hint(node["where_clause"]) if usable else {})
+
+    def _plain(self, tables: list[_Table], mine: _Table) -> frozenset[str]:
+        """Return the columns of frames that no other table of a FROM has too."""
+        found = self._schemas[FRAMES]
+        for each in tables:
+            if each is not mine:
+                found = found - self._schemas[each.name] if each.name in self._schemas else frozenset()
+        return found
+
+
+def _takes_all(select: Node, table: _Table) -> bool:
+    """Return whether a SELECT takes all columns of a table."""
+    stars = (node for node in _expressions(select) if node.get("class") == "STAR")
+    return any(node.get("relation_name", "").lower() in ("", table.alias) for node in stars)
+
+
+def _tables(node: Node, *, chosen: bool) -> Iterator[_Table]:
+    """Yield the tables of a FROM, through its joins; what is no table has no name."""
+    kind = node.get("type")
+    if kind == "JOIN":
+        plain = chosen and node["ref_type"] in _PLAIN_JOINS and node.get("sample") is None
+        yield from _tables(node["left"], chosen=plain and node["join_type"] in ("INNER", "LEFT", "SEMI", "ANTI"))
+        yield from _tables(node["right"], chosen=plain and node["join_type"] == "INNER")
+    elif kind == "BASE_TABLE":
+        name = node["table_name"].lower()
+        alias = (node.get("alias") or name).lower()
+        yield _Table(name, alias, chosen and node.get("sample") is None, bool(node.get("column_name_alias")))
+    elif kind != "EMPTY":
+        yield _Table("", "", chosen=False, renamed=False)
+
+
+def _expressions(node: Any) -> Iterator[Node]:
+    """Yield the nodes of a SELECT, without the queries inside its FROM."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _expressions(each)
+    elif isinstance(node, Mapping):
+        yield node
+        for name, each in node.items():
+            if not (name in ("from_table", "left", "right") and isinstance(each, Mapping) and "class" not in each):
+                yield from _expressions(each)

@@ -1,0 +1,401 @@
+"""dcpdump sql: the answers are those that DuckDB gives over the tables of an export, whatever is pushed down."""
+
+import csv
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from select import select
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.cli.sql_prompt import words
+from dcpdump.sql.cells import plain, rows_of
+from tests.support.captures import Record, pcap
+from tests.support.console import run
+from tests.support.conversation import opening, packets, said
+from tests.support.live import PATIENCE
+
+REPLICA = "samples/replica.pcap"
+DAMAGE = "samples/damage.pcap"
+#: Several connections, losses, rollbacks, stream ids: all that the samples have.
+SAMPLES = "samples"
+
+
+class Exported:
+    """DuckDB over the tables that ``export`` writes of the samples."""
+
+    def __init__(self, folder: Path) -> None:
+        tables = "frames,gaps,streams,findings,files"
+        assert run(f"dcpdump export {SAMPLES} -o {folder} -q --tables {tables}").code == 4
+        self._connection = duckdb.connect()
+        self._connection.execute("SET TimeZone = 'UTC'")
+        for name in tables.split(","):
+            self._connection.register(name, pq.read_table(folder / f"{name}.parquet"))
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the answer of a query."""
+        result = self._connection.sql(query).to_arrow_table()
+        return [row for batch in result.to_batches() for row in rows_of(batch)]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    return Exported(tmp_path_factory.mktemp("exported") / "tables")
+
+
+def answered(query: str, captures: str = SAMPLES, more: str = "") -> list[tuple[Any, ...]]:
+    """Return the rows that the command answers with."""
+    quoted = query.replace('"', '\\"')
+    found = run(f'dcpdump sql "{quoted}" {captures} -f ndjson -q {more}')
+    assert found.code in (0, 4), found.err
+    return [tuple(json.loads(line).values()) for line in found.out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from frames",
+        "from streams",
+        "from gaps",
+        "from findings",
+        "from files",
+        "select count(*) from frames",
+        "select name, count(*), min(by_seqno), max(by_seqno) from frames group by name order by name",
+        "select * from frames where opcode = 87",
+        "select frame, key, value from frames where name in ('DCP_MUTATION', 'DCP_DELETION') and vbucket = 12",
+        "select frame, ts, time_ns, src from frames where ts > '2025-11-20 12:02:11.5' and connection < 3",
+        "select frame from frames where frame between 20 and 25",
+        "select frame, problems, hints from frames where problems is not null or hints is not null",
+        "select frame from frames where opcode = 86 limit 3",
+        "select f.frame, s.verdict from frames f join streams s using (connection, vbucket) where f.opcode = 83",
+        "select frame from frames f where exists (from findings x where x.connection = f.connection) and opcode = 87",
+        "select a.frame, b.frame from frames a, frames b where a.opcode = 83 and b.request_frame = a.frame",
+        "with x as (from frames where opcode = 87) select max(a.by_seqno) from x a, x b",
+        "select frame, row_number() over (partition by vbucket order by frame) n from frames where opcode = 87",
+        "select unnest(framing) from frames where framing is not null",
+        "select sum(value_length), avg(length), count(distinct key) from frames",
+        "select frame from frames where name = 'none'",
+        "summarize streams",
+        "select code, f.ts from findings f asof join frames using (connection, ts)",
+    ],
+)
+def test_the_answer_is_that_of_duckdb_over_the_exported_tables(query: str, exported: Exported) -> None:
+    ordered = f"from ({query}) order by all" if re.search("join|exists|frames b|over", query) else query
+    assert answered(ordered) == exported.rows(ordered)
+
+
+WORDS = ["DCP_MUTATION", "DCP_DELETION", "DCP_STREAM_REQ", "DCP_NOOP", "HELLO", "no such name"]
+TIMES = [f"'2025-11-20 12:02:{second}'" for second in ("00", "11.0085", "11.009", "57.09")]
+COMPARED: dict[str, list[Any]] = {
+    "opcode": [83, 86, 87, 92, 255],
+    "vbucket": [0, 5, 12, 417, 528, 65_536],
+    "by_seqno": [0, 1, 90, 110_208, 18_446_744_073_709_551_615],
+    "connection": [0, 1, 5],
+    "frame": [1, 19, 300],
+    "opaque": [0, 4624],
+    "time_ns": [1_763_640_131_000_000_000, 1_763_640_131_009_250_000],
+    "ts": [*TIMES, *(f"timestamp {time}" for time in TIMES)],
+    "name": [f"'{word}'" for word in WORDS],
+    "kind": ["'request'", "'response'", "'neither'"],
+    "status": [0, 2, 35],
+}
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> str:
+    column = draw(st.sampled_from(sorted(COMPARED)))
+    values = st.sampled_from(COMPARED[column]).map(str)
+    operator = draw(st.sampled_from(["=", "<", "<=", ">", ">=", "<>", "in", "between", "is"]))
+    if operator == "in":
+        return f"{column} in ({', '.join(draw(st.lists(values, min_size=1, max_size=3)))})"
+    if operator == "between":
+        return f"{column} between {draw(values)} and {draw(values)}"
+    if operator == "is":
+        return f"{column} is not null"
+    return f"{draw(values)} {operator} {column}" if draw(st.booleans()) else f"{column} {operator} {draw(values)}"
+
+
+CONDITIONS = st.recursive(
+    comparisons(),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(lambda parts: f"({' '.join(parts)})"),
+        inner.map(lambda part: f"not {part}"),
+    ),
+    max_leaves=4,
+)
+#: Ways to refer to frames, with a condition.
+FORMS = [
+    "select frame, name, key from frames where {0}",
+    "select f.frame from frames f where {0} union all select frame from frames where {1}",
+    "select count(*) from (from frames where {0}) where {1}",
+    "select vbucket, max(by_seqno) from frames where {0} group by all order by all",
+]
+
+
+@settings(max_examples=40)
+@given(form=st.sampled_from(FORMS), one=CONDITIONS, other=CONDITIONS)
+def test_what_is_pushed_down_changes_no_answer(form: str, one: str, other: str, exported: Exported) -> None:
+    query = form.format(one, other)
+    assert answered(query) == exported.rows(query)
+
+
+def test_a_condition_on_headers_decodes_as_little_as_read_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames that the condition excludes are never rows: neither DuckDB nor Arrow gets them."""
+    from dcpdump.sql.engine import Engine
+
+    got = 0
+    stream = Engine.stream
+
+    def counting(self: Engine, name: str, schema: Any, batches: Iterator[Any]) -> None:
+        def counted() -> Iterator[Any]:
+            nonlocal got
+            for batch in batches:
+                got += batch.num_rows
+                yield batch
+
+        stream(self, name, schema, counted())
+
+    monkeypatch.setattr(Engine, "stream", counting)
+    assert answered("select count(*) from frames where name = 'DCP_SNAPSHOT_MARKER' and vbucket = 528", REPLICA) == [
+        (2,)
+    ]
+    assert got == 2
+
+
+@pytest.mark.parametrize("since", ["--since +0.01s", "--until 12:02:11.008", "--since 12:02:11.005 --until +10ms"])
+def test_times_choose_the_frames_as_they_do_for_export(since: str, tmp_path: Path) -> None:
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/out -q {since}")
+    frames = pq.read_table(tmp_path / "out/frames.parquet").column("frame").to_pylist()
+    assert answered("select frame from frames where ts > '2025-11-20'", REPLICA, since) == [(each,) for each in frames]
+
+
+def test_keys_and_values_are_redacted_as_in_an_export(tmp_path: Path) -> None:
+    (tmp_path / "salt").write_text("00" * 32)
+    how = f"--redact --salt-file {tmp_path}/salt"
+    run(f"dcpdump export {REPLICA} -o {tmp_path}/out -q {how}")
+    table = pq.read_table(tmp_path / "out/frames.parquet")
+    rows = [row for row in table.to_pylist() if row["opcode"] == 87]
+    expected = [(plain(row["key"]), plain(row["value"])) for row in rows]
+    assert answered("select key, value from frames where opcode = 87", REPLICA, how) == expected
+    assert answered("select key, value from frames where opcode = 87", REPLICA) != expected
+
+
+def test_the_formats() -> None:
+    query = "select name, count(*) n, max(by_seqno) top from frames where vbucket = 528 and opcode > 86 group by 1"
+    query += " order by 1"
+    found = {form: run(f'dcpdump sql "{query}" {REPLICA} -q -f {form}') for form in ("table", "csv", "ndjson")}
+    assert found == {
+        "table": (0, "name          n  top\nDCP_DELETION  1    4\nDCP_MUTATION  4    6\n", ""),
+        "csv": (0, "name,n,top\r\nDCP_DELETION,1,4\r\nDCP_MUTATION,4,6\r\n", ""),
+        "ndjson": (
+            0,
+            '{"name": "DCP_DELETION", "n": 1, "top": 4}\n{"name": "DCP_MUTATION", "n": 4, "top": 6}\n',
+            "",
+        ),
+    }
+
+
+def test_what_json_does_not_have_is_spelled() -> None:
+    query = """select '\\xff\\x07k'::blob blob, timestamp '2025-11-20 12:00:00.5' moment, sum(1) huge,
+        1.5::decimal(9, 2) part, 'inf'::double most, map {'a': 1} pairs, {'d': date '2025-11-20'} made,
+        [1, null] several, true yes, null nothing"""
+    assert json.loads(run(f'dcpdump sql "{query}" {REPLICA} -q -f ndjson').out) == {
+        "blob": "\\xff\\x07k",
+        "moment": "2025-11-20T12:00:00.500000",
+        "huge": 1,
+        "part": 1.5,
+        "most": "inf",
+        "pairs": {"a": 1},
+        "made": {"d": "2025-11-20"},
+        "several": [1, None],
+        "yes": True,
+        "nothing": None,
+    }
+    cells = run(f'dcpdump sql "{query}" {REPLICA} -q -f csv').out.splitlines()[1]
+    assert next(csv.reader([cells])) == [
+        *("\\xff\\x07k", "2025-11-20T12:00:00.500000", "1", "1.5", "inf"),
+        *('{"a": 1}', '{"d": "2025-11-20"}', "[1, null]", "true", ""),
+    ]
+
+
+def test_each_column_of_an_answer_has_a_name_of_its_own() -> None:
+    found = run(f'dcpdump sql "select 1 a, 2 a, 3 a" {REPLICA} -f ndjson -q')
+    assert found == (0, '{"a": 1, "a_1": 2, "a_2": 3}\n', "")
+
+
+def test_columns_without_a_value_are_left_out_of_wide_tables() -> None:
+    found = run(f'dcpdump sql "from frames where opcode = 80" {REPLICA} -q').out.splitlines()
+    assert found[0].split()[:3] == ["frame", "packet", "file"]
+    assert "by_seqno" not in found[0]
+    assert found[-1].endswith("columns without a value are not shown")
+    assert run(f'dcpdump sql "select null a, 1 b" {REPLICA} -q').out == "a     b\nnull  1\n"
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "ndjson"])
+def test_no_control_character_of_a_capture_reaches_the_output(form: str, tmp_path: Path) -> None:
+    name = tmp_path / "evil\x1b[2J.pcap"
+    talk = said(opening() + "STREAM vb=5\nRX snapshot-marker{start=0, end=1, flags=0x5}\nRX mutation{seqno=1}")
+    name.write_bytes(pcap(Record(each.ts_ns or 0, each.data) for each in packets(talk)))
+    evil = "'x' || chr(27) || chr(10) || chr(8238)"
+    query = rf"select file, {evil} as \"a\x1b\", struct_pack(b := chr(7)), '\xff\x1b'::blob from frames limit 1"
+    found = run(f'dcpdump sql "{query}" "{name}" -f {form} -q')
+    assert found.code == 0
+    text = found.out.replace("\r\n", "").replace("\n", "")
+    assert text.isprintable()
+
+
+def test_a_query_that_cannot_be_answered_is_a_matter_of_usage() -> None:
+    wrong = run(f'dcpdump sql "select vbuket from frames" {REPLICA}')
+    assert wrong == (
+        2,
+        "",
+        'dcpdump: error: Binder Error: Referenced column "vbuket" not found in FROM clause!\n'
+        "hint: did you mean vbucket or vbucket_uuid?\n",
+    )
+
+
+def test_what_fails_at_a_row_is_reported_too() -> None:
+    wrong = run(f'dcpdump sql "select name::int from frames" {REPLICA} -q')
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err.startswith("dcpdump: error: Conversion Error: Could not convert string 'HELLO' to INT32")
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ("", "Missing argument 'QUERY'"),
+        ("'select 1'", "Missing argument 'CAPTURE…'"),
+        ("-i", "Missing argument 'CAPTURE…'"),
+        (f"-i {REPLICA} -o some.txt", "-o is for the answer of one query"),
+        ("-i -", "a pipe has to be written to a file first"),
+    ],
+)
+def test_what_is_missing_is_said(words: str, what: str) -> None:
+    wrong = run(f"dcpdump sql {words}")
+    assert (wrong.code, what in wrong.err) == (2, True), wrong.err
+
+
+def test_the_exit_code_says_what_the_input_was(tmp_path: Path) -> None:
+    assert run(f"dcpdump sql 'select 1 from frames limit 1' {DAMAGE} -q").code == 0  # it ends before the damage
+    assert run(f"dcpdump sql 'select count(*) from frames' {DAMAGE} -q").code == 4
+    (tmp_path / "none.pcap").write_bytes(pcap([]))
+    none = run(f"dcpdump sql 'select count(*) from frames' {tmp_path}/none.pcap")
+    assert (none.code, none.out, "no DCP in the input" in none.err) == (3, "", True)
+    assert run(f"dcpdump sql 'select 1' {tmp_path}/missing.pcap").code == 3
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    assert run(f"dcpdump sql 'select nme from frames' {REPLICA} -o {out} -f csv -q").code == 2
+    assert run(f"dcpdump sql 'select name::int from frames' {REPLICA} -o {out} -f csv -q").code == 2
+    assert os.listdir(tmp_path) == []
+    assert run(f"dcpdump sql 'select count(*) n from frames' {REPLICA} -o {out} -f csv -q") == (0, "", "")
+    assert out.read_bytes() == b"n\r\n27\r\n"
+    assert run(f"dcpdump sql 'select 1' {REPLICA} -o {out} -q").code == 5
+
+
+def test_without_duckdb_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpdump.cli.sql.find_spec", lambda name: None)
+    assert run(f"dcpdump sql 'select 1' {REPLICA}") == (
+        2,
+        "",
+        "dcpdump: error: SQL needs DuckDB and pyarrow\nhint: pip install 'duckdb>=1' 'pyarrow>=15'\n",
+    )
+
+
+def test_the_process_says_nothing_of_its_own_at_its_end() -> None:
+    command = (sys.executable, "-m", "dcpdump", "sql", "select max(frame) m from frames", REPLICA, "-q", "-f", "csv")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "m\n27\n", "")
+
+
+# -- the prompt -------------------------------------------------------------------------------------------------
+
+
+class Prompt:
+    """``sql -i`` in a terminal. ``says`` waits for a text, and returns all that came before it."""
+
+    def __init__(self, home: Path) -> None:
+        ours, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "dumb", "XDG_STATE_HOME": str(home), "COLUMNS": "150"}
+        command = (sys.executable, "-m", "dcpdump", "sql", "-i", REPLICA)
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+        )
+        os.close(theirs)
+        self._terminal, self._seen = ours, b""
+
+    def types(self, text: str) -> None:
+        """Type a text."""
+        os.write(self._terminal, text.encode())
+
+    def says(self, text: str) -> str:
+        """Wait until a text appears, and return what came up to it."""
+        while text.encode() not in self._seen:
+            assert select([self._terminal], [], [], PATIENCE)[0], f"{text!r} does not come: {self._seen!r}"
+            self._seen += os.read(self._terminal, 4096)
+        found, _, self._seen = self._seen.partition(text.encode())
+        return found.decode()
+
+    def ends(self) -> int:
+        """Wait for its end, and return the exit code."""
+        code = self.process.wait(PATIENCE)
+        os.close(self._terminal)
+        return code
+
+
+def test_the_prompt_answers_until_it_is_left(tmp_path: Path) -> None:
+    prompt = Prompt(tmp_path)
+    prompt.says("sql> ")
+    prompt.types("select count(*) as all_of_them\n")
+    prompt.says("...> ")
+    prompt.types("from frames;\n")
+    assert prompt.says("27 frames read").rstrip().endswith("27")
+    prompt.says("sql> ")
+    prompt.types("select vbuket from frames;\n")
+    prompt.says("hint: did you mean vbucket")
+    prompt.types("select by_se\t;\n")
+    prompt.says('Referenced column "by_seqno"')
+    prompt.says("sql> ")
+    prompt.types("\x04")
+    assert prompt.ends() == 0
+    history = tmp_path / "dcpdump" / "sql-history"
+    assert "select vbuket from frames;" in history.read_text()
+    assert history.stat().st_mode & 0o777 == 0o600
+
+
+def test_ctrl_c_aborts_the_query_and_not_the_prompt(tmp_path: Path) -> None:
+    prompt = Prompt(tmp_path)
+    prompt.says("sql> ")
+    prompt.types("select count(*) from range(1000000) a, range(1000000) b where a.range + b.range < 0;\n")
+    prompt.says("< 0;")
+    for _ in range(2):
+        os.killpg(prompt.process.pid, signal.SIGINT)  # at the prompt, in a query, or between them: it goes on
+        prompt.says("sql> ")
+    prompt.types("select 6 * 7;\n")
+    prompt.says("42")
+    prompt.types(".quit\n")
+    assert prompt.ends() == 0
+
+
+def test_queries_may_come_from_a_file() -> None:
+    found = run(f"dcpdump sql -i {REPLICA} -f csv -q", "select 1 a;\nfrom x;\n.tables\n.schema nothing\nselect\n2 b")
+    assert found.code == 0
+    assert found.out == "a\r\n1\r\nframes\ngaps\nstreams\nfindings\nfiles\nb\r\n2\r\n"
+    assert "Table with name x does not exist" in found.err
+    assert "no such table: nothing" in found.err
+
+
+def test_tables_columns_and_keywords_are_completed() -> None:
+    assert {"frames", "findings", "by_seqno", "verdict", "select"} <= set(words())

@@ -1,0 +1,176 @@
+"""What a query needs is found in its tree: tables, columns of frames, the frames themselves. The rest is everything."""
+
+import pytest
+
+from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.sql.choice import options_of, window_of
+from dcpdump.sql.engine import Engine, QueryError
+from dcpdump.sql.query import Query
+
+ALL = frozenset(SCHEMAS["frames"]().names)
+
+
+def understood(text: str) -> Query:
+    with Engine({name: make() for name, make in SCHEMAS.items()}) as engine:
+        return engine.understood(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "tables", "columns"),
+    [
+        ("select 1", "", ""),
+        ("select count(*) from frames", "frames", ""),
+        ("select Name, count(*) from Frames group by 1 order by 2, max(length) desc", "frames", "name length"),
+        ("select f.key from frames f where f.opcode = 87", "frames", "key opcode"),
+        ("select * from (select vbucket, count(*) from frames group by all)", "frames", "vbucket"),
+        ("select s.* from streams s join frames using (connection)", "frames streams", "connection"),
+        ("select frame from frames qualify row_number() over (partition by vbucket) = 1", "frames", "vbucket"),
+        ("from findings where ts > (select min(ts) from frames)", "findings frames", "ts"),
+        ("with few as (select name from frames) select * from few a, few b", "frames", "name"),
+        ("describe frames", "", ""),
+    ],
+)
+def test_what_a_query_names_is_all_it_needs(text: str, tables: str, columns: str) -> None:
+    query = understood(text)
+    assert query.tables == frozenset(tables.split())
+    assert query.columns == frozenset({"frame", *columns.split()})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from frames",
+        "select frames.* exclude (key) from frames",
+        "select f from frames f",
+        "select columns('.*seqno') from frames",
+        "select #3 from frames",
+        "select * from frames natural join streams",
+        "select a from frames as f(a, b)",
+        "summarize frames",
+        "select * from query('select * from frames')",
+        "with x as (from frames) select name from x",
+    ],
+)
+def test_a_query_that_may_take_any_column_gets_all(text: str) -> None:
+    assert understood(text).columns == ALL
+
+
+@pytest.mark.parametrize(
+    ("condition", "options"),
+    [
+        ("opcode = 87", {"opcode": "87"}),
+        ("87 = opcode", {"opcode": "87"}),
+        ("name = 'DCP_MUTATION'", {"opcode": "87"}),
+        ("name in ('DCP_MUTATION', 'DCP_NOOP') and opcode > 87", {"opcode": "92"}),
+        ("opcode = 87 or name = 'DCP_NOOP'", {"opcode": "87,92"}),
+        ("opcode = 87 or key is not null", {}),
+        ("opcode = 87 and key is not null", {"opcode": "87"}),
+        ("not opcode = 87", {}),
+        ("opcode + 0 = 87", {}),
+        ("opcode = 87.5", {}),
+        ("vbucket in (1, 2, 3, 700) and vbucket < 700", {"vbucket": "1-3"}),
+        ("vbucket between 5 and 9 or vbucket = 10", {"vbucket": "5-10"}),
+        ("vbucket >= 65530", {"vbucket": "65530-65535"}),
+        ("by_seqno between 10 and 18446744073709551615", {"seqno": "10-18446744073709551615"}),
+        ("kind = 'response' and connection = 0", {"kind": "response", "connection": "0-0"}),
+        ("frame <= 7 and opaque > 5", {"frame": "0-7", "opaque": "6-4294967295"}),
+        ("frames.frame <= 7", {"frame": "0-7"}),
+        ("name = 'mutation'", {"frame": "!0-"}),
+        ("vbucket = 70000", {"frame": "!0-"}),
+        ("opcode = 1 and opcode = 2", {"frame": "!0-"}),
+        ("status = 0 and key = 'k'", {}),
+    ],
+)
+def test_simple_conditions_choose_frames_before_they_are_rows(condition: str, options: dict[str, str]) -> None:
+    assert options_of(understood(f"select count(*) from frames where {condition}").hint) == options
+
+
+@pytest.mark.parametrize(
+    ("condition", "first", "last"),
+    [
+        ("ts >= timestamp '2025-11-20 12:00' and ts < '2025-11-20 13:00'", 1_763_640_000, 1_763_643_600),
+        (
+            "ts between '2025-11-20T13:00:00+01:00' and timestamptz '2025-11-20 12:59:59.999999'",
+            1_763_640_000,
+            1_763_643_600,
+        ),
+        ("time_ns >= 1763640000000000000 and time_ns <= 1763643599999999999", 1_763_640_000, 1_763_643_600),
+        ("ts >= date '2025-11-20'", 1_763_596_800, None),
+    ],
+)
+def test_conditions_on_times_are_a_window(condition: str, first: int, last: int | None) -> None:
+    window = window_of(understood(f"select count(*) from frames where {condition}").hint)
+    assert window is not None
+    assert window.since is not None
+    assert window.since.ns == first * 10**9
+    assert (None if window.until is None else window.until.ns) == (None if last is None else last * 10**9 - 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select (select max(vbucket) from frames) from frames where opcode = 1",
+        "select * from streams left join frames on true where opcode = 1",
+        "select * from frames tablesample 10% where opcode = 1",
+        "select * from frames where opcode = 1 using sample 3",
+        "select * from frames union all select * from frames where opcode = 1",
+        "select opcode from (select opcode + 1 as opcode from frames) where opcode = 1",
+        "select * from frames f positional join streams s where f.opcode = 1",
+        "select * from frames where ts > now() - interval 3 days or ts = 'infinity'",
+        "select * from query('from frames') where opcode = 1",
+        "select * from frames as f(opcode) where opcode = 1",
+    ],
+)
+def test_a_condition_that_not_all_references_share_chooses_nothing(text: str) -> None:
+    assert understood(text).hint == {}
+
+
+def test_several_references_get_what_any_of_them_wants() -> None:
+    text = "from frames where opcode = 87 and vbucket = 5 union all from frames where opcode = 86"
+    assert options_of(understood(text).hint) == {"opcode": "86,87"}
+
+
+@pytest.mark.parametrize(
+    ("text", "streamed"),
+    [
+        ("select max(frame) from frames order by 1 limit 5", True),
+        ("select * from (from frames limit 5)", True),
+        ("from frames a, frames b", False),
+        ("with x as (from frames) from x a, x b", False),
+        ("select exists(from streams) from frames", False),
+        ("from streams", False),
+        ("with recursive x as (select 1 n union all select n + 1 from x, frames where n < 3) from x", False),
+    ],
+)
+def test_frames_are_only_streamed_to_a_query_that_reads_them_once(text: str, streamed: bool) -> None:
+    assert understood(text).streamed is streamed
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        ("select vbuket from frames", 'Referenced column "vbuket" not found', "did you mean vbucket"),
+        ("select f.verdikt from streams f", '"verdikt"', "did you mean verdict"),
+        ("select zzzzz from frames", 'Referenced column "zzzzz" not found', "dcpdump export --schema"),
+        ("from frame", "Table with name frame does not exist", "the tables are frames, gaps, streams, findings, files"),
+        ("select coutn(*) from frames", "Scalar Function with name coutn does not exist", "Did you mean"),
+        ("selec 1", 'syntax error at or near "selec"', ""),
+        ("", "one query", "SELECT"),
+        ("select 1; select 2", "one query is answered at a time", "write one SELECT"),
+        ("create table x (i int)", "only queries are answered", "SELECT, FROM"),
+        ("set threads = 4", "only queries are answered", "SELECT, FROM"),
+        ("pragma database_list", "only queries are answered", "SELECT, FROM"),
+        ("copy frames to '/tmp/frames.csv'", "only queries are answered", "SELECT, FROM"),
+        ("attach '/tmp/some.db'", "only queries are answered", "SELECT, FROM"),
+        ("from read_text('/etc/passwd')", "file system operations are disabled", ""),
+        ("from glob('/*')", "file system operations are disabled", ""),
+        ("from '/etc/passwd'", "Table with name /etc/passwd does not exist", "the tables are"),
+        ("from ALL_OF", "Table with name", "the tables are"),
+    ],
+)
+def test_what_cannot_be_answered_is_said_in_the_words_of_duckdb(text: str, what: str, hint: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        understood(text)
+    assert what in raised.value.what
+    assert hint in raised.value.hint
+    assert "\n" not in raised.value.what
