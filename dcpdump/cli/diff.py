@@ -1,6 +1,7 @@
 """Provide ``dcpdump diff``: compare two captures of the same connections."""
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,12 +17,16 @@ from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options, zone_in
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
+from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.dissection import AckDissection
+from dcpdump.compare.documents import Documents
 from dcpdump.compare.side import Side
+from dcpdump.escape import safe
 from dcpdump.render.diff import DiffRows
+from dcpdump.render.diff_documents import DocumentRows
 
 
 @click.command(cls=GroupedCommand)
@@ -29,24 +34,32 @@ from dcpdump.render.diff import DiffRows
 @click.argument("b", metavar="B")
 @selection_options(captures=True)
 @click.option(
+    "--by",
+    type=click.Choice(["frame", "key"]),
+    default="frame",
+    show_default=True,
+    help="What to compare: frames, or the last change of each document (seqno, CAS, value).",
+)
+@click.option(
     "--frames",
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
     metavar="N",
-    help="How many frames of each connection to list; ndjson has all.",
+    help="How many frames of each connection, or documents, to list; ndjson has all.",
 )
 @input_options(follow=False)
 @display_options(formats=("table", "ndjson"))
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def diff(a: str, b: str, frames: int, quiet: bool, **options: Any) -> int:
+def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> int:
     """Compare two captures of the same connections: what one has and the other has not.
 
     A and B (files, folders, globs) are from producer and consumer, from before and after a proxy, or from two runs.
     Connections are paired by what they carry, so addresses may differ; the clocks of both are compared by the frames
-    themselves. Redacted captures compare as the originals do, where both were made with one salt.
+    themselves. --by key compares documents: two consumers of a bucket, or a stream before and after a rollback.
+    Redacted captures compare as the originals do, where both were made with one salt.
 
-    The exit code is 1 where frames differ, 0 where none does.
+    The exit code is 1 where frames (or documents) differ, 0 where none does.
     """
     if a == b == "-":
         raise click.UsageError("standard input can be only one of the two")
@@ -56,42 +69,65 @@ def diff(a: str, b: str, frames: int, quiet: bool, **options: Any) -> int:
     paths = [expand((each,)) for each in (a, b)]
     with ExitStack() as stack:
         sink = stack.enter_context(Sink(shown.path, force=shown.force, inputs=[*paths[0], *paths[1]], paged=True))
-        folder = tempfile.gettempdir()
-        sides = [stack.enter_context(Side(folder)) for _ in paths]
+        sides = [_side(by) for _ in paths]
+        for side in sides:
+            stack.enter_context(side)
         readings = []
-        for side, chosen, names in zip(sides, choices, paths, strict=True):
+        for name, side, chosen, names in zip((a, b), sides, choices, paths, strict=True):
             reading = _read(side, chosen, names, shown, given, sink)
             readings.append(reading)
             if reading.status not in (code.DONE, code.DAMAGED):
+                note(f"of {safe(name.encode('utf-8', 'surrogateescape'))}:")
                 return reading.conclude("none" if quiet else "text")
-        found = Comparison(*sides)
-        found.compare()
-        rows = DiffRows(found, shown.redactor, frames)
+        rows = _compared(sides, shown, frames)
         with writing_times(zone, sides[0].first_ns, sides[0].last_ns):
             report(sink, shown, rows.lines, rows.objects)
         statuses = [reading.conclude("none" if quiet else "text") for reading in readings]
-        return code.FINDINGS if found.differs else max(statuses)
+        return code.FINDINGS if rows.differs else max(statuses)
+
+
+def _side(by: str) -> Side | Documents:
+    """Return what keeps frames, or documents."""
+    folder = tempfile.gettempdir()
+    return Documents(folder) if by == "key" else Side(folder)
+
+
+def _compared(sides: Sequence[Side | Documents], shown: Display, most: int) -> DiffRows | DocumentRows:
+    """Compare what was read."""
+    for side in sides:
+        side.settle()
+    first, second = sides
+    if isinstance(first, Documents) and isinstance(second, Documents):
+        return DocumentRows(first, second, shown.redactor, most)
+    assert isinstance(first, Side)
+    assert isinstance(second, Side)
+    found = Comparison(first, second)
+    found.compare()
+    return DiffRows(found, shown.redactor, most)
 
 
 def _read(
-    side: Side, chosen: Selection, paths: list[str], shown: Display, given: InputOptions, sink: Sink
+    side: Side | Documents, chosen: Selection, paths: list[str], shown: Display, given: InputOptions, sink: Sink
 ) -> Reading[Part]:
     """Read one of the captures."""
     dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-    dissection.note_in(side.sent)
     reading = Reading(CaptureSource(given.open(paths)), dissection, _Keeping(chosen, side, dissection), sink)
     reading.analyse()
     return reading
 
 
 class _Keeping(Selected):
-    """A consumer that keeps chosen frames, and what was lost, in a side."""
+    """A consumer that keeps chosen frames, or documents, and what was lost."""
 
-    def __init__(self, chosen: Selection, side: Side, dissection: AckDissection) -> None:
+    def __init__(self, chosen: Selection, side: Side | Documents, dissection: AckDissection) -> None:
         super().__init__(chosen, side.feed, READ)
-        self._side, self._dissection = side, dissection
+        self._dissection = dissection
+        self._side = side if isinstance(side, Side) else None
+        if self._side is not None:
+            self._side.sent = dissection.sent
 
     def take(self, parts: list[Part]) -> bool:
         """Keep the rows that are wanted; return whether there are enough."""
-        self._side.lose(self._dissection.gaps)
+        if self._side is not None:
+            self._side.lose(self._dissection.gaps)
         return super().take(parts)

@@ -13,7 +13,7 @@ from dcpdump.render.row_keys import COMMANDS as ROW_COMMANDS
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
     "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
-        --connection --host --port --frame --since --until --tz --problems --latency --context --count --stuck
+        --connection --host --port --frame --by --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
     "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
         --follow --keylog --memory --jobs --interactive""",
@@ -94,7 +94,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": (
         "dcpdump diff producer.pcap consumer.pcap",
         "dcpdump diff before-proxy.pcap after-proxy.pcap --opcode mutation,deletion",
-        "dcpdump diff producer.pcap consumer.pcap -f ndjson",
+        "dcpdump diff consumer1.pcap consumer2.pcap --by key",
     ),
     "diagnose": (
         "dcpdump diagnose node1.pcap",

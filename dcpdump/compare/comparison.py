@@ -85,8 +85,6 @@ class Comparison:
     def compare(self) -> None:
         """Pair connections and compare their directions."""
         a, b = self.sides
-        for side in self.sides:
-            side.settle()
         for pair in pairs(a, b):
             there, back = (compared(a, b, place, pair.place_in_b(place)) for place in (2 * pair.a, 2 * pair.a + 1))
             self.linked.append(Linked(pair, (there, back), clock(there.later, back.later)))

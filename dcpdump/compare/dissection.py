@@ -6,17 +6,17 @@ from dcpdump.batch.dissection import Dissection
 from dcpdump.conversation import Conversation
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.endpoints import Endpoint, Flow
+from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.split import FrameSplitter
 
 
 class AckDissection(Dissection):
-    """A dissection that keeps the directions of connections which carry frames outside of TLS, in ``sent``."""
+    """A dissection that keeps the directions of connections which carry frames outside of TLS."""
 
-    sent: dict[int, ByteStream]
-
-    def note_in(self, sent: dict[int, ByteStream]) -> None:
-        """Have directions noted by their places: twice the number of the connection, plus 0 or 1."""
-        self.sent = sent
+    def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
+        super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
+        self.sent: dict[int, ByteStream] = {}  #: by place: twice the number of the connection, plus 0 or 1
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         connection = conversation.connection

@@ -5,13 +5,20 @@ import numpy as np
 from dcpdump.batch.gather import Array
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(29)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFT = np.uint64(31)
 
 
 def mixed(values: Array, numbers: Array) -> Array:
-    """Return a hash for each value and its number."""
-    both = (values.view(np.uint64) ^ (numbers.astype(np.int64).view(np.uint64) + _ODD)) * _ODD
-    found: Array = (both ^ (both >> _SHIFT)) * _ODD
+    """Return a hash for each value and its number. Values need not be hashes: seqnos follow one another."""
+    return _spread(_spread(values.view(np.uint64)) + numbers.astype(np.int64).view(np.uint64) * _ODD)
+
+
+def _spread(values: Array) -> Array:
+    """Return numbers in which each bit depends on all of ``values`` (the last steps of SplitMix64)."""
+    once = (values ^ (values >> _SHIFT)) * _FIRST
+    twice = (once ^ (once >> _SHIFT)) * _SECOND
+    found: Array = twice ^ (twice >> _SHIFT)
     return found
 
 

@@ -93,12 +93,15 @@ class Side:
         for number in distinct(which)[0].tolist():
             ends = part.places[number]
             place = 2 * ends.connection + ends.direction
-            mine = table if len(part.places) == 1 else table[which == number]
             self.ends[place] = ends
-            before = self.counts.get(place, 0)
-            self._spill.put(place, before * ROW.itemsize, mine.tobytes())
-            self.counts[place] = before + len(mine)
-            self._note_seqnos(place, mine)
+            self.put(place, table if len(part.places) == 1 else table[which == number])
+
+    def put(self, place: int, table: Array) -> None:
+        """Append rows to a direction."""
+        before = self.counts.get(place, 0)
+        self._spill.put(place, before * ROW.itemsize, table.tobytes())
+        self.counts[place] = before + len(table)
+        self._note_seqnos(place, table)
 
     def lose(self, lost: Sequence[Lost]) -> None:
         """Note what was not captured."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.gather import Array
-from dcpdump.compare.matching import matched, strays
+from dcpdump.compare.matching import Pairs, matched, strays
 from dcpdump.compare.side import ROW, Side
 from dcpdump.net.batch import NO_TIME
 
@@ -33,6 +33,17 @@ class Run(NamedTuple):
     a_stop: int
     b_start: int
     b_stop: int
+
+
+class _Window(NamedTuple):
+    """Rows of both sides from ``a`` and ``b`` on: which are equal, and which are changed."""
+
+    a: int
+    b: int
+    rows_a: Array
+    rows_b: Array
+    same: Pairs
+    other: Pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,7 @@ def compared(side_a: Side, side_b: Side, place_a: int, place_b: int, window: int
     )
 
 
-def _windows(side_a: Side, side_b: Side, place_a: int, place_b: int, size: int) -> Iterator[tuple]:  # type: ignore[type-arg]
+def _windows(side_a: Side, side_b: Side, place_a: int, place_b: int, size: int) -> "Iterator[_Window]":
     """Yield windows: where they begin, their rows up to the last matched frame, and which are matched."""
     count_a, count_b = side_a.counts.get(place_a, 0), side_b.counts.get(place_b, 0)
     a = b = 0
@@ -103,7 +114,7 @@ def _windows(side_a: Side, side_b: Side, place_a: int, place_b: int, size: int) 
                 wide *= 2
                 continue
             rows_a, rows_b = rows_a[: both.a[-1] + 1], rows_b[: both.b[-1] + 1]
-        yield a, b, rows_a, rows_b, same, other
+        yield _Window(a, b, rows_a, rows_b, same, other)
         a, b, wide = a + len(rows_a), b + len(rows_b), size
 
 

@@ -29,7 +29,7 @@ from dcpdump.streams.wording import counted, span
 from dcpdump.wire.frame import magic_of
 
 _NAMES = "AB"
-_WAYS = ("direction", "in both", "only in A", "only in B", "changed", "moved", "median", "p99")
+_WAYS = ("direction", "median", "p99", "both", "only A", "only B", "moved", "changed")
 _FRAMES = ("in", "frame", "time", "message", "vb", "seqno", "evidence")
 _STREAMS = ("vb", "stream id", "A's last seqno", "B's last seqno")
 _LEAST_OF_FRAMES = ("time", "message")
@@ -55,6 +55,11 @@ class DiffRows:
     def __init__(self, found: Comparison, redactor: Redactor | None, most: int) -> None:
         self._found, self._redactor, self._most = found, redactor, most
         self._clock = of_all([each.clock for each in found.linked if each.clock is not None])
+
+    @property
+    def differs(self) -> bool:
+        """Return whether any frame differs."""
+        return self._found.differs
 
     # -- for people -------------------------------------------------------------------------------------
 
@@ -121,9 +126,11 @@ class DiffRows:
             found = each.clock or self._clock
             if found is not None and way.later is not None:
                 times = tuple(map(span, latency(way.later, found, direction)))  # type: ignore[assignment]
-            counts = way.equal, *(len(only) for only, _ in way.only), len(way.changed), way.moved
-            rows.append((f"  {src} → {dst}", *(f"{count:,}" for count in counts), *times))
-        return Table(_WAYS, rows, _WAYS[1:], ("moved", "p99"))
+            counts = way.equal, *(len(only) for only, _ in way.only)
+            moved = f"{way.moved:,}" if way.moved else ""
+            numbers = *(f"{count:,}" for count in counts), moved, f"{len(way.changed):,}"
+            rows.append((f"  {src} → {dst}", *times, *numbers))
+        return Table(_WAYS, rows, _WAYS[1:], ("p99", "moved"))
 
     def _details(self, each: Linked) -> "Iterator[Line | Fitting]":
         streams = [(way, last) for way in each.ways for last in self._found.last_seqnos(way)]

@@ -25,6 +25,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "bytes_per_second": (INT, "bytes a second, lately"),
     "cache_transfers": (INT, "messages of a cache transfer"),
     "captures": ("[text]", "the captures that were read"),
+    "cas_a": (HEX, "the CAS in A"),
+    "cas_b": (HEX, "the CAS in B"),
     "cas": (HEX, "the CAS of the header"),
     "cause": (TEXT, "the code of a verdict's cause"),
     "changed": (INT, "frames that both captures have, with other bytes"),
@@ -111,6 +113,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "mismatch": ("@mismatch", "sums of flow control that do not agree"),
     "more": (INT, "how many findings of the kind are left out"),
     "name": (TEXT, "the name of the DCP connection, as DCP_OPEN says"),
+    "name_a": (TEXT, "the name of the message in A"),
+    "name_b": (TEXT, "the name of the message in B"),
     "noops": ("@noops", "keep-alives"),
     "offset": (INT, "where a frame begins in its direction, or a problem in its frame"),
     "only_a": (INT, "frames that only A has"),
@@ -206,6 +210,12 @@ KEYS: dict[str, tuple[str, str]] = {
 
 _MESSAGE, _NUMBERS = (TEXT, "the name of the message"), ("[int]", "the numbers of the frames")
 _ROW = (TEXT, "which of the rows it is")
+_OF_DOCUMENTS = {
+    "both": "whose last change is the same in both captures",
+    "only_a": "that only A has",
+    "only_b": "that only B has",
+    "changed": "whose last change differs",
+}
 #: row and key → what the key is there instead.
 OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ("frame", "name"): _MESSAGE,
@@ -227,6 +237,8 @@ OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
     ("diagnose.trouble", "connections"): ("[int]", "the numbers of the connections"),
     ("diagnose.unjudged", "connections"): ("[int]", "the numbers of the connections"),
     ("diagnose.trouble", "streams"): ("[@place]", "the streams that it is about"),
+    ("diff.document", "differs"): ("[text]", "what differs: message, seqno, cas, value"),
+    **{("diff.documents", name): (INT, f"documents {text}") for name, text in _OF_DOCUMENTS.items()},
     ("diff.total", "connections"): (INT, "how many connections both captures have"),
     ("diff.frame", "cause"): (TEXT, "the code of the evidence"),
     ("way", "p50"): (INT, "microseconds on the way between the captures: half are not above it"),
@@ -281,6 +293,9 @@ ROWS: dict[str, str] = {
     "diff.changed": f"type connection other_frame differs {_DIFFERING} whole",
     "diff.alone": "type only_in connection src dst frames |",
     "diff.total": "type equal both only_a only_b changed moved connections |",
+    "diff.document": """type vbucket collection key | only_in differs last_seqno_a last_seqno_b cas_a cas_b name_a
+        name_b frame other_frame""",
+    "diff.documents": "type equal both only_a only_b changed |",
     "stats.total": "kind frames bytes seconds after_gaps | first last",
     "stats.message": "kind name opcode message_kind frames bytes |",
     "stats.connection": "kind connection src dst frames bytes |",
@@ -317,6 +332,9 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "key": ("kind", ("key.change", "key.coverage")),
     "top": ("", ("top",)),
     "check": ("", ("check",)),
-    "diff": ("type", tuple(f"diff.{name}" for name in "connection stream frame changed alone total".split())),
+    "diff": (
+        "type",
+        tuple(f"diff.{name}" for name in "connection stream frame changed alone total document documents".split()),
+    ),
     "diagnose": ("type", tuple(f"diagnose.{name}" for name in ("capture", "connection", "trouble", "unjudged"))),
 }

@@ -1,0 +1,196 @@
+"""Documents of one capture: of each the last change, by vbucket, collection and key, to be compared."""
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dcpdump.batch.gather import Array
+from dcpdump.batch.key_columns import keys_of
+from dcpdump.batch.part import Part
+from dcpdump.compare.hashing import mixed
+from dcpdump.compare.side import seqnos_of
+from dcpdump.rewrite.spill import Spill
+from dcpdump.spec import find
+from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
+
+_CHANGES = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
+#: What is kept of a change; ``at`` and ``size``: of its key among the keys.
+_ROW = np.dtype(
+    [
+        ("seqno", "<u8"),
+        ("cas", "<u8"),
+        ("value", "<u8"),
+        ("at", "<i8"),
+        ("size", "<u2"),
+        ("word", "<u2"),
+        ("collection", "<u4"),
+        ("frame", "<u4"),
+        ("connection", "<u4"),
+        ("opcode", "u1"),
+    ]
+)
+_ROWS, _KEYS = 0, 1  # the streams of the file
+#: Documents are kept in so many parts by their hashes: what sorting takes beside them is that of one part.
+_SHARDS, _SHARD = 16, np.uint64(60)
+#: So many changes of a part wait until only the last of each document is kept.
+_PENDING = 1 << 14
+
+
+class Document(NamedTuple):
+    """The last change of a document."""
+
+    vbucket: int
+    collection: int
+    key: bytes
+    seqno: int
+    cas: int
+    value: int
+    opcode: int
+    frame: int
+    connection: int
+
+    @property
+    def message(self) -> str:
+        """Return the name of the change's message."""
+        return find(self.opcode).name
+
+
+class Documents:
+    """The last change of each document in one capture, in the order of frames."""
+
+    def __init__(self, folder: str) -> None:
+        self._spill = Spill(folder)
+        self._count = self._key_bytes = 0
+        self.shards = [_Shard() for _ in range(_SHARDS)]
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+
+    def __enter__(self) -> "Documents":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spill.__exit__(kind, error, trace)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.shards))
+
+    def feed(self, part: Part, rows: Sequence[int]) -> None:
+        """Learn those rows of a part that are mutations, deletions or expirations."""
+        chosen = np.asarray(rows, np.int64)
+        header = part.header
+        planned = np.zeros(len(part), bool)
+        for group in part.groups:
+            planned[group.rows] = group.plan.message.opcode in _CHANGES
+        chosen = chosen[planned[chosen]]
+        if not len(chosen):
+            return
+        keys = keys_of(part, chosen)
+        chosen, keys = chosen[keys.sound], type(keys)(*(column[keys.sound] for column in keys))
+        table = np.zeros(len(chosen), _ROW)
+        seqno, _ = seqnos_of(part)
+        table["seqno"], table["cas"], table["word"] = seqno[chosen], header.cas[chosen], header.word[chosen]
+        table["opcode"], table["collection"] = header.opcode[chosen], keys.collection
+        table["frame"] = part.first + chosen
+        table["connection"] = np.array([ends.connection for ends in part.places])[part.place[chosen]]
+        ends = part.start[chosen] + part.length[chosen]
+        data = part.data
+        spans = list(zip(keys.start.tolist(), keys.end.tolist(), ends.tolist(), strict=True))
+        table["value"] = _hashes(hash(data[end:stop]) for _, end, stop in spans)
+        names = [data[start:end] for start, end, _ in spans]
+        table["size"] = sizes = keys.end - keys.start
+        table["at"] = self._key_bytes + np.cumsum(sizes) - sizes
+        where = table["word"].astype(np.int64) << 32 | table["collection"].astype(np.int64)
+        self._put(table, mixed(_hashes(map(hash, names)), where), b"".join(names))
+
+    def settle(self) -> None:
+        """Prepare for comparing: all changes are there."""
+        for shard in self.shards:
+            shard.merge()
+        self._spill.flush()
+
+    def document(self, row: int) -> Document:
+        """Return a document by its row."""
+        size = _ROW.itemsize
+        found: Any = np.frombuffer(self._spill.get(_ROWS, row * size, (row + 1) * size), _ROW)[0]
+        at = int(found["at"])
+        key = self._spill.get(_KEYS, at, at + int(found["size"]))
+        place = int(found["word"]), int(found["collection"]), key
+        change = (int(found[name]) for name in ("seqno", "cas", "value", "opcode", "frame", "connection"))
+        return Document(*place, *change)
+
+    def against(self, other: "Documents") -> tuple[Array, Array, Array, int]:
+        """Return the rows of documents that only this has, only the other has, that differ (both), and how many are
+        equal.
+        """
+        found = [mine.against(theirs) for mine, theirs in zip(self.shards, other.shards, strict=True)]
+        only_a, only_b, pairs = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
+        return np.sort(only_a), np.sort(only_b), pairs[np.argsort(pairs[:, 0])], sum(each[3] for each in found)
+
+    def _put(self, table: Array, hashes: Array, names: bytes) -> None:
+        self._spill.put(_ROWS, self._count * _ROW.itemsize, table.tobytes())
+        self._spill.put(_KEYS, self._key_bytes, names)
+        change = mixed(mixed(table["value"].copy(), table["cas"].view(np.int64)), table["seqno"].view(np.int64))
+        rows = np.arange(self._count, self._count + len(table), dtype=np.uint32)
+        columns = hashes, mixed(change, table["opcode"]), rows
+        which = hashes >> _SHARD
+        for number in np.unique(which).tolist():
+            mine = which == number
+            self.shards[number].put(*(column[mine] for column in columns))
+        self._count += len(table)
+        self._key_bytes += len(names)
+
+
+class _Shard:
+    """The documents with some hashes: sorted hashes, hashes of their last changes, and which rows these are."""
+
+    def __init__(self) -> None:
+        self._known = _nothing()
+        self._waiting: list[tuple[Array, ...]] = []
+        self._pending = 0
+
+    def __len__(self) -> int:
+        return len(self._known[0])
+
+    def put(self, *columns: Array) -> None:
+        """Learn changes, which are later than all before."""
+        self._waiting.append(columns)
+        self._pending += len(columns[0])
+        if self._pending > max(_PENDING, len(self) // 2):
+            self.merge()
+
+    def merge(self) -> None:
+        """Keep of each document its last change."""
+        columns = [np.concatenate(each) for each in zip(*[self._known, *self._waiting], strict=True)]
+        self._waiting, self._pending = [], 0
+        order = np.argsort(columns[0], kind="stable")  # equal ones stay in the order of frames
+        hashes = columns[0][order]
+        last = np.concatenate([hashes[1:] != hashes[:-1], [True]])[: len(hashes)]
+        kept = order[last]
+        self._known = hashes[last], columns[1][kept], columns[2][kept]
+
+    def against(self, other: "_Shard") -> tuple[Array, Array, Array, int]:
+        """Compare as ``Documents.against`` does, in no order."""
+        (mine, changes, rows), (theirs, others, places) = self.known, other.known
+        _, in_mine, in_theirs = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+        alone, missing = np.ones(len(mine), bool), np.ones(len(theirs), bool)
+        alone[in_mine] = missing[in_theirs] = False
+        differ = changes[in_mine] != others[in_theirs]
+        pairs = np.column_stack([rows[in_mine[differ]], places[in_theirs[differ]]])
+        return rows[alone], places[missing], pairs, int((~differ).sum())
+
+    @property
+    def known(self) -> tuple[Array, Array, Array]:
+        """Return its columns."""
+        return self._known
+
+
+def _nothing() -> tuple[Array, Array, Array]:
+    return np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+
+
+def _hashes(numbers: Iterable[int]) -> Array:
+    return np.fromiter(numbers, np.int64).view(np.uint64)

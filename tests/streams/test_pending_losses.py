@@ -1,0 +1,38 @@
+"""Losses wait for the frame that begins behind them, in its direction."""
+
+import pytest
+
+from dcpdump.batch.block import blocks
+from dcpdump.batch.dissection import Dissection
+from dcpdump.batch.ends import Lost
+from dcpdump.batch.part import Part, joined
+from dcpdump.net.event import Gap, Seen
+from dcpdump.streams.frame_event import UNKNOWN_LOSS
+from dcpdump.streams.pending_losses import Before, PendingLosses
+from tests.support.conversation import opening, packets, said
+
+
+@pytest.fixture
+def part() -> Part:
+    """The frames of a login, which are those of both directions."""
+    dissection = Dissection()
+    return joined([part for block in blocks(packets(said(opening()))) for part in dissection.feed_block(block)])
+
+
+def lost(part: Part, row: int, past: int, length: int | None) -> Lost:
+    """Return a loss in the direction of a row, so many bytes past its beginning."""
+    return Lost(part.places[int(part.place[row])], Gap(int(part.offset[row]) + past, length, "", Seen(1, None)))
+
+
+def test_a_loss_of_unknown_size_stands_before_the_frame_that_begins_there(part: Part) -> None:
+    for row in (0, len(part) - 1):
+        pending = PendingLosses()
+        pending.add([lost(part, row, 0, None)])
+        assert pending.before(part) == {row: Before(UNKNOWN_LOSS, False)}
+        assert pending.rest() == []
+
+
+def test_a_loss_behind_all_frames_waits(part: Part) -> None:
+    pending, behind = PendingLosses(), [lost(part, len(part) - 1, 1, 5), lost(part, len(part) - 2, 1, 7)]
+    pending.add(behind)
+    assert (pending.before(part), pending.rest()) == ({}, behind)
