@@ -13,6 +13,7 @@ FLOORS: list[set[str]] = [
         "errors",
         "escape",
         "forked_worker",
+        "unfinished",
         "pseudonymize",
         "tally",
         "compiled",

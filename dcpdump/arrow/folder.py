@@ -15,6 +15,7 @@ import pyarrow as pa
 from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.writers import FORMATS, TableWriter
 from dcpdump.errors import OutputError
+from dcpdump.unfinished import UnfinishedFolder
 
 #: All tables, in the order in which they are listed.
 SCHEMAS: Mapping[str, Callable[[], pa.Schema]] = {
@@ -33,9 +34,10 @@ class Tables:
         self._final = Path(os.path.abspath(path))
         _refuse_to_harm(self._final, path, form, force)
         try:
-            self._part = Path(tempfile.mkdtemp(prefix=f".{self._final.name}.", suffix=".part", dir=self._final.parent))
+            self._unfinished = UnfinishedFolder(self._final)
         except OSError as error:
             raise _unwritable(error, path) from error
+        self._part = self._unfinished.path
         self._path = path
         self._writers: dict[str, TableWriter] = {}
         for name in names:
@@ -90,7 +92,7 @@ class Tables:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self._part, ignore_errors=True)  # once published, it is not there any more
+        self._unfinished.remove()  # once published, it is not there any more
 
 
 def _refuse_to_harm(final: Path, path: str, form: str, force: bool) -> None:

@@ -1,7 +1,7 @@
 """Merge several captures into one timeline.
 
 Knows that rotated files follow one another and that concurrent ones overlap; keeps the order within each file. Holds
-one packet of each file that is open, and opens a file only when its time has come.
+one packet of each file that is read, and opens a file only when its time has come.
 """
 
 import heapq
@@ -12,8 +12,9 @@ from dcpdump.capture.file import Capture
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
 
-#: Files read at the same time. Rotated sets need two; more than this have to be merged before.
-OPEN_LIMIT = 128
+#: Files read at the same time, of each of which some bytes are held. Rotated sets need two; more than this have to be
+#: merged before.
+OPEN_LIMIT = 1024
 
 
 def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT, *, passed: int = 0) -> Iterator[Packet]:

@@ -9,6 +9,7 @@ import stat
 import sys
 from typing import Protocol
 
+from dcpdump.capture.open_files import ReopenedFile
 from dcpdump.errors import CaptureError
 
 #: What one read asks for. Lengths found in a file never decide how much is allocated at once.
@@ -40,12 +41,10 @@ class FileSource:
 
     def __init__(self, path: str, offset: int = 0) -> None:
         self.failure = ""
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
-        if offset:
-            self._file.seek(offset)
+        self._file = ReopenedFile(path, offset)
 
     def read(self, size: int, /) -> bytes:
-        data = self._file.read(size) or b""
+        data = self._file.read(size)
         _read[0] += len(data)
         return data
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
+from dcpdump.batch.slices import pieces_of
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
@@ -193,8 +194,9 @@ class Reading(Generic[P]):
         for block in blocks:
             if block is not None:
                 consumer.meet(block)
-                if self._take(self._dissection.feed_block(block)) or self._has_last:
-                    return True
+                for pieces in pieces_of(self._dissection, block):
+                    if self._take(pieces) or self._has_last:
+                        return True
             elif self._take(self._dissection.idle()):
                 return True
             consumer.settle(idle=block is None)

@@ -1,10 +1,9 @@
 """Provide ``dcpdump redact``: write captures that may be shared."""
 
 import os
-import shutil
-import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import click
@@ -23,6 +22,7 @@ from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
 from dcpdump.streams.wording import counted
+from dcpdump.unfinished import UnfinishedFolder
 
 
 @click.command(cls=GroupedCommand)
@@ -74,15 +74,12 @@ def redact(
         raise OutputError("there is no such folder", folder)
     with Spill(folder) as spill:
         redaction = Redaction(inputs, words, spill, full=level == "full", limits=given.limits)
-        with ExitStack() as stack, progress(() if quiet else paths):
-            sinks = _sinks(stack, paths, out, force)
+        with _target(paths, out, force) as target, progress(() if quiet else paths):
             redaction.survey()
             if redaction.dissector.tally.frames == 0:
                 what, hint = nothing_found(redaction.dissector)
                 raise CaptureError(what, "", hint)
-            for path, sink in zip(paths, sinks, strict=True):
-                sink.write_pieces(redaction.write(path))
-            parts = [sink.part or "" for sink in sinks]
+            parts = [target.write(path, redaction.write(path)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
     for line in damage_lines(inputs, salvage=False):
         note(line)
@@ -99,23 +96,18 @@ def _salt(text: str | None, file: str | None) -> bytes:
     return text.encode()
 
 
-def _sinks(stack: ExitStack, paths: Sequence[str], out: str, force: bool) -> list[Sink]:
-    """Open the output file; for several inputs, the files of the output folder."""
+def _target(paths: Sequence[str], out: str, force: bool) -> "_File | _Folder":
+    """Return the output file; of several inputs, the output folder."""
     if out.endswith((".gz", ".zst", ".xz", ".bz2", ".lz4")):
         raise click.UsageError(f"{out}: the result is not compressed; give it another name, and compress it afterwards")
     if len(paths) == 1 and not os.path.isdir(out):
-        sink = stack.enter_context(Sink(out, force=force, inputs=paths))
-        if sink.part is None:
-            raise OutputError("the result must be a file: it is read back before it is given away", out)
-        return [sink]
+        return _File(Sink(out, force=force, inputs=paths), out)
     names = [os.path.basename(path) for path in paths]
     if len(set(names)) < len(names):
         raise click.UsageError("two of the inputs have the same name, and both would be written to one folder")
     if os.path.exists(out):
         raise OutputError("the output exists already", out, "name a folder that is not there yet")
-    part = tempfile.mkdtemp(prefix=f".{os.path.basename(out)}.", suffix=".part", dir=os.path.dirname(out) or ".")
-    stack.push(_Folder(part, out))
-    return [stack.enter_context(Sink(os.path.join(part, _plain(name)))) for name in names]
+    return _Folder(out)
 
 
 def _plain(name: str) -> str:
@@ -124,24 +116,55 @@ def _plain(name: str) -> str:
     return stem if suffix in (".gz", ".zst", ".xz", ".bz2", ".lz4") else name
 
 
+class _File:
+    """A file that appears under its name if all went well, and otherwise not at all."""
+
+    def __init__(self, sink: Sink, out: str) -> None:
+        self._sink = sink
+        if sink.part is None:
+            sink.__exit__(None, None, None)
+            raise OutputError("the result must be a file: it is read back before it is given away", out)
+        self._part = sink.part
+
+    def write(self, path: str, pieces: Iterable[bytes]) -> str:
+        """Write what becomes of an input, and return where it can be read back."""
+        self._sink.write_pieces(pieces)
+        return self._part
+
+    def __enter__(self) -> "_File":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sink.__exit__(kind, error, trace)
+
+
 class _Folder:
     """A folder that appears under its name if all went well, and otherwise not at all."""
 
-    def __init__(self, part: str, out: str) -> None:
-        self._part, self._out = part, out
+    def __init__(self, out: str) -> None:
+        self._part = UnfinishedFolder(Path(os.path.abspath(out)))
+        self._out = out
+
+    def write(self, path: str, pieces: Iterable[bytes]) -> str:
+        """Write what becomes of an input, and return where it can be read back."""
+        part = str(self._part.path / _plain(os.path.basename(path)))
+        with Sink(part) as sink:
+            sink.write_pieces(pieces)
+        return part
 
     def __enter__(self) -> "_Folder":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            shutil.rmtree(self._part)
-            return
         try:
-            os.rename(self._part, self._out)
+            if error is None:
+                os.rename(self._part.path, self._out)
         except OSError as failed:
-            shutil.rmtree(self._part)
             raise OutputError(f"cannot write: {(failed.strerror or '').lower()}", self._out) from failed
+        finally:
+            self._part.remove()
 
 
 def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:

@@ -3,7 +3,6 @@
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +12,7 @@ from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import Pager, pager_command
 from dcpdump.cli.signals import EndedAtOnce
 from dcpdump.errors import OutputError
+from dcpdump.unfinished import unfinished_file
 
 _BLOCK = 64 * 1024
 _UTF8 = ("utf-8", "utf8")
@@ -51,10 +51,9 @@ class Sink:
             return
         _refuse_to_harm(self._final, force, inputs)
         try:
-            handle, name = tempfile.mkstemp(prefix=f".{self._final.name}.", suffix=".part", dir=self._final.parent)
+            handle, self._part = unfinished_file(self._final)
         except OSError as error:
             raise OutputError(f"cannot write: {(error.strerror or '').lower()}", path) from error
-        self._part = Path(name)
         self._file = os.fdopen(handle, "wb", buffering=0)
 
     @property

@@ -15,6 +15,7 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
+from dcpdump.batch.slices import pieces_of
 from dcpdump.capture import Capture
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
@@ -68,8 +69,9 @@ class Carving:
         """Read all captures, and note what is wanted."""
         for block in blocks_of(self._captures):
             self._begin(block.begins_ns)
-            for part in self.dissector.feed_block(block):
-                self._take(part)
+            for parts in pieces_of(self.dissector, block):
+                for part in parts:
+                    self._take(part)
         for part in self.dissector.close_blocks():
             self._take(part)
         self.dissector.places.close()

@@ -3,7 +3,7 @@
 What a layout explains is kept or replaced, by whose data it is (``Holds``); what no layout explains becomes zeros.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dcpdump.disclosure import FULL, PARTIAL, holds, is_damaged, prefix, without_gaps
@@ -42,6 +42,7 @@ class Concealer:
         frame = record.frame
         data = bytearray(frame.raw.data)
         secrets: list[bytes] = []
+        datatypes = _item_datatypes(frame)
         damaged, kept = is_damaged(frame) and not _known_bug(frame), 0
         if damaged:
             kept = _end_of_numbers(frame)
@@ -49,11 +50,11 @@ class Concealer:
         for field in frame.fields:
             if isinstance(field.field, Blob):
                 wire = frame.raw.data[field.start : field.end]
-                other = None if damaged and field.start >= kept else self._blob(record, field, wire)
+                other = None if damaged and field.start >= kept else self._blob(record, field, wire, datatypes)
                 if other is not None:
                     data[field.start : field.end] = other
                 if bytes(data[field.start : field.end]) != wire:
-                    secrets += _hidden(record, field, wire)
+                    secrets += _hidden(record, field, wire, datatypes)
             elif damaged and _is_of_a_faulty_info(frame, field):
                 data[field.start : field.end] = bytes(field.end - field.start)
         for start, end in frame.raw.holes:
@@ -79,7 +80,7 @@ class Concealer:
     def _hides(self, holds: Holds) -> bool:
         return holds in self._classes
 
-    def _blob(self, record: Record, field: FieldValue, wire: bytes) -> bytes | None:
+    def _blob(self, record: Record, field: FieldValue, wire: bytes, datatypes: Mapping[int, int]) -> bytes | None:
         """Return the replacement for a field's bytes, or None to keep them."""
         frame, name = record.frame, field.field.name
         if name == "flatbuffers":
@@ -94,7 +95,7 @@ class Concealer:
         if field.section is Section.KEY:
             return self._key(frame, record.meaning, wire)
         if field.group == "items":
-            return self._item(frame, field, wire)
+            return self._item(field, wire, datatypes.get(field.item, frame.header.datatype))
         if field.section is Section.VALUE and name == "value":
             return self._value(frame, record.meaning, wire)
         return self._words.text(wire)
@@ -138,14 +139,14 @@ class Concealer:
             return high + wire[size : size + 1] + self._words.text(wire[size + 1 :])
         return wire[:1] + self._words.text(wire[1:])
 
-    def _item(self, frame: Frame, field: FieldValue, wire: bytes) -> bytes:
+    def _item(self, field: FieldValue, wire: bytes, datatype: int) -> bytes:
         """Conceal the key or the value of one record of a cache transfer."""
         if field.field.name == "key":  # it always begins with a collection's id
             prefix = read_prefix(wire)
             if prefix is None:
                 return self._unsure(wire) if wire else wire
             return wire[: prefix.size] + self._words.text(wire[prefix.size :])
-        return conceal_value(self._words, wire, _datatype(frame, field))
+        return conceal_value(self._words, wire, datatype)
 
     # -- values -------------------------------------------------------------------------------------------
 
@@ -202,24 +203,25 @@ def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:
     )
 
 
-def _hidden(record: Record, field: FieldValue, wire: bytes) -> Iterator[bytes]:
+def _hidden(record: Record, field: FieldValue, wire: bytes, datatypes: Mapping[int, int]) -> Iterator[bytes]:
     """Yield the texts that a field held."""
     key = record.meaning.key
     if field.section is Section.KEY and key is not None and wire.endswith(key):
         yield key
     elif field.section is Section.VALUE and field.field.name == "value":
-        yield from hidden_texts(wire, _datatype(record.frame, field))
+        datatype = record.frame.header.datatype
+        yield from hidden_texts(wire, datatypes.get(field.item, datatype) if field.group == "items" else datatype)
     else:
         yield wire
 
 
-def _datatype(frame: Frame, field: FieldValue) -> int:
-    """Return the datatype of a field's item, or else of its frame."""
-    if field.group == "items":
-        for other in frame.fields:
-            if (other.group, other.item, other.field.name) == ("items", field.item, "datatype"):
-                return other.value if isinstance(other.value, int) else 0
-    return frame.header.datatype
+def _item_datatypes(frame: Frame) -> dict[int, int]:
+    """Return the datatype of each item of a frame, by the item's place."""
+    found: dict[int, int] = {}
+    for field in frame.fields:
+        if field.group == "items" and field.field.name == "datatype":
+            found.setdefault(field.item, field.value if isinstance(field.value, int) else 0)
+    return found
 
 
 def _is_json(text: bytes) -> bool:

@@ -9,6 +9,7 @@ from dcpdump.arrow import verdicts
 from dcpdump.arrow.files import Files, gap_rows
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.read_blocks import blocks_of
+from dcpdump.batch.slices import pieces_of
 from dcpdump.capture import Capture, open_capture
 from dcpdump.check.checking import Judging
 from dcpdump.errors import CaptureError
@@ -71,7 +72,8 @@ class _Engine:
                     self._choice.begin(int(block.ts_ns[0]))
                 self._files.feed(block)
                 self._last_ns = block.where(-1).ts_ns
-                self._take(dissection.feed_block(block))
+                for parts in pieces_of(dissection, block):
+                    self._take(parts)
             self._take(dissection.close_blocks())
         files = self._files.rows({each.name: [str(damage) for damage in each.damage] for each in captures})
         rows = sorted([*files.to_pylist(), *unusable], key=lambda row: str(row["path"]))

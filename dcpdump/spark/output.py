@@ -8,10 +8,11 @@ rows there has all the others.
 """
 
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from dcpdump.arrow.folder import SCHEMAS as EXPORTED
 from dcpdump.arrow.writers import ParquetFile
 from dcpdump.errors import OutputError
 from dcpdump.spark.filesystem import RemotePath, is_remote, place
+from dcpdump.unfinished import UnfinishedFolder
 
 #: Columns that only a reader of everything in order can fill.
 COUNTED = ("frame", "request_frame")
@@ -147,7 +149,9 @@ class Parts:
     def _opened(self, path: str) -> Any:
         target = self._place / path
         try:
-            target.system.create_dir(os.path.dirname(target.path), recursive=True)
+            _make_folders(target)
+            if target.local:  # for its owner alone: captures hold documents
+                os.close(os.open(target.path, os.O_CREAT | os.O_WRONLY, 0o600))
             return target.system.open_output_stream(target.path)
         except OSError as error:
             raise _unwritable(error, target.path) from error
@@ -160,16 +164,23 @@ class CaptureOutput:
         self._name = path
         self._root = place(path)
         self._capture = f"capture_id={capture_id}"
-        self._run = f".{capture_id}.{uuid.uuid4().hex[:12]}.part"
+        self._run = _run_name(capture_id)
+        self._unfinished: UnfinishedFolder | None = None
         self._made = self._root.local and not os.path.exists(self._root.path)
         try:
             if self._root.local:
                 os.makedirs(self._root.path, mode=0o700, exist_ok=True)
-                os.mkdir((self._root / self._run).path, 0o700)
+                self._unfinished = UnfinishedFolder(Path(self._root.path) / capture_id, self._make_folder)
             else:
                 (self._root / self._run).system.create_dir((self._root / self._run).path, recursive=True)
         except OSError as error:
             raise _unwritable(error, path) from error
+
+    def _make_folder(self) -> str:
+        self._run = _run_name(self._capture.partition("=")[2])
+        path = (self._root / self._run).path
+        os.mkdir(path, 0o700)
+        return path
 
     @property
     def folder(self) -> str:
@@ -218,7 +229,7 @@ class CaptureOutput:
                     if each.table == name:
                         made = self._root / self._run / each.path
                         target = final / each.path.removeprefix(f"{name}/")
-                        target.system.create_dir(os.path.dirname(target.path), recursive=True)
+                        _make_folders(target)
                         target.system.move(made.path, target.path)
         except OSError as error:
             raise _unwritable(error, self._name) from error
@@ -228,8 +239,8 @@ class CaptureOutput:
 
     def __exit__(self, *_: object) -> None:
         run = self._root / self._run
-        if run.local:
-            shutil.rmtree(run.path, ignore_errors=True)
+        if self._unfinished is not None:
+            self._unfinished.remove()
             if self._made and not os.listdir(self._root.path):
                 os.rmdir(self._root.path)
             return
@@ -257,6 +268,25 @@ class CaptureOutput:
     def _remove(self, where: RemotePath) -> None:
         if where.system.get_file_info(where.path).type is not fs.FileType.NotFound:
             where.system.delete_dir(where.path)
+
+
+def _run_name(capture_id: str) -> str:
+    return f".{capture_id}.{uuid.uuid4().hex[:12]}.part"
+
+
+def _make_folders(target: RemotePath) -> None:
+    """Make the folders that a file is to be in, on this machine for their owner alone."""
+    folder = os.path.dirname(target.path)
+    if not target.local:
+        target.system.create_dir(folder, recursive=True)
+        return
+    missing = []
+    while folder and not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for each in reversed(missing):
+        with suppress(FileExistsError):  # another task was faster
+            os.mkdir(each, 0o700)
 
 
 def _files_below(where: RemotePath) -> list[str]:

@@ -34,6 +34,7 @@ def test_a_killed_run_leaves_nothing_under_the_final_name(tmp_path: Path) -> Non
     assert part.startswith(".frames.txt.")
     assert stat.S_IMODE((tmp_path / part).stat().st_mode) == 0o600
     assert run(f"dcpdump read {REPLICA} -q -o {out}").code == 0, "what is left is not in the way"
+    assert os.listdir(tmp_path) == ["frames.txt"], "and the next run removes it"
 
 
 def test_a_terminated_run_leaves_nothing_at_all(tmp_path: Path) -> None:

@@ -1,0 +1,209 @@
+"""Disturb runs at random: limits, signals, files that grow, shrink and vanish: ``python -m tests.chaos``.
+
+Whatever happens: a documented exit code, no traceback, nothing half-written under a final name, no leftovers but those
+of a process that was killed, files for their owner alone; and what a run wrote that says that it is done is what an
+undisturbed run writes.
+"""
+
+import argparse
+import os
+import random
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.hostile import SHAPES, in_pcap
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = [
+    "read CAPTURE -f ndjson -o OUT",
+    "streams CAPTURE -f ndjson -o OUT",
+    "check CAPTURE -f ndjson -o OUT",
+    "stats CAPTURE -f ndjson -o OUT",
+    "report CAPTURE -o OUT",
+    "export CAPTURE -o OUT -f csv --tables frames,gaps,streams,findings",
+    "redact CAPTURE -w OUT --salt x -q",
+    "carve CAPTURE -w OUT --opcode noop",
+]
+CODES = {0, 1, 2, 3, 4, 5, 6, 130, 141, 143}
+#: Of runs that read everything they could.
+DONE = {0, 1, 4}
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+#: Seconds from a signal to the end of a run that are not remarked; the machine may be busy.
+PATIENCE = 20.0
+
+
+class Plan(NamedTuple):
+    """What happens in a run."""
+
+    command: str
+    shape: int
+    limit: str
+    signal: int
+    after: float
+    change: str
+    to_child: bool
+
+
+def plan_of(dice: random.Random) -> Plan:
+    """Draw a plan."""
+    return Plan(
+        dice.choice(COMMANDS),
+        dice.randrange(len(SHAPES)),
+        dice.choice(["", "", "files", "processes", "memory", "size"]),
+        dice.choice([0, 0, *SIGNALS]),
+        dice.uniform(0, 2.0),
+        dice.choice(["", "", "", "grows", "shrinks", "vanishes"]),
+        dice.random() < 0.3,
+    )
+
+
+def _limit(name: str) -> None:
+    os.umask(0o022)
+    if name == "files":
+        resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+    elif name == "processes":
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    elif name == "memory":
+        resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
+    elif name == "size":
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+def _start(words: Sequence[str], limit: str, errors: Path) -> "subprocess.Popen[bytes]":
+    with errors.open("wb") as err:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dcpdump", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+            cwd=ROOT,
+            preexec_fn=lambda: _limit(limit),
+        )
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(each) for each in text.split()]
+
+
+def _change(capture: Path, how: str) -> None:
+    if how == "grows":
+        with capture.open("ab") as file:
+            file.write(b"\0" * 5000)
+    elif how == "shrinks":
+        os.truncate(capture, capture.stat().st_size // 2)
+    elif how == "vanishes":
+        capture.unlink()
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Return the files at a path, by name."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {str(each.relative_to(path)): each.read_bytes() for each in sorted(path.rglob("*")) if each.is_file()}
+
+
+def disturbed(plan: Plan, original: Path, folder: Path) -> tuple[int, float]:
+    """Run a command as planned in a folder; return its exit code, and the seconds from the signal to its end."""
+    capture, errors = folder / "in.pcap", folder / "errors"
+    shutil.copy(original, capture)
+    (folder / "out").mkdir()
+    words = plan.command.replace("CAPTURE", str(capture)).replace("OUT", str(folder / "out" / "result")).split()
+    process = _start(words, plan.limit, errors)
+    try:
+        process.wait(plan.after)
+    except subprocess.TimeoutExpired:
+        _change(capture, plan.change)
+        if plan.signal:
+            children = _children(process.pid) if plan.to_child else []
+            os.kill(children[0] if children else process.pid, plan.signal)
+    began = time.monotonic()
+    code = process.wait(600)
+    return code, time.monotonic() - began
+
+
+def faults(plan: Plan, code: int, seconds: float, folder: Path, expected: tuple[int, dict[str, bytes]]) -> list[str]:
+    """Return what is wrong with a run."""
+    found = []
+    said = (folder / "errors").read_text(errors="replace")
+    killed = plan.signal == signal.SIGKILL and code == -signal.SIGKILL
+    # A signal may come before Python has begun to handle signals: then the system ends the process, or Python does.
+    early = plan.signal and code == -plan.signal
+    if code not in CODES and not killed and not early:
+        found.append(f"exit code {code}")
+    if "Traceback" in said and not early and not ("KeyboardInterrupt" in said and plan.after < 1):
+        found.append("a traceback")
+    if "a bug in dcpdump" in said and "MemoryError" not in said:
+        found.append("a bug")
+    if plan.signal in (signal.SIGINT, signal.SIGTERM) and code in (130, 143) and seconds > PATIENCE:
+        found.append(f"{seconds:.1f} s from the signal to the end")
+    made = sorted(os.listdir(folder / "out"))
+    if not killed and [each for each in made if each != "result"]:
+        found.append(f"left: {made}")
+    for each in (folder / "out").rglob("*"):
+        if stat.S_IMODE(each.stat().st_mode) & 0o077:
+            found.append(f"mode {stat.S_IMODE(each.stat().st_mode):o} of {each.name}")
+    result = folder / "out" / "result"
+    if result.exists() and not plan.change and code in DONE:
+        if contents(result) != expected[1]:
+            found.append("it says that it is done, and wrote something else than an undisturbed run")
+    elif code == 0 and not result.exists():
+        found.append("it says that it is done, and wrote nothing")
+    return found
+
+
+def main(minutes: float, seed: int) -> int:
+    """Disturb runs for so long, and return how many of them went wrong."""
+    dice = random.Random(seed)
+    until = time.monotonic() + 60 * minutes
+    runs = wrong = 0
+    with tempfile.TemporaryDirectory() as place:
+        base = Path(place)
+        originals = []
+        for number, (shape, count) in enumerate(SHAPES.items()):
+            path = base / f"{number}.pcap"
+            path.write_bytes(in_pcap(shape(max(50, count // 20))))
+            originals.append(path)
+        known: dict[tuple[str, int], tuple[int, dict[str, bytes]]] = {}
+        while time.monotonic() < until:
+            plan = plan_of(dice)
+            which = plan.command, plan.shape
+            calm = Plan(*which, "", 0, 600, "", False)
+            folder = base / "run"
+            if which not in known:
+                folder.mkdir()
+                code, _ = disturbed(calm, originals[plan.shape], folder)
+                result = folder / "out" / "result"
+                known[which] = code, contents(result) if result.exists() else {}
+                shutil.rmtree(folder)
+            folder.mkdir()
+            code, seconds = disturbed(plan, originals[plan.shape], folder)
+            runs += 1
+            for fault in faults(plan, code, seconds, folder, known[which]):
+                wrong += 1
+                said = (folder / "errors").read_text(errors="replace").strip().splitlines()[-1:]
+                print(f"seed {seed}, run {runs}: {fault}: {plan}: {said}", flush=True)
+            shutil.rmtree(folder)
+    print(f"seed {seed}: {runs} runs, {wrong} faults")
+    return wrong
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    sys.exit(bool(main(given.minutes, given.seed)))

@@ -1,0 +1,65 @@
+"""Captures are opened as they are needed: many of them can be read with few descriptors."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dcpdump.capture.open_files import ReopenedFile
+from tests.support.console import Printed, run
+from tests.support.live import PATIENCE, ROOT
+
+REPLICA = ROOT / "samples" / "replica.pcap"
+FILES, DESCRIPTORS = 70, 40
+
+
+def few(words: str) -> Printed:
+    """Run ``dcpdump …`` with few descriptors."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+
+    command = [sys.executable, "-m", "dcpdump", *words.split()]
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, preexec_fn=limit, timeout=PATIENCE, check=False)
+    return Printed(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("captures")
+    for number in range(FILES):
+        (folder / f"{number:02}.pcap").write_bytes(REPLICA.read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize("command", ["read -f line", "check"])
+def test_many_captures_of_one_time_are_read_with_few_descriptors(command: str, folder: Path) -> None:
+    assert few(f"{command} {folder}") == run(f"dcpdump {command} {folder}")
+
+
+def test_many_captures_are_redacted_with_few_descriptors(folder: Path, tmp_path: Path) -> None:
+    assert few(f"redact {folder} -w {tmp_path}/few --salt x -q").code == 0
+    assert run(f"dcpdump redact {folder} -w {tmp_path}/many --salt x -q").code == 0
+    names = sorted(os.listdir(folder))
+    assert sorted(os.listdir(tmp_path / "few")) == sorted(os.listdir(tmp_path / "many")) == names
+    assert {(tmp_path / "few" / name).read_bytes() for name in names} == {
+        (tmp_path / "many" / name).read_bytes() for name in names
+    }
+
+
+def test_a_file_that_was_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"abcdef")
+    file = ReopenedFile(str(path), 1)
+    assert file.read(2) == b"bc"
+    file.rest()
+    assert file.read(2) == b"de"
+    file.rest()
+    (tmp_path / "b").write_bytes(b"ABCDEF")
+    os.replace(tmp_path / "b", path)
+    with pytest.raises(OSError, match="replaced"):
+        file.read(2)
+    file.close()

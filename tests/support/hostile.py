@@ -1,0 +1,241 @@
+"""Make captures that are hostile by their shape: each of what grows, so many times.
+
+SHAPES is the list. What is made of the same number is the same, byte by byte.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+
+from dcpdump.net.packet import Packet
+from dcpdump.wire.encode import encode
+from tests.support.captures import Pcapng, Record, pcap
+from tests.support.packets import NOON, TcpTalk, flow
+
+_STEP = 1000
+
+
+def _talk(segment: int = 1448, *, port: int = 50_000, number: int = 1, start: int = NOON) -> TcpTalk:
+    return TcpTalk(
+        flow(f"10.{port >> 24 & 255}.{port >> 16 & 255}.9:{port & 0xFFFF}"),
+        segment=segment,
+        acks=False,
+        step_ns=_STEP,
+        number=number,
+        start_ns=start,
+    )
+
+
+def _opened(talk: TcpTalk, vbucket: int = 7) -> TcpTalk:
+    log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
+    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:x", opaque=5))
+    talk.send(1, encode("DCP_OPEN", response=True, opaque=5))
+    talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": (1 << 64) - 1}, vbucket=vbucket, opaque=9))
+    return talk.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=9))
+
+
+def mutations(count: int, *, key: bytes = b"k", size: int = 10, vbucket: int = 7) -> bytes:
+    """Return a snapshot of so many mutations."""
+    marker = {"start_seqno": 1, "end_seqno": count, "snapshot_type": 1}
+    frames = [encode("DCP_SNAPSHOT_MARKER", marker, vbucket=vbucket, opaque=9)]
+    for seqno in range(1, count + 1):
+        name = b"%s%d" % (key, seqno)
+        given = {"by_seqno": seqno, "rev_seqno": 1}
+        frames.append(encode("DCP_MUTATION", given, key=name, value=b"v" * size, vbucket=vbucket, opaque=9))
+    return b"".join(frames)
+
+
+def noops_without_answers(count: int) -> list[Packet]:
+    """Return NOOPs of a producer, none answered."""
+    talk = _opened(_talk())
+    for number in range(count):
+        talk.send(1, encode("DCP_NOOP", opaque=1000 + number))
+    return talk.packets
+
+
+def answers_without_noops(count: int) -> list[Packet]:
+    """Return answers to NOOPs that nobody sent, many in a segment."""
+    talk = _opened(_talk())
+    return talk.send(0, b"".join(encode("DCP_NOOP", response=True, opaque=number) for number in range(count))).packets
+
+
+def many_noops(count: int) -> list[Packet]:
+    """Return NOOPs of a producer, many in a segment, none answered."""
+    talk = _opened(_talk())
+    return talk.send(1, b"".join(encode("DCP_NOOP", opaque=number) for number in range(count))).packets
+
+
+def half_of_the_segments(count: int) -> list[Packet]:
+    """Return a stream of which every second segment or so was lost."""
+    dice, talk = random.Random(5), _opened(_talk(100))
+    data = mutations(count, size=40)
+    for at in range(0, len(data), 100):
+        if dice.random() < 0.5:
+            talk.send(1, data[at : at + 100])
+        else:
+            talk.skip(1, len(data[at : at + 100]))
+    return talk.packets
+
+
+def cache_transfers(count: int) -> list[Packet]:
+    """Return one frame of the cache's items."""
+    item = {"key": b"\x08key", "value": b"v"}
+    talk = _opened(_talk())
+    return talk.send(1, encode("DCP_CACHE_TRANSFER", {"items": [item] * count}, vbucket=7, opaque=9)).packets
+
+
+def stray_segments(count: int) -> list[Packet]:
+    """Return a stream with segments that are far from where it is."""
+    dice, talk = random.Random(6), _opened(_talk())
+    for number in range(count):
+        seq = talk.seq(1)
+        talk.write(1, mutations(1), seq=(seq + (100 << 20) + dice.randrange(1 << 30)) & 0xFFFFFFFF)
+        if not number % 4:
+            talk.send(1, encode("DCP_NOOP", opaque=number))
+    return talk.packets
+
+
+def unknown_opcodes(count: int) -> list[Packet]:
+    """Return requests of an opcode that nobody knows."""
+    talk = _opened(_talk())
+    frame = bytearray(encode("DCP_NOOP", opaque=77))
+    frame[1] = 0xE9
+    return talk.send(0, bytes(frame) * count).packets
+
+
+def short_connections(count: int) -> list[Packet]:
+    """Return connections that are opened and closed."""
+    out: list[Packet] = []
+    for number in range(count):
+        talk = _talk(port=20_000 + number, number=len(out) + 1, start=NOON + len(out) * _STEP)
+        talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:%d" % number, opaque=5))
+        out += talk.send(1, encode("DCP_OPEN", response=True, opaque=5)).fin().packets
+    return out
+
+
+def gets(count: int) -> list[Packet]:
+    """Return documents that are asked for by key, on the port of DCP."""
+    talk = _opened(_talk())
+    for number in range(0, count, 32):
+        few = range(number, min(count, number + 32))
+        talk.send(0, b"".join(encode("GET", key=b"key-%d" % each, vbucket=7, opaque=each) for each in few))
+        talk.send(1, b"".join(encode("GET", response=True, value=b"{}", opaque=each) for each in few))
+    return talk.packets
+
+
+def names_of_collections(count: int) -> list[Packet]:
+    """Return events that create collections, of one id again and again and of many."""
+    talk = _opened(_talk())
+    marker = {"start_seqno": 1, "end_seqno": count, "snapshot_type": 1}
+    frames = [encode("DCP_SNAPSHOT_MARKER", marker, vbucket=7, opaque=9)]
+    for number in range(count):
+        at = 8 if number % 2 else 100 + number
+        event = {"by_seqno": number + 1, "event": 0, "version": 0, "manifest_uid": number, "scope_id": 8}
+        event["collection_id"] = at
+        frames.append(encode("DCP_SYSTEM_EVENT", event, layout="0", key=b"name-%d" % number, vbucket=7, opaque=9))
+    return talk.send(1, b"".join(frames)).packets
+
+
+def manifests(count: int) -> list[Packet]:
+    """Return answers with a manifest, each with another name."""
+    talk = _opened(_talk())
+    for number in range(count):
+        collections = [{"name": f"c{number}-{each}", "uid": f"{8 + each:x}"} for each in range(4)]
+        text = json.dumps({"uid": f"{number:x}", "scopes": [{"name": "s", "uid": "8", "collections": collections}]})
+        talk.send(0, encode("COLLECTIONS_GET_MANIFEST", opaque=number))
+        talk.send(1, encode("COLLECTIONS_GET_MANIFEST", response=True, value=text.encode(), opaque=number))
+    return talk.packets
+
+
+def reconnects(count: int) -> list[Packet]:
+    """Return a client that opens its connection and its streams again and again."""
+    out: list[Packet] = []
+    log = {"failover_log": [{"vbucket_uuid": 77, "seqno": 0}]}
+    for number in range(count):
+        talk = _talk(port=20_000 + number, number=len(out) + 1, start=NOON + len(out) * _STEP)
+        talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:x", opaque=5))
+        talk.send(1, encode("DCP_OPEN", response=True, opaque=5))
+        for vbucket in range(3):
+            asked = {"end_seqno": (1 << 64) - 1, "start_seqno": number, "vbucket_uuid": 77}
+            asked |= {"snap_start_seqno": number, "snap_end_seqno": number}
+            talk.send(0, encode("DCP_STREAM_REQ", asked, vbucket=vbucket, opaque=9 + vbucket))
+            talk.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=9 + vbucket))
+        out += talk.rst().packets
+    return out
+
+
+def failover_logs(count: int) -> list[Packet]:
+    """Return answers with failover logs of a hundred entries, none known before."""
+    talk = _opened(_talk())
+    for number in range(max(1, count // 100)):
+        entries = [{"vbucket_uuid": number * 100 + at, "seqno": 100 - at} for at in range(100)]
+        talk.send(0, encode("DCP_GET_FAILOVER_LOG", vbucket=7, opaque=number + 100))
+        answer = encode("DCP_GET_FAILOVER_LOG", {"failover_log": entries}, response=True, opaque=number + 100)
+        talk.send(1, answer)
+    return talk.packets
+
+
+def one_failover_log(count: int) -> list[Packet]:
+    """Return streams of one vbucket, the answer to each a failover log that is longer."""
+    talk = _talk()
+    talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:x", opaque=5))
+    talk.send(1, encode("DCP_OPEN", response=True, opaque=5))
+    talk.send(0, encode("DCP_STREAM_REQ", {"end_seqno": (1 << 64) - 1}, vbucket=7, opaque=9))
+    log = {"failover_log": [{"vbucket_uuid": 1 + at, "seqno": count - at} for at in range(count)]}
+    return talk.send(1, encode("DCP_STREAM_REQ", log, response=True, opaque=9)).send(1, mutations(8)).packets
+
+
+def documents(count: int) -> list[Packet]:
+    """Return a stream of plain documents."""
+    return _opened(_talk()).send(1, mutations(count)).packets
+
+
+def one_key(count: int) -> list[Packet]:
+    """Return a stream that is started again and again, with a rollback each time, and a control that is set."""
+    talk = _opened(_talk())
+    for number in range(count):
+        talk.send(0, encode("DCP_CONTROL", key=b"set_priority", value=b"%d" % number, opaque=number))
+        asked = {"end_seqno": (1 << 64) - 1, "start_seqno": 9 + number, "vbucket_uuid": 78}
+        talk.send(0, encode("DCP_STREAM_REQ", asked, vbucket=7, opaque=number + 20))
+        answer = encode("DCP_STREAM_REQ", response=True, status=0x23, value=bytes(8), opaque=number + 20)
+        talk.send(1, answer)
+    return talk.packets
+
+
+SHAPES: dict[Callable[[int], list[Packet]], int] = {
+    noops_without_answers: 10_000,
+    many_noops: 40_000,
+    answers_without_noops: 40_000,
+    half_of_the_segments: 10_000,
+    cache_transfers: 16_000,
+    stray_segments: 6_000,
+    unknown_opcodes: 40_000,
+    short_connections: 1_200,
+    gets: 16_000,
+    names_of_collections: 12_000,
+    manifests: 2_500,
+    reconnects: 600,
+    failover_logs: 60_000,
+    one_failover_log: 60_000,
+    documents: 12_000,
+    one_key: 3_000,
+}
+"""The shapes, each with the number that makes about a megabyte."""
+
+
+def in_pcap(packets: list[Packet]) -> bytes:
+    """Return a capture of packets."""
+    return pcap([Record(each.ts_ns or 0, each.data, wire=each.wire_length) for each in packets])
+
+
+def in_small_blocks(packets: list[Packet]) -> bytes:
+    """Return a capture of packets as pcapng, with an interface and statistics for each, and comments."""
+    return b"".join(_blocks(packets))
+
+
+def _blocks(packets: list[Packet]) -> Iterator[bytes]:
+    write = Pcapng()
+    yield write.section()
+    for each in packets:
+        yield write.interface(options=[(9, b"\x09")])
+        yield write.packet(each.ts_ns or 0, each.data, wire=each.wire_length, options=[(1, b"c")])

@@ -1,0 +1,90 @@
+"""Every command takes work in proportion to a hostile capture, and memory within bounds.
+
+Work is counted, not timed: lines and calls of Python, of which twice the input may add twice as many.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dcpdump.net.packet import Packet
+from tests.support.console import run
+from tests.support.hostile import (
+    SHAPES,
+    cache_transfers,
+    half_of_the_segments,
+    in_pcap,
+    in_small_blocks,
+    noops_without_answers,
+    stray_segments,
+)
+from tests.test_bounds import steps
+
+MIB = 1 << 20
+COMMANDS = {
+    "read": "read CAPTURE -f ndjson -q",
+    "check": "check CAPTURE",
+    "redact": "redact CAPTURE -w OUT.pcap",
+}
+#: The smallest of three captures, as a share of a megabyte; and of those of which much is remembered.
+_SHARE, _LARGER = 128, 48
+_REMEMBERED = (noops_without_answers, half_of_the_segments, stray_segments, cache_transfers)
+
+Shape = Callable[[int], list[Packet]]
+
+
+def _work(command: str, path: Path, out: Path) -> int:
+    """Return the steps of a command."""
+    words = COMMANDS[command].replace("CAPTURE", str(path)).replace("OUT", str(out))
+    return steps(lambda: run(f"dcpdump {words}"))
+
+
+def assert_grows_in_proportion(counts: list[int]) -> None:
+    """Have the work for once, twice and four times as much in proportion, what is the same for all left out."""
+    once, twice, four = counts
+    assert four <= 2.2 * twice, counts
+    assert four - twice <= 2.6 * (twice - once), counts  # of what grows with the square it would be four times
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_twice_a_hostile_capture_adds_twice_the_work(shape: Shape, command: str, tmp_path: Path) -> None:
+    counts = []
+    size = SHAPES[shape] // (_LARGER if shape in _REMEMBERED else _SHARE)
+    for times in (1, 2, 4):
+        path = tmp_path / f"{times}.pcap"
+        path.write_bytes(in_pcap(shape(size * times)))
+        if times == 1:
+            run(f"dcpdump check {path}")  # what is made once is made now
+        counts.append(_work(command, path, tmp_path / f"out{times}"))
+    assert_grows_in_proportion(counts)
+
+
+def test_many_small_blocks_of_a_pcapng_take_work_in_proportion(tmp_path: Path) -> None:
+    counts = []
+    for times in (1, 2, 4):
+        path = tmp_path / f"{times}.pcapng"
+        path.write_bytes(in_small_blocks(next(iter(SHAPES))(100 * times)))
+        counts.append(_work("read", path, tmp_path / "out"))
+    assert_grows_in_proportion(counts)
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="the system does not say what a process took")
+@pytest.mark.parametrize("command", ["streams CAPTURE", "export CAPTURE -o OUT", "redact CAPTURE -w OUT"])
+@pytest.mark.parametrize("name", ["answers_without_noops", "unknown_opcodes"])
+def test_tiny_frames_take_no_more_than_300_mb(name: str, command: str, tmp_path: Path) -> None:
+    shape = next(each for each in SHAPES if each.__name__ == name)
+    path = tmp_path / "tiny.pcap"
+    path.write_bytes(in_pcap(shape(100_000)))
+    words = command.replace("CAPTURE", str(path)).replace("OUT", str(tmp_path / "out")).split()
+    with subprocess.Popen(
+        [sys.executable, "-m", "dcpdump", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in (0, 4)
+    assert usage.ru_maxrss // (1024 if sys.platform == "linux" else MIB) <= 300
