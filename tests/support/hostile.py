@@ -229,7 +229,7 @@ def in_pcap(packets: list[Packet]) -> bytes:
 
 
 def in_small_blocks(packets: list[Packet]) -> bytes:
-    """Return a capture of packets as pcapng, with an interface and statistics for each, and comments."""
+    """Return a capture of packets as pcapng, with an interface for each, and comments."""
     return b"".join(_blocks(packets))
 
 
