@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.sql.interrupts import interrupting
+from dcpdump.sql.interrupts import Calls, interrupting
 from dcpdump.sql.query import Query, query_of
 
 _SETTINGS = {
@@ -53,13 +53,14 @@ class Engine:
         self._schemas = schemas
         self._folder = tempfile.mkdtemp(prefix="dcpdump-sql-")
         self._open = ExitStack()
+        self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from
         self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder})
         for setting in ("TimeZone = 'UTC'", "lock_configuration = true"):
             self._execute(f"SET {setting}")
 
     def __enter__(self) -> "Engine":
-        self._open.enter_context(interrupting(self._connection.interrupt))
+        self._open.enter_context(interrupting(self._connection.interrupt, self._calls))
         return self
 
     def __exit__(
@@ -135,7 +136,8 @@ class Engine:
     def _errors(self) -> Iterator[None]:
         """Raise DuckDB's errors as those of a query, and what ended reading as what it was."""
         try:
-            yield
+            with self._calls:
+                yield
         except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
             if self._failure is not None:
                 raise self._failure from None

@@ -7,12 +7,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
+_AGAIN_S = 0.05
+
+
+class Calls:
+    """Whether a call is under way that has to be interrupted. To be entered around each."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.over.set()
+
+    def __enter__(self) -> None:
+        self.over.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
 
 
 @contextmanager
-def interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
+def interrupting(interrupt: Callable[[], None], calls: Calls) -> Iterator[None]:
     """Call ``interrupt``, in a thread of its own, whenever a signal comes that ends things.
 
+    It is called again and again until the call under way is over: what has not quite begun forgets an interrupt.
     Signals are only caught in the main thread: elsewhere nothing is called.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -25,6 +41,8 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
         while numbers := os.read(reading, 16):
             if not _ENDING.isdisjoint(numbers):
                 interrupt()
+                while not calls.over.wait(_AGAIN_S):
+                    interrupt()
 
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     watcher = threading.Thread(target=watch, name="interrupts", daemon=True)
