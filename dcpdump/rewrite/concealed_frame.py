@@ -204,10 +204,10 @@ def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:
 
 
 def _hidden(record: Record, field: FieldValue, wire: bytes, datatypes: Mapping[int, int]) -> Iterator[bytes]:
-    """Yield the texts that a field held."""
+    """Yield the texts that a field held and that were replaced."""
     key = record.meaning.key
     if field.section is Section.KEY and key is not None and wire.endswith(key):
-        yield key
+        yield key[prefix(record.frame.message, key) :]
     elif field.section is Section.VALUE and field.field.name == "value":
         datatype = record.frame.header.datatype
         yield from hidden_texts(wire, datatypes.get(field.item, datatype) if field.group == "items" else datatype)

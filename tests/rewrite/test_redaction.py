@@ -20,6 +20,7 @@ from dcpdump.rewrite.spill import Spill
 from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap, pcap_header, pcapng
 from tests.support.console import Printed, run
+from tests.support.hostile import in_pcap, short_connections
 from tests.support.packets import ACK, FLOW, MILLISECOND, PSH, TcpTalk, ethernet, flow, ipv4, renumbered, tcp, udp, vlan
 from tests.support.secret_talk import (
     BUCKET,
@@ -214,6 +215,15 @@ def test_a_salt_makes_it_repeatable_and_none_makes_it_fresh(tmp_path: Path) -> N
     assert len(set(results)) == 4
     read = run(f"dcpdump read {path} -f ndjson --redact --salt-file {tmp_path}/salt").out
     assert rows(tmp_path / "0", "--opcode mutation")[0]["key"] in read
+
+
+def test_the_names_of_connections_stay_apart_behind_a_word_that_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(in_pcap(short_connections(400)))  # any of 100 places may get the sign that another had
+    names = [row["key"] for row in rows(redacted(path)) if row["name"] == "DCP_OPEN" and "key" in row]
+    assert len(names) == 400
+    assert len(set(names)) == 400
+    assert {name[:8] for name in names} == {"eq_dcpq:"}
 
 
 def test_hosts_have_other_addresses_in_every_header(tmp_path: Path) -> None:
