@@ -21,7 +21,7 @@ from dcpdump.browse.keys import KEYS, all_keys, help_lines
 from dcpdump.browse.ladder import LadderPane
 from dcpdump.browse.layout import CSS
 from dcpdump.browse.marks import Marks
-from dcpdump.browse.opened import Opened
+from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.status import Status
@@ -46,7 +46,7 @@ class BrowseApp(App[int]):
         Binding(each.bound, each.action, each.text, show=False, priority=True) for each in all_keys()
     ]
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenCaptures) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.opened = opened

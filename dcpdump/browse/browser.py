@@ -10,10 +10,10 @@ from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
 from dcpdump.browse.commands import Commands
 from dcpdump.browse.field_lines import FieldLine, clause_of
-from dcpdump.browse.frames import Frames, Mask
-from dcpdump.browse.places import Place, Places
+from dcpdump.browse.frames import IndexedFrames, Mask
+from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.screen import BrowseScreen
-from dcpdump.browse.search import Search
+from dcpdump.browse.search import FrameSearch
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
 from dcpdump.errors import DcpdumpError
@@ -31,11 +31,11 @@ _SLOW = 0.03
 class Browser:
     """The frames under a filter, and the way through them."""
 
-    def __init__(self, frames: Frames, screen: BrowseScreen, commands: Commands, analysing: Analysing) -> None:
+    def __init__(self, frames: IndexedFrames, screen: BrowseScreen, commands: Commands, analysing: Analysing) -> None:
         self.frames, self.screen, self.commands, self.analysing = frames, screen, commands, analysing
         self.filter = ""
-        self.search: Search | None = None
-        self.places = Places()
+        self.search: FrameSearch | None = None
+        self.places = PlaceHistory()
         self.is_slow = False  #: whether the last frame was decoded slowly: it was far from those before it
         self.failure = ""  #: why no more frames are read before the end
         self.sought = ""  #: the text that was searched last
@@ -202,7 +202,7 @@ class Browser:
             self._list_everything(number)
             return
         self.filter = text
-        self.search = Search(self.frames, self.commands.filter_of(text))
+        self.search = FrameSearch(self.frames, self.commands.filter_of(text))
         until = time.monotonic() + 10 * _TURN
         while not self.search.done and time.monotonic() < until:  # most are found before the screen is drawn again
             self.search.step()

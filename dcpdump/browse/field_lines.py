@@ -92,7 +92,7 @@ def _pattern(key: bytes) -> str:
     return "/^" + "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"\\x{byte:02x}" for byte in key) + "$/"
 
 
-class Bytes(NamedTuple):
+class BytesView(NamedTuple):
     """A view of what a frame holds: bytes, of which some were lost, or lines of text."""
 
     title: str
@@ -110,24 +110,24 @@ def value_size(record: Record) -> int:
     return len(body.value) if otherwise else 0
 
 
-def wire_view(record: Record) -> Bytes:
+def wire_view(record: Record) -> BytesView:
     """Return the bytes of a frame."""
     raw = record.frame.raw
     holes = (*raw.holes, *(((len(raw.data), raw.length),) if len(raw.data) < raw.length <= len(raw.data) + 64 else ()))
-    return Bytes(_wire_title(record), raw.data, tuple((start, end) for start, end in holes))
+    return BytesView(_wire_title(record), raw.data, tuple((start, end) for start, end in holes))
 
 
-def views(record: Record) -> list[Bytes]:
+def views(record: Record) -> list[BytesView]:
     """Return the views of a frame: its bytes, its value decompressed and without xattrs, its value as JSON."""
     out = [wire_view(record)]
     body = record.meaning.body
     if body is None or not value_size(record):
         return out
     if body.xattrs is not None or record.frame.value != body.value:
-        out.append(Bytes(f"{len(body.value):,} bytes of value, as they are read", body.value))
+        out.append(BytesView(f"{len(body.value):,} bytes of value, as they are read", body.value))
     text = _json_lines(body.value)
     if text:
-        out.append(Bytes("value as JSON", lines=tuple(Line(LineKind.PLAIN, line) for line in text)))
+        out.append(BytesView("value as JSON", lines=tuple(Line(LineKind.PLAIN, line) for line in text)))
     return out
 
 

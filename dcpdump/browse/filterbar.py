@@ -19,7 +19,7 @@ class FilterBar(Input):
     ]
 
     class Left(Message):
-        """It was left without an answer."""
+        """The message that it was left without an answer."""
 
     class Offered(Message):
         """Several completions fit."""

@@ -3,11 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from dcpdump.browse.frames import Frames
+from dcpdump.browse.frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.rows import Shape, Times, gap_row, row, text_of
+from dcpdump.browse.rows import RowShape, TimeColumn, gap_row, row, text_of
 
 #: Texts of so many frames are kept.
 _KEPT = 4096
@@ -16,13 +16,13 @@ _KEPT = 4096
 class FrameList(Pane):
     """The frames that are listed, and the marks on them."""
 
-    def __init__(self, frames: Frames) -> None:
+    def __init__(self, frames: IndexedFrames) -> None:
         super().__init__(id="list")
         self._frames = frames
         self.listed = Listed(everything=True)
         self.marks: set[int] = set()
         self.marked: int | None = None  #: that was marked last
-        self.times = Times.CLOCK
+        self.times = TimeColumn.CLOCK
         self.follows = False
         self._drawn: object = None  # what of the screen depends on how many rows there are
         self._texts: OrderedDict[int, str] = OrderedDict()
@@ -75,9 +75,9 @@ class FrameList(Pane):
     # -- drawing ------------------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> RowShape:
         """Return how rows are laid out."""
-        return Shape(self.size.width, max(5, len(f"{self._frames.count:,}")), self.times)
+        return RowShape(self.size.width, max(5, len(f"{self._frames.count:,}")), self.times)
 
     def pieces(self, line: int) -> Sequence[Piece]:
         """Return a row."""
@@ -91,11 +91,11 @@ class FrameList(Pane):
     def _before(self, line: int) -> int | None:
         """Return the time from which the time in a row counts."""
         match self.times:
-            case Times.START:
+            case TimeColumn.START:
                 return self._frames.index.begins_ns
-            case Times.ABOVE if line:
+            case TimeColumn.ABOVE if line:
                 return self._frames.ts_ns(self.listed.at(line - 1)[0])
-            case Times.MARKED if self.marked is not None:
+            case TimeColumn.MARKED if self.marked is not None:
                 return self._frames.ts_ns(self.marked)
         return None
 

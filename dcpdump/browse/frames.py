@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.browse.listed import Numbers
-from dcpdump.browse.rows import Facts, has_vbucket
+from dcpdump.browse.rows import RowFacts, has_vbucket
 from dcpdump.errors import DcpdumpError
 from dcpdump.index import CaptureIndex
 from dcpdump.index.columns import (
@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 _CHUNK = 1 << 16
 
 
-class Frames:
+class IndexedFrames:
     """The frames of an index that may still be growing."""
 
     def __init__(self, index: CaptureIndex) -> None:
@@ -47,12 +47,12 @@ class Frames:
             self.failure = f"#{number:,} cannot be read again: {error}"
             return None
 
-    def facts(self, number: int) -> Facts:
+    def facts(self, number: int) -> RowFacts:
         """Return what is known of a frame without decoding it."""
         at, columns = number - 1, self.index.columns
         flags = int(columns.flags[at])
         ends = self.index.ends[int(columns.place[at])]
-        return Facts(
+        return RowFacts(
             number,
             int(columns.ts_ns[at]),
             ends.connection,

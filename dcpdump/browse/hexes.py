@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from dcpdump.browse.field_lines import Bytes, value_size, views, wire_view
+from dcpdump.browse.field_lines import BytesView, value_size, views, wire_view
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
 from dcpdump.record import Record
@@ -31,15 +31,15 @@ class HexPane(Pane):
         super().__init__(id="hexes")
         self._record: Record | None = None
         self._asked = False  # whether to decode a large value
-        self._views: list[Bytes] = []
+        self._views: list[BytesView] = []
         self._view = 0
         self.byte = 0
         self._lit = (0, 0)
 
     @property
-    def view(self) -> Bytes:
+    def view(self) -> BytesView:
         """Return what is shown."""
-        return self._views[self._view] if self._views else Bytes("")
+        return self._views[self._view] if self._views else BytesView("")
 
     @property
     def per_line(self) -> int:

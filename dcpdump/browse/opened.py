@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.commands import Commands
-from dcpdump.browse.frames import Frames
+from dcpdump.browse.frames import IndexedFrames
 from dcpdump.render.lines import Line
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenCaptures:
     """Captures that are browsed."""
 
     name: str
-    frames: Frames
+    frames: IndexedFrames
     commands: Commands
     analysing: Analysing
     value_bytes: int | None

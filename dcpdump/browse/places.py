@@ -11,7 +11,7 @@ class Place(NamedTuple):
     number: int | None
 
 
-class Places:
+class PlaceHistory:
     """The places before this one, and those that were left by stepping back."""
 
     def __init__(self) -> None:

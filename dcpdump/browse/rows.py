@@ -40,7 +40,7 @@ _COLOURS = {
 }
 
 
-class Times(Enum):
+class TimeColumn(Enum):
     """What the column of times shows."""
 
     CLOCK = "clock"
@@ -49,7 +49,7 @@ class Times(Enum):
     MARKED = "since the marked row"
 
 
-class Facts(NamedTuple):
+class RowFacts(NamedTuple):
     """What the index knows of a frame."""
 
     number: int
@@ -72,21 +72,21 @@ class Facts(NamedTuple):
         return self.response and (self.status not in NOT_ERRORS or self.status == ROLLBACK)
 
 
-class Shape(NamedTuple):
+class RowShape(NamedTuple):
     """How rows are laid out."""
 
     width: int
     digits: int  #: of the largest frame number, with its separators
-    times: Times
+    times: TimeColumn
     colour: bool = True
 
 
-def time_text(times: Times, ts_ns: int, before_ns: int | None, *, wide: bool) -> str:
+def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: bool) -> str:
     """Return a time; ``before_ns``: what it counts from, where it is not the clock's."""
     width = 15 if wide else 12
     if ts_ns == NO_TIME:
         return " " * width
-    if times is Times.CLOCK:
+    if times is TimeColumn.CLOCK:
         text = iso_time(clock_in_use().zone.shown(ts_ns))
         return text[11 : 11 + width] if "T" in text else text[:width]
     if before_ns is None or before_ns == NO_TIME:
@@ -98,7 +98,7 @@ def time_text(times: Times, ts_ns: int, before_ns: int | None, *, wide: bool) ->
     return f"{text:>{width}}"
 
 
-def row(facts: Facts, shape: Shape, before_ns: int | None, text: str, *, marked: bool) -> Sequence[Piece]:
+def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: str, *, marked: bool) -> Sequence[Piece]:
     """Return a row; ``text`` is what the frame itself says, empty as long as it was not decoded."""
     wide = shape.width >= _WIDE
     message = name_of(facts.opcode, facts.server, facts.response)
@@ -125,13 +125,13 @@ def _text_style(text: str) -> str:
     return "bold red" if "} ! " in text else ""
 
 
-def _known(facts: Facts, wide: bool) -> str:
+def _known(facts: RowFacts, wide: bool) -> str:
     if facts.response:
         return f"{{{_status(facts.status)}"
     return "" if wide or facts.seqno is None else f"{{seqno={facts.seqno}"
 
 
-def _sign(facts: Facts) -> tuple[str, str]:
+def _sign(facts: RowFacts) -> tuple[str, str]:
     if facts.problem:
         return PROBLEM, "bold red"
     if facts.refused:
@@ -177,6 +177,6 @@ def text_of(record: Record) -> str:
     return text
 
 
-def gap_row(facts: Facts, lost: int) -> Sequence[Piece]:
+def gap_row(facts: RowFacts, lost: int) -> Sequence[Piece]:
     """Return the row for bytes that were lost before a frame."""
     return [(f"  {LOST} {lost:,} byte{'s' * (lost != 1)} of c{facts.connection} were not captured", "bold red")]

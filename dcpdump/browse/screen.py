@@ -11,13 +11,13 @@ from dcpdump.browse.dialogs import TextPane
 from dcpdump.browse.fields import FieldsPane
 from dcpdump.browse.filterbar import FilterBar
 from dcpdump.browse.framelist import FrameList
-from dcpdump.browse.frames import Frames
+from dcpdump.browse.frames import IndexedFrames
 from dcpdump.browse.hexes import HexPane
 from dcpdump.browse.keys import HINTS
 from dcpdump.browse.ladder import LadderPane
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.rows import Times
+from dcpdump.browse.rows import TimeColumn
 from dcpdump.browse.tabs import TabTable
 from dcpdump.browse.topline import TABS, TopLine
 
@@ -39,7 +39,7 @@ class TextLine(TextPane, can_focus=False):
 class BrowseScreen(Screen[int]):
     """The list above, what is selected below; or a tab; or a dialogue."""
 
-    def __init__(self, frames: Frames, value_bytes: int | None) -> None:
+    def __init__(self, frames: IndexedFrames, value_bytes: int | None) -> None:
         super().__init__()
         self.top = TopLine()
         self.filter_line = TextLine(id="filter")
@@ -171,7 +171,7 @@ class BrowseScreen(Screen[int]):
 
     def next_times(self) -> None:
         """Show times another way."""
-        times = list(Times)
+        times = list(TimeColumn)
         self.list.times = times[(times.index(self.list.times) + 1) % len(times)]
         self.list.refresh()
         self.say(f"times: {self.list.times.value}")

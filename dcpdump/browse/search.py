@@ -6,15 +6,15 @@ import numpy as np
 
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
-from dcpdump.browse.frames import Frames
+from dcpdump.browse.frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.index.columns import GAP_BEFORE
 
 
-class Search:
+class FrameSearch:
     """A filter at work. ``listed`` is what it found so far."""
 
-    def __init__(self, frames: Frames, wanted: Masks) -> None:
+    def __init__(self, frames: IndexedFrames, wanted: Masks) -> None:
         self._frames, self._wanted = frames, wanted
         self.listed = Listed(everything=False)
         self._next = 1  # the first frame that was not searched

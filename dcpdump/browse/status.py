@@ -3,7 +3,7 @@
 import time
 
 from dcpdump.browse.browser import Browser
-from dcpdump.browse.opened import Opened
+from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pieces import Piece
 from dcpdump.browse.topline import State, density
 from dcpdump.render.style import STYLES
@@ -16,7 +16,7 @@ _DENSITY_S = 0.5
 class Status:
     """What the screen says of itself."""
 
-    def __init__(self, browser: Browser, opened: Opened) -> None:
+    def __init__(self, browser: Browser, opened: OpenCaptures) -> None:
         self._browser, self._opened = browser, opened
         self._due = 0.0
         self._drawn: object = None

@@ -1,6 +1,6 @@
 """Pass the bytes of TCP connections on, unchanged, and yield packets as if they had been captured on the way.
 
-One thread does all: while nobody takes the packets, nothing is read from a socket, and TCP holds the senders back.
+One thread does all: while the packets are not taken, nothing is read from a socket, and TCP holds the senders back.
 Both directions end as they ended: by FIN or by RST. Needs no rights.
 """
 

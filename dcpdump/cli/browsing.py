@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
-from dcpdump.browse.frames import Frames
-from dcpdump.browse.opened import Opened
+from dcpdump.browse.frames import IndexedFrames
+from dcpdump.browse.opened import OpenCaptures
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, text_of, with_clause
@@ -123,9 +123,9 @@ class Browsing:
 
         commands = FilterCommands(self._named, self._paths, self._options, self._tz)
         return BrowseApp(
-            Opened(
+            OpenCaptures(
                 self._name(),
-                Frames(self._index),
+                IndexedFrames(self._index),
                 commands,
                 self._analysing,
                 value_bytes,

@@ -23,7 +23,7 @@ from dcpdump.clock import writing_times
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.dissection import AckDissection
 from dcpdump.compare.documents import Documents
-from dcpdump.compare.side import Side
+from dcpdump.compare.side import CaptureRows
 from dcpdump.escape import safe
 from dcpdump.render.diff import DiffRows
 from dcpdump.render.diff_documents import DocumentRows
@@ -86,28 +86,33 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
         return code.FINDINGS if rows.differs else max(statuses)
 
 
-def _side(by: str) -> Side | Documents:
+def _side(by: str) -> CaptureRows | Documents:
     """Return what keeps frames, or documents."""
     folder = tempfile.gettempdir()
-    return Documents(folder) if by == "key" else Side(folder)
+    return Documents(folder) if by == "key" else CaptureRows(folder)
 
 
-def _compared(sides: Sequence[Side | Documents], shown: Display, most: int) -> DiffRows | DocumentRows:
+def _compared(sides: Sequence[CaptureRows | Documents], shown: Display, most: int) -> DiffRows | DocumentRows:
     """Compare what was read."""
     for side in sides:
         side.settle()
     first, second = sides
     if isinstance(first, Documents) and isinstance(second, Documents):
         return DocumentRows(first, second, shown.redactor, most)
-    assert isinstance(first, Side)
-    assert isinstance(second, Side)
+    assert isinstance(first, CaptureRows)
+    assert isinstance(second, CaptureRows)
     found = Comparison(first, second)
     found.compare()
     return DiffRows(found, shown.redactor, most)
 
 
 def _read(
-    side: Side | Documents, chosen: Selection, paths: list[str], shown: Display, given: InputOptions, sink: Sink
+    side: CaptureRows | Documents,
+    chosen: Selection,
+    paths: list[str],
+    shown: Display,
+    given: InputOptions,
+    sink: Sink,
 ) -> Reading[Part]:
     """Read one of the captures."""
     dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
@@ -119,10 +124,10 @@ def _read(
 class _Keeping(Selected):
     """A consumer that keeps chosen frames, or documents, and what was lost."""
 
-    def __init__(self, chosen: Selection, side: Side | Documents, dissection: AckDissection) -> None:
+    def __init__(self, chosen: Selection, side: CaptureRows | Documents, dissection: AckDissection) -> None:
         super().__init__(chosen, side.feed, READ)
         self._dissection = dissection
-        self._side = side if isinstance(side, Side) else None
+        self._side = side if isinstance(side, CaptureRows) else None
         if self._side is not None:
             self._side.sent = dissection.sent
 

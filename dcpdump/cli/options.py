@@ -201,7 +201,7 @@ class ValueBytes(click.ParamType):  # type: ignore[type-arg]
         raise click.BadParameter(f"{value!r} is neither a number of bytes nor 'all'", ctx, param)
 
 
-class Format(click.Choice):  # type: ignore[type-arg]
+class FormatChoice(click.Choice):  # type: ignore[type-arg]
     """A format of the output; a wrong one is answered with the nearest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -253,7 +253,7 @@ def display_options(
         click.option(
             "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour for people."
         ),
-        click.option("-f", "--format", type=Format(formats), default=formats[0], show_default=True),
+        click.option("-f", "--format", type=FormatChoice(formats), default=formats[0], show_default=True),
     ]
 
     def add(command: Command) -> Command:

@@ -33,7 +33,7 @@ from dcpdump.streams.wording import counted
 _PORT = 11210
 
 
-class Endpoint(click.ParamType):  # type: ignore[type-arg]
+class AddressParam(click.ParamType):  # type: ignore[type-arg]
     """An address: ``HOST:PORT``, ``[::1]:PORT``; of where to listen a port alone, of a server a host alone."""
 
     name = "HOST:PORT"
@@ -128,12 +128,16 @@ class SavedPackets:
 @click.command(cls=GroupedCommand)
 @click.option(
     "--listen",
-    type=Endpoint(host="127.0.0.1"),
+    type=AddressParam(host="127.0.0.1"),
     default="127.0.0.1:0",
     help="Where clients connect to: an address, or a port of this machine; by default any free one.",
 )
 @click.option(
-    "--to", "target", type=Endpoint(port=_PORT), required=True, help="The server; its port is 11210 if none is given."
+    "--to",
+    "target",
+    type=AddressParam(port=_PORT),
+    required=True,
+    help="The server; its port is by default 11210.",
 )
 @selection_options(captures=True)
 @latency_option

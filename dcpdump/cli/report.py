@@ -21,7 +21,7 @@ from dcpdump.cli.salt import SALT_FILE, salt_of
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
 from dcpdump.redact import Redactor
-from dcpdump.report.axis import Times
+from dcpdump.report.axis import TimeAxis
 from dcpdump.report.context import Context, Wish
 from dcpdump.report.dialogues import choose
 from dcpdump.report.gathered import Gathered
@@ -116,7 +116,7 @@ def context_of(consumer: Reporting, wish: Wish) -> Context:
     axis = gathered.course.axis
     times = None
     if axis.origin_ns is not None:
-        times = Times(axis.origin_ns, axis.origin_ns + axis.used * axis.step_ns)
+        times = TimeAxis(axis.origin_ns, axis.origin_ns + axis.used * axis.step_ns)
     context = Context(diagnose(evidence_of(consumer)), gathered, wish, times)
     choose(context)
     wanted = choose_frames(context)[: wish.frames]

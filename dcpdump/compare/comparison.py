@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
-from dcpdump.compare.clocks import Clock, clock
+from dcpdump.compare.clocks import ClockOffset, clock
 from dcpdump.compare.pairing import Pair, ends_of, pairs
-from dcpdump.compare.side import HAS_SEQNO, NOT_WHOLE, Side
-from dcpdump.compare.way import Run, Way, compared
+from dcpdump.compare.side import HAS_SEQNO, NOT_WHOLE, CaptureRows
+from dcpdump.compare.way import Unmatched, Way, compared
 
 _ROWS = 4096
 
 
-class Cause(Enum):
+class Absence(Enum):
     """Why a frame is in one capture only, as far as TCP shows it."""
 
     UNACKNOWLEDGED = "unacknowledged"
@@ -33,7 +33,7 @@ class OnlyFrame(NamedTuple):
     of: int
     place: int
     row: Any
-    cause: Cause
+    cause: Absence
     lost: int = 0  #: bytes that the other capture lacks there
 
 
@@ -66,7 +66,7 @@ class Linked:
 
     pair: Pair
     ways: tuple[Way, Way]
-    clock: Clock | None
+    clock: ClockOffset | None
 
     @property
     def differs(self) -> bool:
@@ -77,7 +77,7 @@ class Linked:
 class Comparison:
     """Two captures, compared when asked."""
 
-    def __init__(self, a: Side, b: Side) -> None:
+    def __init__(self, a: CaptureRows, b: CaptureRows) -> None:
         self.sides = a, b
         self.linked: list[Linked] = []
         self.alone: tuple[list[int], list[int]] = [], []  #: connections of A and of B that the other has not
@@ -139,35 +139,35 @@ class Comparison:
         for place in (2 * number, 2 * number + 1):
             for at in range(0, side.counts.get(place, 0), _ROWS):
                 for row in side.rows(place, at, at + _ROWS):
-                    yield OnlyFrame(of, place, row, Cause.NO_CONNECTION)
+                    yield OnlyFrame(of, place, row, Absence.NO_CONNECTION)
 
 
 class _Judge:
     """What TCP says of the frames of a direction that one capture has only."""
 
-    def __init__(self, sides: tuple[Side, Side], way: Way, of: int) -> None:
+    def __init__(self, sides: tuple[CaptureRows, CaptureRows], way: Way, of: int) -> None:
         self._other, self._of = sides[1 - of], of
         self.mine, self._theirs = (way.a, way.b) if of == 0 else (way.b, way.a)
         self._acknowledged = sides[of].acknowledged(self.mine)
         self._count = self._other.counts.get(self._theirs, 0)
         self._losses = self._other.losses.get(self._theirs, [])
-        self._run: tuple[int, Cause, int] = (-1, Cause.LEFT_OUT, 0)
+        self._run: tuple[int, Absence, int] = (-1, Absence.LEFT_OUT, 0)
 
-    def cause(self, row: Any, run: Run, number: int) -> tuple[Cause, int]:
+    def cause(self, row: Any, run: Unmatched, number: int) -> tuple[Absence, int]:
         """Return why a frame is not in the other capture, and how many bytes that lacks there."""
         _, stop = self._there(run)
         end = int(row["offset"]) + int(row["length"])
         if stop == self._count and self._acknowledged is not None and end > self._acknowledged:
-            return Cause.UNACKNOWLEDGED, 0
+            return Absence.UNACKNOWLEDGED, 0
         if self._run[0] != number:
             self._run = (number, *self._of_run(run))
         return self._run[1:]
 
-    def _there(self, run: Run) -> tuple[int, int]:
+    def _there(self, run: Unmatched) -> tuple[int, int]:
         """Return the rows of the other capture in a run."""
         return (run.b_start, run.b_stop) if self._of == 0 else (run.a_start, run.a_stop)
 
-    def _of_run(self, run: Run) -> tuple[Cause, int]:
+    def _of_run(self, run: Unmatched) -> tuple[Absence, int]:
         start, stop = self._there(run)
         before = self._other.rows(self._theirs, start - 1, start) if start else None
         behind = self._other.rows(self._theirs, stop, stop + 1) if stop < self._count else None
@@ -179,16 +179,16 @@ class _Judge:
             if (low is None or offset + length >= low) and (high is None or offset <= high)
         ]
         if lost:
-            return Cause.LOST, sum(lost)
+            return Absence.LOST, sum(lost)
         if start < stop:
-            return Cause.OTHERWISE, 0
+            return Absence.OTHERWISE, 0
         if behind is None:
-            return Cause.AFTER, 0
+            return Absence.AFTER, 0
         ends = self._other.ends.get(self._theirs)
-        return (Cause.BEFORE if before is None and ends is not None and not ends.syn else Cause.LEFT_OUT), 0
+        return (Absence.BEFORE if before is None and ends is not None and not ends.syn else Absence.LEFT_OUT), 0
 
 
-def _picked(side: Side, place: int, rows: Array) -> list[Any]:
+def _picked(side: CaptureRows, place: int, rows: Array) -> list[Any]:
     """Return some rows of a direction; they rise."""
     out: list[Any] = []
     at = 0

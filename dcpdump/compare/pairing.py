@@ -9,7 +9,7 @@ import numpy as np
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.compare.matching import messages
-from dcpdump.compare.side import HAS_SEQNO, Side
+from dcpdump.compare.side import HAS_SEQNO, CaptureRows
 
 #: Of larger captures only so many frames are looked up, chosen by their hashes.
 _LOOKED_UP = 1 << 20
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
         return 2 * self.b + (place & 1 ^ self.turned)
 
 
-def pairs(a: Side, b: Side) -> list[Pair]:
+def pairs(a: CaptureRows, b: CaptureRows) -> list[Pair]:
     """Return the connections that both captures have, in the order of A."""
     found: dict[int, Pair] = {}
     taken: set[int] = set()
@@ -45,7 +45,7 @@ def pairs(a: Side, b: Side) -> list[Pair]:
     return [found[number] for number in sorted(found)]
 
 
-def _scores(a: Side, b: Side, column: str, found: dict[int, Pair], taken: set[int]) -> dict[Pair, int]:
+def _scores(a: CaptureRows, b: CaptureRows, column: str, found: dict[int, Pair], taken: set[int]) -> dict[Pair, int]:
     """Count the frames that connections which are not paired yet have in common, and that no third one has."""
     mask = np.uint64((1 << max(0, (max(a.frames, b.frames) // _LOOKED_UP).bit_length())) - 1)
     known, places = _known(a, column, mask, found)
@@ -62,7 +62,7 @@ def _scores(a: Side, b: Side, column: str, found: dict[int, Pair], taken: set[in
     return scores
 
 
-def _known(a: Side, column: str, mask: np.uint64, found: dict[int, Pair]) -> tuple[Array, Array]:
+def _known(a: CaptureRows, column: str, mask: np.uint64, found: dict[int, Pair]) -> tuple[Array, Array]:
     """Return hashes that one connection of A alone has, sorted, and in which direction."""
     hashes, places = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
     for place in [place for place in a.counts if place >> 1 not in found]:
@@ -75,14 +75,14 @@ def _known(a: Side, column: str, mask: np.uint64, found: dict[int, Pair]) -> tup
     return every[keep], np.concatenate(places)[first[keep]]
 
 
-def _hashes(side: Side, place: int, column: str, mask: np.uint64) -> Iterator[Array]:
+def _hashes(side: CaptureRows, place: int, column: str, mask: np.uint64) -> Iterator[Array]:
     for start in range(0, side.counts[place], _ROWS):
         rows = side.rows(place, start, start + _ROWS)
         hashes = rows["hash"] if column == "hash" else messages(rows[(rows["marks"] & HAS_SEQNO) != 0])
         yield hashes[(hashes & mask) == 0]
 
 
-def _by_addresses(a: Side, b: Side) -> Iterator[Pair]:
+def _by_addresses(a: CaptureRows, b: CaptureRows) -> Iterator[Pair]:
     """Yield the connections that have the same ends, the first with the first."""
     others: dict[frozenset[str], list[Ends]] = {}
     for number in b.connections:
@@ -94,13 +94,13 @@ def _by_addresses(a: Side, b: Side) -> Iterator[Pair]:
             yield Pair(number, theirs.connection, mine.src != theirs.src)
 
 
-def _alike(a: Side, b: Side, pair: Pair) -> int:
+def _alike(a: CaptureRows, b: CaptureRows, pair: Pair) -> int:
     """Return how many ends of two connections are the same."""
     mine, theirs = ends_of(a, pair.a), ends_of(b, pair.b)
     return len({mine.src, mine.dst} & {theirs.src, theirs.dst})
 
 
-def ends_of(side: Side, number: int) -> Ends:
+def ends_of(side: CaptureRows, number: int) -> Ends:
     """Return who a connection is between, as direction 0 has it."""
     ends = side.ends.get(2 * number)
     if ends is not None:

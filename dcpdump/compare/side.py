@@ -49,7 +49,7 @@ StreamPlace = tuple[int, int]
 Loss = tuple[int, int]
 
 
-class Side:
+class CaptureRows:
     """The frames of one capture. A direction has a place: twice the number of its connection, plus 0 or 1."""
 
     def __init__(self, folder: str) -> None:
@@ -62,7 +62,7 @@ class Side:
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
-    def __enter__(self) -> "Side":
+    def __enter__(self) -> "CaptureRows":
         return self
 
     def __exit__(

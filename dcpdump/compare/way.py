@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.compare.matching import Pairs, matched, strays
-from dcpdump.compare.side import ROW, Side
+from dcpdump.compare.side import ROW, CaptureRows
 from dcpdump.net.batch import NO_TIME
 
 #: Frames of a direction that are matched at once, of each side.
@@ -26,7 +26,7 @@ class Differences(NamedTuple):
     p99: int
 
 
-class Run(NamedTuple):
+class Unmatched(NamedTuple):
     """Frames between two that are matched: rows of A and of B. One of both may have none."""
 
     a_start: int
@@ -67,12 +67,12 @@ class Way:
         """Return whether a frame is in one of both only, or has other bytes."""
         return bool(len(self.changed) or any(len(rows) for rows, _ in self.only))
 
-    def run(self, number: int) -> Run:
+    def run(self, number: int) -> Unmatched:
         """Return a run by its number."""
-        return Run(*self.runs[number].tolist())
+        return Unmatched(*self.runs[number].tolist())
 
 
-def compared(side_a: Side, side_b: Side, place_a: int, place_b: int, window: int = WINDOW) -> Way:
+def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: int, window: int = WINDOW) -> Way:
     """Compare one direction."""
     equal, changed, runs, later = 0, [_pairs([], [])], [], [np.zeros(0, np.int64)]
     for a, b, rows_a, rows_b, same, other in _windows(side_a, side_b, place_a, place_b, window):
@@ -99,7 +99,7 @@ def compared(side_a: Side, side_b: Side, place_a: int, place_b: int, window: int
     )
 
 
-def _windows(side_a: Side, side_b: Side, place_a: int, place_b: int, size: int) -> "Iterator[_Window]":
+def _windows(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: int, size: int) -> "Iterator[_Window]":
     """Yield windows: where they begin, their rows up to the last matched frame, and which are matched."""
     count_a, count_b = side_a.counts.get(place_a, 0), side_b.counts.get(place_b, 0)
     a = b = 0
@@ -140,7 +140,7 @@ def _rows_in(starts: Array, stops: Array) -> tuple[Array, Array]:
     return rows, which
 
 
-def _taken(side: Side, place: int, rows: Array) -> Array:
+def _taken(side: CaptureRows, place: int, rows: Array) -> Array:
     """Return some rows of a direction; they rise."""
     out = [np.zeros(0, ROW)]
     at = 0

@@ -14,7 +14,7 @@ from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.source import bytes_read
 from dcpdump.index.checkpoints import DISTANCE, MEMORY, Checkpoint, packed
-from dcpdump.index.columns import Columns, Places, columns_of
+from dcpdump.index.columns import Columns, KnownEnds, columns_of
 from dcpdump.index.spool import SPOOL_BYTES, Spool
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.tls.secrets import Secrets
@@ -63,7 +63,7 @@ class Update:
     failure: str = ""  #: why nothing more is indexed before the end, in words
 
 
-class Input(NamedTuple):
+class IndexInput(NamedTuple):
     """What is indexed: the captures, and where their columns and packets go."""
 
     captures: Sequence[Capture]
@@ -74,10 +74,10 @@ class Input(NamedTuple):
 class Builder:
     """Indexes an input: call ``step`` until it says that the index is complete."""
 
-    def __init__(self, given: Input, options: IndexOptions) -> None:
+    def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._options = given, options
         self._dissection = options.dissection(options.secrets)
-        self._places = Places()
+        self._places = KnownEnds()
         self._blocks = self._read()
         self._number = 0  # of blocks
         self._since = 0  # bytes since the last checkpoint

@@ -9,7 +9,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.errors import CaptureError
-from dcpdump.index.building import IndexOptions, Input, KeptPlace, Update, input_bytes
+from dcpdump.index.building import IndexInput, IndexOptions, KeptPlace, Update, input_bytes
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.columns import Columns
 from dcpdump.index.helper import builder_of
@@ -42,7 +42,7 @@ class CaptureIndex:
         self.bytes = input_bytes(captures)  #: of all files; None where that is not known
         self.columns = Columns()  #: of all frames so far
         self._spool = Spool(options.spool_bytes)
-        self._builder = builder_of(Input(captures, self.columns, self._spool), options, helped=helped)
+        self._builder = builder_of(IndexInput(captures, self.columns, self._spool), options, helped=helped)
         self._blocks: list[KeptPlace] = []
         self._checkpoints = Checkpoints(options.memory)
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)

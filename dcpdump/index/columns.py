@@ -132,7 +132,7 @@ def _no_place(error: OSError) -> OutputError:
     return OutputError(f"the index cannot be kept: {error.strerror or error}", folder, "TMPDIR=/a/larger/folder")
 
 
-class Places:
+class KnownEnds:
     """The directions that frames are of, numbered as they are met."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class Places:
         return number
 
 
-def columns_of(part: Part, places: Places) -> dict[str, Array]:
+def columns_of(part: Part, places: KnownEnds) -> dict[str, Array]:
     """Return the columns of a part."""
     header, count = part.header, len(part)
     response = header.response

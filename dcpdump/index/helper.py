@@ -8,7 +8,7 @@ from functools import partial
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.forked_worker import ForkedWorker, can_fork, started, write_all
-from dcpdump.index.building import Builder, IndexOptions, Input, Update
+from dcpdump.index.building import Builder, IndexInput, IndexOptions, Update
 
 _NICE = 5
 _SIZE = 8  #: bytes of a length
@@ -16,7 +16,7 @@ _DOUBLE = b"d"
 _ENDED = "the process that read the capture has ended"
 
 
-def builder_of(given: Input, options: IndexOptions, *, helped: bool) -> "Builder | HelperBuilder":
+def builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "Builder | HelperBuilder":
     """Return what builds an index: another process if that is wanted and can be had."""
     if helped and can_fork() and threading.active_count() == 1:
         try:
@@ -29,7 +29,7 @@ def builder_of(given: Input, options: IndexOptions, *, helped: bool) -> "Builder
 class HelperBuilder:
     """A builder in a process of its own. Columns and spool are shared; all else comes through a pipe."""
 
-    def __init__(self, given: Input, options: IndexOptions) -> None:
+    def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._secrets = given, options.secrets
         self._last = Update()
         self._received = b""
@@ -95,7 +95,7 @@ class HelperBuilder:
             self._worker = None
 
 
-def _work(given: Input, options: IndexOptions, orders: int, results: int) -> None:
+def _work(given: IndexInput, options: IndexOptions, orders: int, results: int) -> None:
     """Index everything, and send each block's update."""
     gc.freeze()
     if all(capture.rereadable for capture in given.captures):

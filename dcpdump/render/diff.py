@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-from dcpdump.compare.clocks import Clock, latency, of_all
+from dcpdump.compare.clocks import ClockOffset, latency, of_all
 from dcpdump.compare.comparison import (
-    Cause,
+    Absence,
     ChangedFrame,
     Comparison,
     LastSeqno,
@@ -35,17 +35,17 @@ _STREAMS = ("vb", "stream id", "A's last seqno", "B's last seqno")
 _LEAST_OF_FRAMES = ("time", "message")
 
 
-def why(cause: Cause, of: int, lost: int) -> str:
+def why(cause: Absence, of: int, lost: int) -> str:
     """Return in words why a frame is in A (0) or B (1) only."""
     mine, other = _NAMES[of], _NAMES[1 - of]
     return {
-        Cause.UNACKNOWLEDGED: f"never arrived: the receiver's TCP did not acknowledge it in {mine}'s capture",
-        Cause.LOST: f"{other}'s capture lacks {f'{lost:,}' if lost else 'an unknown number of'} bytes there",
-        Cause.BEFORE: f"{other}'s capture of the connection begins later",
-        Cause.AFTER: f"{other}'s capture of the connection ends before it",
-        Cause.OTHERWISE: f"{other} has other frames there",
-        Cause.LEFT_OUT: f"{other}'s bytes continue without it",
-        Cause.NO_CONNECTION: f"{other} has no such connection",
+        Absence.UNACKNOWLEDGED: f"never arrived: the receiver's TCP did not acknowledge it in {mine}'s capture",
+        Absence.LOST: f"{other}'s capture lacks {f'{lost:,}' if lost else 'an unknown number of'} bytes there",
+        Absence.BEFORE: f"{other}'s capture of the connection begins later",
+        Absence.AFTER: f"{other}'s capture of the connection ends before it",
+        Absence.OTHERWISE: f"{other} has other frames there",
+        Absence.LEFT_OUT: f"{other}'s bytes continue without it",
+        Absence.NO_CONNECTION: f"{other} has no such connection",
     }[cause]
 
 
@@ -196,7 +196,7 @@ class DiffRows:
     def _connection(self, each: Linked) -> Json:
         src, dst = self._ends(0, each.pair.a)
         other = self._ends(1, each.pair.b)
-        found: Clock | None = each.clock or self._clock
+        found: ClockOffset | None = each.clock or self._clock
         ways = [self._way(each, direction, way, found) for direction, way in enumerate(each.ways)]
         out: Json = {"type": "connection", "connection": each.pair.a, "other_connection": each.pair.b}
         out |= {"src": src, "dst": dst, "other_src": other[0], "other_dst": other[1], "ways": ways}
@@ -204,7 +204,7 @@ class DiffRows:
             out |= {"clock_offset_us": found.offset // 1000, "clock_spread_us": found.spread // 1000}
         return out
 
-    def _way(self, each: Linked, direction: int, way: Way, found: Clock | None) -> Json:
+    def _way(self, each: Linked, direction: int, way: Way, found: ClockOffset | None) -> Json:
         src, dst = self._ends(0, each.pair.a)[:: 1 if direction == 0 else -1]
         out: Json = {"src": src, "dst": dst, **_way_counts(way)}
         if way.later is not None:

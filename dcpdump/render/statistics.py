@@ -20,7 +20,7 @@ _NS = 1_000_000_000
 _SHORTEST = 0.001  #: seconds: a shorter capture has no meaningful rate
 
 
-class Row(NamedTuple):
+class CountedRow(NamedTuple):
     """What was counted of one message, of one direction of a connection, or of one vbucket."""
 
     key: Any
@@ -28,10 +28,10 @@ class Row(NamedTuple):
     amount: Amount
 
 
-Order = Callable[[Iterable[Row]], list[Row]]
+Order = Callable[[Iterable[CountedRow]], list[CountedRow]]
 
 #: What the rows of each table can be sorted by.
-COLUMNS: Mapping[str, Callable[[Row], Any]] = {
+COLUMNS: Mapping[str, Callable[[CountedRow], Any]] = {
     "name": lambda row: row.name,
     "frames": lambda row: row.amount.frames,
     "bytes": lambda row: row.amount.bytes,
@@ -78,8 +78,8 @@ def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
         yield {"kind": "interval", **step, **_amount(amount)}
 
 
-def _kinds(found: Statistics) -> list[Row]:
-    return [Row(kind, _kind_name(kind), amount) for kind, amount in found.kinds.items()]
+def _kinds(found: Statistics) -> list[CountedRow]:
+    return [CountedRow(kind, _kind_name(kind), amount) for kind, amount in found.kinds.items()]
 
 
 def _kind_name(kind: Kind) -> str:
@@ -89,14 +89,14 @@ def _kind_name(kind: Kind) -> str:
     return f"{name} {'response' if response else 'request'}"
 
 
-def _ends(found: Statistics) -> list[Row]:
-    return [Row(ends, (ends.connection, ends.direction), amount) for ends, amount in found.ends.items()]
+def _ends(found: Statistics) -> list[CountedRow]:
+    return [CountedRow(ends, (ends.connection, ends.direction), amount) for ends, amount in found.ends.items()]
 
 
-def _vbuckets(found: Statistics) -> list[Row]:
+def _vbuckets(found: Statistics) -> list[CountedRow]:
     numbers = found.vbuckets.nonzero()[0].tolist()
     amounts = (Amount(int(found.vbuckets[number]), int(found.vbucket_bytes[number])) for number in numbers)
-    return [Row(number, number, amount) for number, amount in zip(numbers, amounts, strict=True)]
+    return [CountedRow(number, number, amount) for number, amount in zip(numbers, amounts, strict=True)]
 
 
 def _amount(amount: Amount) -> Json:

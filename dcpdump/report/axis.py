@@ -25,7 +25,7 @@ class Tick(NamedTuple):
     label: str
 
 
-class Times(NamedTuple):
+class TimeAxis(NamedTuple):
     """The time that is pictured: the beginning, and the end of the last step."""
 
     first_ns: int
@@ -66,7 +66,7 @@ def day(ts_ns: int) -> str:
     return iso_time(ts_ns)[:10]
 
 
-def steps(times: Times, count: int) -> Iterator[int]:
+def steps(times: TimeAxis, count: int) -> Iterator[int]:
     """Yield when each of equal steps begins."""
     return (times.first_ns + times.length * at // count for at in range(count))
 

@@ -8,7 +8,7 @@ from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
 from dcpdump.diagnosis.trouble import Command
 from dcpdump.record import Record
-from dcpdump.report.axis import Times
+from dcpdump.report.axis import TimeAxis
 from dcpdump.report.gathered import Gathered
 from dcpdump.report.html import Child, Markup, element
 from dcpdump.streams.causes import Verdict
@@ -40,7 +40,7 @@ class Context:
     found: Diagnosis
     gathered: Gathered
     wish: Wish
-    times: Times | None  #: None: nothing has a time
+    times: TimeAxis | None  #: None: nothing has a time
     records: dict[int, Record] = field(default_factory=dict)  #: the frames that the page shows
     dialogues: dict[Stream, int] = field(default_factory=dict)  #: those that are drawn, by number
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dcpdump.batch.gather import Array
-from dcpdump.report.axis import Times
+from dcpdump.report.axis import TimeAxis
 from dcpdump.report.html import Child, Markup, Value, element, tag
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import span
@@ -91,7 +91,7 @@ def stairs(values: Array, height: int, most: float, hue: str) -> list[Markup]:
     return [element("path", d="M" + "L".join(_corners(levels, count)), class_=f"line {hue}")]
 
 
-def band(times: Times, first_ns: int, last_ns: int, height: int, kind: str, title: str) -> Markup:
+def band(times: TimeAxis, first_ns: int, last_ns: int, height: int, kind: str, title: str) -> Markup:
     """Return a time that is shaded."""
     begin, end = times.place(first_ns), times.place(last_ns)
     wide = max(end - begin, 0.001)
@@ -105,7 +105,7 @@ def band(times: Times, first_ns: int, last_ns: int, height: int, kind: str, titl
     return tag("rect", box, element("title", title))
 
 
-def blocked_bands(times: Times, window: Window, height: int) -> list[Markup]:
+def blocked_bands(times: TimeAxis, window: Window, height: int) -> list[Markup]:
     """Return the times in which a window blocked its producer, shaded."""
     found = [
         band(times, each.start_ns, each.end_ns, height, "blocked", f"blocked for {span(each.end_ns - each.start_ns)}")
@@ -118,7 +118,7 @@ def blocked_bands(times: Times, window: Window, height: int) -> list[Markup]:
     return found
 
 
-def marks(times: Times, found: Iterable[DrawnMark]) -> Markup:
+def marks(times: TimeAxis, found: Iterable[DrawnMark]) -> Markup:
     """Return marks above a picture, which keep their form however wide it is; near ones of a kind are one."""
     groups: dict[str, list[list[DrawnMark]]] = {}
     for mark in sorted(found):
@@ -131,7 +131,7 @@ def marks(times: Times, found: Iterable[DrawnMark]) -> Markup:
     return tag("svg", {"class": "marks", "aria-hidden": "true"}, drawn)
 
 
-def _mark(times: Times, group: Sequence[DrawnMark]) -> Markup:
+def _mark(times: TimeAxis, group: Sequence[DrawnMark]) -> Markup:
     first = group[0]
     lines = [mark.text for mark in group[:_LISTED]]
     if len(group) > _LISTED:
@@ -147,7 +147,7 @@ def _mark(times: Times, group: Sequence[DrawnMark]) -> Markup:
     return tag("svg", box, inner)
 
 
-def axis(times: Times) -> Markup:
+def axis(times: TimeAxis) -> Markup:
     """Return the axis below pictures."""
     found = times.ticks()
     labels = [

@@ -7,7 +7,7 @@ import numpy as np
 
 from dcpdump.batch.course import Course
 from dcpdump.batch.gather import Array
-from dcpdump.report.axis import Times
+from dcpdump.report.axis import TimeAxis
 from dcpdump.report.png import Colour
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -39,7 +39,7 @@ class Map(NamedTuple):
     most: int  #: messages in a cell
 
 
-def silence_map(course: Course, group: Sequence[ConnectionState], times: Times) -> Map:
+def silence_map(course: Course, group: Sequence[ConnectionState], times: TimeAxis) -> Map:
     """Return the map of a consumer's streams."""
     by_vbucket: dict[int, list[Stream]] = {}
     for connection in group:
@@ -62,7 +62,7 @@ def silence_map(course: Course, group: Sequence[ConnectionState], times: Times) 
     return Map(vbuckets, _shrunk(silence), _shrunk(_heat(came, most)), limits, most)
 
 
-def _row(came: Array, streams: Sequence[Stream], times: Times, used: int, limits: Array) -> Array:
+def _row(came: Array, streams: Sequence[Stream], times: TimeAxis, used: int, limits: Array) -> Array:
     """Return the levels of one vbucket."""
     alive = np.zeros(used, bool)
     begins = used
@@ -78,7 +78,7 @@ def _row(came: Array, streams: Sequence[Stream], times: Times, used: int, limits
     return np.where(alive, levels, np.where(steps > begins, ENDED, 0)).astype(np.uint8)
 
 
-def _life(stream: Stream, times: Times, used: int) -> tuple[int | None, int]:
+def _life(stream: Stream, times: TimeAxis, used: int) -> tuple[int | None, int]:
     """Return the steps in which a stream was open."""
     if stream.requests and not stream.granted and not stream.counts_any:
         return None, 0

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dcpdump.report.axis import Times
+from dcpdump.report.axis import TimeAxis
 from dcpdump.report.consumers import consumers
 from dcpdump.report.context import Context, section
 from dcpdump.report.draw import WIDTH, axis, band
@@ -58,7 +58,7 @@ def _count(group: Sequence[ConnectionState], troubled: set[Stream]) -> int:
     return sum(stream in troubled for each in group for stream in each.streams)
 
 
-def _map(times: Times, group: Sequence[ConnectionState], found: Map, troubled: set[Stream]) -> Markup:
+def _map(times: TimeAxis, group: Sequence[ConnectionState], found: Map, troubled: set[Stream]) -> Markup:
     names = ", ".join(f"c{each.number}" for each in group[:12]) + (" …" if len(group) > 12 else "")
     mine = sorted({stream.vbucket for each in group for stream in each.streams if stream in troubled})
     in_trouble = (
@@ -107,7 +107,7 @@ def _image(found: Map, cells: np.ndarray, label: str, hits: Sequence[Markup], ki
     return tag("svg", box, tag("image", image), hits)
 
 
-def _hits(times: Times, group: Sequence[ConnectionState], found: Map) -> Iterator[Markup]:
+def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iterator[Markup]:
     """Yield where vbuckets were rolled back."""
     rows = {vbucket: row for row, vbucket in enumerate(found.vbuckets)}
     height = found.silence.shape[0]
@@ -161,7 +161,7 @@ def _legend(found: Map) -> Markup:
 # -- seqnos of streams in trouble -------------------------------------------------------------------------------
 
 
-def _multiples(context: Context, times: Times) -> Markup | None:
+def _multiples(context: Context, times: TimeAxis) -> Markup | None:
     chosen = list(context.dialogues)[:_MULTIPLES]
     drawn = [each for each in (_multiple(context, times, stream) for stream in chosen) if each is not None]
     if not drawn:
@@ -169,7 +169,7 @@ def _multiples(context: Context, times: Times) -> Markup | None:
     return element("div", element("h3", "Seqnos of the streams to look at"), element("div", drawn, class_="multiples"))
 
 
-def _multiple(context: Context, times: Times, stream: Stream) -> Markup | None:
+def _multiple(context: Context, times: TimeAxis, stream: Stream) -> Markup | None:
     """Return the seqnos of one stream over time; None where none came."""
     connection = stream.connection
     values = context.gathered.course.seqno((connection.number, stream.vbucket, stream.stream_id))

@@ -25,7 +25,7 @@ _MOMENTS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE", "D
 Moment = Callable[[str, str], "int | None"]
 
 
-class Scope(NamedTuple):
+class ColumnNames(NamedTuple):
     """What a condition may call a column of ``frames``, and what its times stand for."""
 
     alias: str

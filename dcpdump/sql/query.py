@@ -6,7 +6,7 @@ What is not understood needs everything: the answer never depends on what is fou
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dcpdump.sql.predicates import Moment, Node, Scope
+from dcpdump.sql.predicates import ColumnNames, Moment, Node
 from dcpdump.sql.spans import Hint, either
 
 FRAMES = "frames"
@@ -123,7 +123,7 @@ class _Reader:
             self._aliases.add(each.alias)
             self._whole |= each.renamed or _takes_all(node, each)
             usable = each.chosen and not each.renamed and each.alias not in self._schemas[FRAMES]
-            scope = Scope(each.alias, self._plain(tables, each), self._moment)
+            scope = ColumnNames(each.alias, self._plain(tables, each), self._moment)
             self._hints.append(scope.hint(node["where_clause"]) if usable else {})
 
     def _plain(self, tables: list[_Table], mine: _Table) -> frozenset[str]:

@@ -15,7 +15,7 @@ from dcpdump.tls.secrets import (
     Secrets,
     mark_of,
 )
-from dcpdump.tls.suites import BY_LENGTH, SUITES, Basis
+from dcpdump.tls.suites import BY_LENGTH, SUITES, KeyBasis
 
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
@@ -149,14 +149,14 @@ class Keyring:
     def _strangers(self) -> list[bytes]:
         return [random for random, _ in zip(self.secrets.free(), range(_STRANGERS), strict=False)]
 
-    def _basis(self, key: Key, role: int) -> Basis | None:
+    def _basis(self, key: Key, role: int) -> KeyBasis | None:
         """Return what a key is made of beside its secret, as the hellos at hand say it."""
         server = self.terms.server
         if key.label != CLIENT_RANDOM or server is None:
             return None
-        return Basis(server.version, server.random + (self.random or key.random), role == 1, server.etm)
+        return KeyBasis(server.version, server.random + (self.random or key.random), role == 1, server.etm)
 
-    def make(self, key: Key, basis: Basis | None) -> "Opener":
+    def make(self, key: Key, basis: KeyBasis | None) -> "Opener":
         """Return what opens records under a key that is made of a basis."""
         # Only now, since importing ciphers takes a while.
         from dcpdump.tls.openers import Opener13, opener12

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
 from dcpdump.tls.keys import expand_label, prf
-from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, Basis, Suite
+from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, KeyBasis, Suite
 
 DATA: Final = 23  #: the type of a record with text
 _BLOCK: Final = 16
@@ -21,7 +21,7 @@ _BLOCK: Final = 16
 class Opener(Protocol):
     """Opens records; ``number`` is that of the record under its key."""
 
-    basis: Basis | None  #: what its keys are made of beside a secret, of TLS 1.2 and before
+    basis: KeyBasis | None  #: what its keys are made of beside a secret, of TLS 1.2 and before
     before: bytes  #: the last block of the record before, which is the IV of the next, of CBC in TLS 1.0; else empty
 
     @property
@@ -80,7 +80,7 @@ class Opener13:
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self.suite = suite
-        self.basis: Basis | None = None
+        self.basis: KeyBasis | None = None
         self.before = b""
         self._secret = secret
         self._key = expand_label(secret, "key", suite.key, suite.digest)
@@ -142,9 +142,9 @@ class Opener12:
 
     __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag", "basis", "before", "exact", "overhead", "suite")
 
-    def __init__(self, suite: Suite, key: bytes, iv: bytes, basis: Basis) -> None:
+    def __init__(self, suite: Suite, key: bytes, iv: bytes, basis: KeyBasis) -> None:
         self.suite = suite
-        self.basis: Basis | None = basis
+        self.basis: KeyBasis | None = basis
         self.before = b""
         self._key, self._iv = key, iv
         self._number = int.from_bytes(iv, "big") if suite.kind == CHACHA else 0
@@ -205,9 +205,9 @@ class OpenerCbc:
 
     __slots__ = ("_etm", "_key", "_mac", "_size", "_version", "basis", "before", "exact", "overhead", "suite")
 
-    def __init__(self, suite: Suite, keys: tuple[bytes, bytes, bytes], basis: Basis) -> None:
+    def __init__(self, suite: Suite, keys: tuple[bytes, bytes, bytes], basis: KeyBasis) -> None:
         self.suite = suite
-        self.basis: Basis | None = basis
+        self.basis: KeyBasis | None = basis
         self._version = version = basis.version
         self._etm = basis.etm
         self._mac, self._key, iv = keys
@@ -269,7 +269,7 @@ class OpenerCbc:
         return hmac.digest(self._mac, seal + data, self.suite.mac)
 
 
-def opener12(suite: Suite, master: bytes, basis: Basis) -> Opener:
+def opener12(suite: Suite, master: bytes, basis: KeyBasis) -> Opener:
     """Return what opens the records of one side."""
     version, randoms, server, _ = basis
     digest = suite.digest if version >= 0x0303 else ""

@@ -7,7 +7,7 @@ from dcpdump.tls.handshake import Messages
 from dcpdump.tls.keyring import Key, Keyring
 from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.side import Queued, Side
-from dcpdump.tls.suites import Basis
+from dcpdump.tls.suites import KeyBasis
 from dcpdump.tls.unsealer_state import EndState, SealedState, SideState
 
 #: What of a direction is a number or a word.
@@ -44,7 +44,7 @@ def restore_side(side: Side, state: SideState, ring: Keyring) -> None:
     key, basis, early = state["key"], state["basis"], state["early"]
     if key is not None:
         side.key = Key(*key)
-        side.opener = ring.make(side.key, None if basis is None else Basis(*basis))
+        side.opener = ring.make(side.key, None if basis is None else KeyBasis(*basis))
         side.opener.before = state["before"]
     if early is not None:
         side.early = [Bytes(offset, data, Seen(*seen), late) for offset, data, seen, late in early]

@@ -26,7 +26,7 @@ class Suite(NamedTuple):
         return f"AES-{8 * self.key}-{self.kind}" + (f"-{self.mac.upper()}" if self.mac else "")
 
 
-class Basis(NamedTuple):
+class KeyBasis(NamedTuple):
     """What the keys of TLS 1.2 and before are made of beside the secret."""
 
     version: int

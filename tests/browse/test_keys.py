@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.browse.keys import KEYS, Key, all_keys, help_lines
-from dcpdump.browse.rows import Times
+from dcpdump.browse.keys import KEYS, KeyEntry, all_keys, help_lines
+from dcpdump.browse.rows import TimeColumn
 from tests.support.browsing import Shown, browse
 from tests.support.captures import Record, pcap
 from tests.support.conversation import opening, packets, said
@@ -89,7 +89,7 @@ async def from_the_beginning(shown: Shown) -> None:
     main.talk(False)
     main.say("")
     main.list.marks.clear()
-    main.list.marked, main.list.follows, main.list.times = None, False, Times.CLOCK
+    main.list.marked, main.list.follows, main.list.times = None, False, TimeColumn.CLOCK
     main.show_tab("frames")
     shown.browser.apply("")
     shown.browser.go(1)
@@ -161,7 +161,7 @@ async def _(shown: Shown, key: str) -> None:
     await shown.press("home", key, key)
     assert hexes.byte == 2
     assert shown.app.main.fields.selected is not None
-    assert shown.app.main.fields.selected.text.startswith("Key length")
+    assert shown.app.main.fields.selected.text.startswith("KeyEntry length")
 
 
 @case("ask_place")
@@ -324,7 +324,7 @@ async def _(shown: Shown, key: str) -> None:
         assert REFUSED in shown.numbers
     shown.browser.apply("")
     await at(shown, APPLE)
-    await select(shown, "Key  ")
+    await select(shown, "KeyEntry  ")
     await shown.press(key)
     assert (shown.browser.filter, shown.numbers) == ("--key apple", [APPLE, WRONG])
     await select(shown, "Total body")
@@ -459,10 +459,10 @@ async def _(shown: Shown, key: str) -> None:
         row = next(line for line in shown.screen.splitlines() if f" {MARKER_2} " in line)
         seen.append((shown.app.main.list.times, row.split()[1]))
     assert seen == [
-        (Times.START, "+30.017000"),
-        (Times.ABOVE, "+30.001000"),
-        (Times.MARKED, "-"),
-        (Times.CLOCK, "12:00:30.018000"),
+        (TimeColumn.START, "+30.017000"),
+        (TimeColumn.ABOVE, "+30.001000"),
+        (TimeColumn.MARKED, "-"),
+        (TimeColumn.CLOCK, "12:00:30.018000"),
     ]
 
 
@@ -583,4 +583,4 @@ def test_leaving_without_marks_asks_nothing(talk: Path) -> None:
 
 def test_keys_are_named_in_help() -> None:
     assert ("↑ k", "one up") in help_lines()
-    assert isinstance(all_keys()[0], Key)
+    assert isinstance(all_keys()[0], KeyEntry)

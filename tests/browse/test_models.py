@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.browse.field_lines import field_lines, line_at
-from dcpdump.browse.frames import Frames
+from dcpdump.browse.frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.marks import ranges
-from dcpdump.browse.places import Place, Places
-from dcpdump.browse.rows import Times, time_text
-from dcpdump.browse.search import Search
+from dcpdump.browse.places import Place, PlaceHistory
+from dcpdump.browse.rows import TimeColumn, time_text
+from dcpdump.browse.search import FrameSearch
 from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
 from dcpdump.cli.browsing import FilterCommands
@@ -71,7 +71,12 @@ def test_a_frame_that_is_not_listed_leads_to_the_next_one() -> None:
 
 
 def test_a_place_is_returned_to_and_left_again() -> None:
-    places, first, second, third = Places(), Place("frames", "", 1), Place("frames", "x", 5), Place("streams", "", 5)
+    places, first, second, third = (
+        PlaceHistory(),
+        Place("frames", "", 1),
+        Place("frames", "x", 5),
+        Place("streams", "", 5),
+    )
     places.leave(first)
     places.leave(second)
     assert places.back(third) == second
@@ -82,11 +87,11 @@ def test_a_place_is_returned_to_and_left_again() -> None:
 
 def test_times_count_from_what_is_asked() -> None:
     noon = 1_763_640_000_000_000_000
-    assert time_text(Times.CLOCK, noon + 1_500, None, wide=True) == "12:00:00.000001"
-    assert time_text(Times.CLOCK, noon, None, wide=False) == "12:00:00.000"
-    assert time_text(Times.START, noon + 61_000_000_000, noon, wide=True).strip() == "+61.000000"
-    assert time_text(Times.MARKED, noon, noon + 2_000_000_000, wide=False).strip() == "-2.000"
-    assert time_text(Times.CLOCK, NO_TIME, None, wide=True).strip() == ""
+    assert time_text(TimeColumn.CLOCK, noon + 1_500, None, wide=True) == "12:00:00.000001"
+    assert time_text(TimeColumn.CLOCK, noon, None, wide=False) == "12:00:00.000"
+    assert time_text(TimeColumn.START, noon + 61_000_000_000, noon, wide=True).strip() == "+61.000000"
+    assert time_text(TimeColumn.MARKED, noon, noon + 2_000_000_000, wide=False).strip() == "-2.000"
+    assert time_text(TimeColumn.CLOCK, NO_TIME, None, wide=True).strip() == ""
 
 
 def test_density_counts_frames_over_time() -> None:
@@ -174,7 +179,7 @@ def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> No
     for text in FILTERS:
         with CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048)) as index:
             index.step()
-            search = Search(Frames(index), COMMANDS.filter_of(text))
+            search = FrameSearch(IndexedFrames(index), COMMANDS.filter_of(text))
             while index.step() or not search.done:
                 search.step()
             while not search.done:

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.compare.matching import anchors, rising
-from dcpdump.compare.side import ROW, Side
+from dcpdump.compare.side import ROW, CaptureRows
 from dcpdump.compare.way import compared
 
 NUMBERS = st.lists(st.integers(0, 12), max_size=40)
 
 
-def side_of(folder: str, numbers: list[int]) -> Side:
+def side_of(folder: str, numbers: list[int]) -> CaptureRows:
     """Return a capture of one direction, whose frames are these numbers."""
-    side = Side(folder)
+    side = CaptureRows(folder)
     table = np.zeros(len(numbers), ROW)
     table["hash"] = table["body"] = table["seqno"] = numbers
     table["offset"] = np.arange(len(numbers)) * 100

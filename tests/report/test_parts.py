@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.escape import safe
-from dcpdump.report.axis import Times
+from dcpdump.report.axis import TimeAxis
 from dcpdump.report.consumers import consumers
 from dcpdump.report.draw import DrawnMark, area, marks
 from dcpdump.report.html import element
@@ -72,7 +72,7 @@ def test_a_picture_has_the_colours_of_its_cells() -> None:
 
 @given(st.integers(0, 4 * 10**18), st.integers(1, 10**16))
 def test_an_axis_has_few_labels_that_do_not_touch(first: int, length: int) -> None:
-    ticks = Times(first, first + length).ticks()
+    ticks = TimeAxis(first, first + length).ticks()
     places = [tick.place for tick in ticks]
     assert 2 <= len(ticks) <= 12
     assert places == sorted(places)
@@ -81,13 +81,13 @@ def test_an_axis_has_few_labels_that_do_not_touch(first: int, length: int) -> No
 
 def test_an_axis_says_milliseconds_of_short_times_and_dates_of_long_ones() -> None:
     first = 1_763_640_131 * SECOND
-    assert Times(first, first + SECOND).ticks()[0].label == "12:02:11.000"
-    assert Times(first, first + 60 * SECOND).ticks()[0].label == "12:02:11"
-    assert Times(first, first + 10 * 86_400 * SECOND).ticks()[0].label == "11-20 12:02"
+    assert TimeAxis(first, first + SECOND).ticks()[0].label == "12:02:11.000"
+    assert TimeAxis(first, first + 60 * SECOND).ticks()[0].label == "12:02:11"
+    assert TimeAxis(first, first + 10 * 86_400 * SECOND).ticks()[0].label == "11-20 12:02"
 
 
 def test_no_event_is_dropped_however_near_they_are() -> None:
-    times = Times(0, 1000 * SECOND)
+    times = TimeAxis(0, 1000 * SECOND)
     found = [DrawnMark(at * SECOND, "ended", f"at {at}") for at in (1, 2, 3, 500)] + [
         DrawnMark(2 * SECOND, "lost", "there")
     ]

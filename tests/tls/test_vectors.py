@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from dcpdump.net.event import Bytes, End, Seen
 from dcpdump.tls.keys import expand_label, prf
 from dcpdump.tls.openers import Opener13, opener12
-from dcpdump.tls.suites import SUITES, Basis
+from dcpdump.tls.suites import SUITES, KeyBasis
 from dcpdump.tls.unsealer import Unsealer
 from tests.tls.encoder import CLIENT, SERVER, made
 from tests.tls.feeding import secrets_of
@@ -152,7 +152,7 @@ def test_records_of_openssl_open_with_the_master_secret(case: Any) -> None:
     suite, randoms = SUITES[case["suite"]], bytes.fromhex(case["server_random"] + case["client_random"])
     texts: list[list[bytes]] = [[], []]
     openers = [
-        opener12(suite, bytes.fromhex(case["master"]), Basis(case["number"], randoms, server, case["etm"]))
+        opener12(suite, bytes.fromhex(case["master"]), KeyBasis(case["number"], randoms, server, case["etm"]))
         for server in (False, True)
     ]
     for line in case["records"]:
