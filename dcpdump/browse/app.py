@@ -14,11 +14,11 @@ from textual.widgets import Input
 
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.dialogs import KeyQuestion, TextDialog
+from dcpdump.browse.dialogue import LadderPane
 from dcpdump.browse.filterbar import FilterBar
 from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.hexes import HexPane
-from dcpdump.browse.keys import KEYS, all_keys, help_lines
-from dcpdump.browse.ladder import LadderPane
+from dcpdump.browse.key_table import KEYS, all_keys, help_lines
 from dcpdump.browse.layout import CSS
 from dcpdump.browse.marks import Marks
 from dcpdump.browse.opened import OpenCaptures

@@ -10,10 +10,10 @@ from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
 from dcpdump.browse.commands import Commands
 from dcpdump.browse.field_lines import FieldLine, clause_of
-from dcpdump.browse.frames import IndexedFrames, Mask
+from dcpdump.browse.frame_search import FrameSearch
+from dcpdump.browse.indexed_frames import IndexedFrames, Mask
 from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.screen import BrowseScreen
-from dcpdump.browse.search import FrameSearch
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
 from dcpdump.errors import DcpdumpError

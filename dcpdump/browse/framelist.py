@@ -3,11 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from dcpdump.browse.frames import IndexedFrames
+from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.rows import RowShape, TimeColumn, gap_row, row, text_of
+from dcpdump.browse.row_text import RowShape, TimeColumn, gap_row, row, text_of
 
 #: Texts of so many frames are kept.
 _KEPT = 4096

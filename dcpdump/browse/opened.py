@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.commands import Commands
-from dcpdump.browse.frames import IndexedFrames
+from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.render.lines import Line
 
 

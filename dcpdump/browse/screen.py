@@ -8,16 +8,16 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from dcpdump.browse.dialogs import TextPane
+from dcpdump.browse.dialogue import LadderPane
 from dcpdump.browse.fields import FieldsPane
 from dcpdump.browse.filterbar import FilterBar
 from dcpdump.browse.framelist import FrameList
-from dcpdump.browse.frames import IndexedFrames
 from dcpdump.browse.hexes import HexPane
-from dcpdump.browse.keys import HINTS
-from dcpdump.browse.ladder import LadderPane
+from dcpdump.browse.indexed_frames import IndexedFrames
+from dcpdump.browse.key_table import HINTS
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.rows import TimeColumn
+from dcpdump.browse.row_text import TimeColumn
 from dcpdump.browse.tabs import TabTable
 from dcpdump.browse.topline import TABS, TopLine
 

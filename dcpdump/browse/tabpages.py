@@ -7,7 +7,7 @@ import numpy as np
 
 from dcpdump.browse.analysis import StreamPlace
 from dcpdump.browse.browser import Browser
-from dcpdump.browse.ladder import LadderPane, rung_pieces
+from dcpdump.browse.dialogue import LadderPane, rung_pieces
 from dcpdump.browse.pieces import Piece
 from dcpdump.browse.tabs import TabTable
 from dcpdump.browse.topline import TABS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
-from dcpdump.browse.frames import IndexedFrames
+from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code

@@ -20,10 +20,10 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
+from dcpdump.compare.acknowledged import AckDissection
+from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.compare.comparison import Comparison
-from dcpdump.compare.dissection import AckDissection
 from dcpdump.compare.documents import Documents
-from dcpdump.compare.side import CaptureRows
 from dcpdump.escape import safe
 from dcpdump.render.diff import DiffRows
 from dcpdump.render.diff_documents import DocumentRows

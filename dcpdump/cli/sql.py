@@ -73,7 +73,7 @@ class Asking:
         from dcpdump.arrow.folder import SCHEMAS
         from dcpdump.cli.sql_output import write_answer
         from dcpdump.cli.sql_reading import QueryReading
-        from dcpdump.sql.engine import Engine
+        from dcpdump.sql.database import Engine
 
         captures = self._given.open(self._paths)
         with (

@@ -25,7 +25,7 @@ from dcpdump.filter import FrameFilter
 from dcpdump.filter.header_clauses import Wanted, wanted_of
 from dcpdump.record import Record
 from dcpdump.sql.choice import options_of, window_of
-from dcpdump.sql.engine import Engine
+from dcpdump.sql.database import Engine
 from dcpdump.sql.query import FRAMES, Query
 from dcpdump.streams.watching import Watching
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
+from dcpdump.compare.capture_rows import HAS_SEQNO, NOT_WHOLE, CaptureRows
 from dcpdump.compare.clocks import ClockOffset, clock
 from dcpdump.compare.pairing import Pair, ends_of, pairs
-from dcpdump.compare.side import HAS_SEQNO, NOT_WHOLE, CaptureRows
 from dcpdump.compare.way import Unmatched, Way, compared
 
 _ROWS = 4096

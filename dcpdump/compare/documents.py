@@ -9,8 +9,8 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.part import Part
+from dcpdump.compare.capture_rows import seqnos_of
 from dcpdump.compare.hashing import mixed
-from dcpdump.compare.side import seqnos_of
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION

@@ -8,8 +8,8 @@ import numpy as np
 
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
-from dcpdump.compare.matching import messages
-from dcpdump.compare.side import HAS_SEQNO, CaptureRows
+from dcpdump.compare.alignment import messages
+from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows
 
 #: Of larger captures only so many frames are looked up, chosen by their hashes.
 _LOOKED_UP = 1 << 20

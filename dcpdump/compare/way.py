@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.gather import Array
-from dcpdump.compare.matching import Pairs, matched, strays
-from dcpdump.compare.side import ROW, CaptureRows
+from dcpdump.compare.alignment import Pairs, matched, strays
+from dcpdump.compare.capture_rows import ROW, CaptureRows
 from dcpdump.net.batch import NO_TIME
 
 #: Frames of a direction that are matched at once, of each side.

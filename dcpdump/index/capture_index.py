@@ -13,7 +13,7 @@ from dcpdump.index.building import IndexInput, IndexOptions, KeptPlace, Update, 
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.columns import Columns
 from dcpdump.index.helper import builder_of
-from dcpdump.index.matching import matching
+from dcpdump.index.matcher import matching
 from dcpdump.index.replay import Replay
 from dcpdump.index.spool import Spool
 from dcpdump.record import Record

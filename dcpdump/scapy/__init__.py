@@ -16,8 +16,8 @@ from scapy.layers.inet import TCP
 from scapy.packet import bind_layers
 
 from dcpdump.scapy.classes import CLASSES, class_of_layout
-from dcpdump.scapy.frame import DCP, DCPResponse, class_of
-from dcpdump.scapy.session import DCPSession, packets_of, to_packet, to_scapy
+from dcpdump.scapy.packets import DCP, DCPResponse, class_of
+from dcpdump.scapy.sniffing import DCPSession, packets_of, to_packet, to_scapy
 
 #: The ports that carry DCP in clear: 11210 for clients, 11209 between nodes.
 PORTS = (11210, 11209)

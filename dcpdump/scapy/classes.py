@@ -7,8 +7,8 @@ from typing import Any
 from scapy.fields import FieldLenField, FieldListField, PacketListField, StrLenField
 from scapy.packet import Packet as ScapyPacket
 
-from dcpdump.scapy.frame import BY_LAYOUT, DCP, DCPResponse
-from dcpdump.scapy.header import header_of, number
+from dcpdump.scapy.header_fields import header_of, number
+from dcpdump.scapy.packets import BY_LAYOUT, DCP, DCPResponse
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, EnumValue, Field, Layout, Message, Repeat
 

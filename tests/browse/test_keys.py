@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.browse.keys import KEYS, KeyEntry, all_keys, help_lines
-from dcpdump.browse.rows import TimeColumn
+from dcpdump.browse.key_table import KEYS, KeyEntry, all_keys, help_lines
+from dcpdump.browse.row_text import TimeColumn
 from tests.support.browsing import Shown, browse
 from tests.support.captures import Record, pcap
 from tests.support.conversation import opening, packets, said
@@ -161,7 +161,7 @@ async def _(shown: Shown, key: str) -> None:
     await shown.press("home", key, key)
     assert hexes.byte == 2
     assert shown.app.main.fields.selected is not None
-    assert shown.app.main.fields.selected.text.startswith("KeyEntry length")
+    assert shown.app.main.fields.selected.text.startswith("Key length")
 
 
 @case("ask_place")
@@ -324,7 +324,7 @@ async def _(shown: Shown, key: str) -> None:
         assert REFUSED in shown.numbers
     shown.browser.apply("")
     await at(shown, APPLE)
-    await select(shown, "KeyEntry  ")
+    await select(shown, "Key  ")
     await shown.press(key)
     assert (shown.browser.filter, shown.numbers) == ("--key apple", [APPLE, WRONG])
     await select(shown, "Total body")

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.browse.field_lines import field_lines, line_at
-from dcpdump.browse.frames import IndexedFrames
+from dcpdump.browse.frame_search import FrameSearch
+from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.marks import ranges
 from dcpdump.browse.places import Place, PlaceHistory
-from dcpdump.browse.rows import TimeColumn, time_text
-from dcpdump.browse.search import FrameSearch
+from dcpdump.browse.row_text import TimeColumn, time_text
 from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
 from dcpdump.cli.browsing import FilterCommands

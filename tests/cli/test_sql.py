@@ -152,7 +152,7 @@ def test_what_is_pushed_down_changes_no_answer(form: str, one: str, other: str, 
 
 def test_a_condition_on_headers_decodes_as_little_as_read_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames that the condition excludes are never rows: neither DuckDB nor Arrow gets them."""
-    from dcpdump.sql.engine import Engine
+    from dcpdump.sql.database import Engine
 
     got = 0
     stream = Engine.stream

@@ -4,7 +4,7 @@ import pytest
 
 from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.sql.choice import options_of, window_of
-from dcpdump.sql.engine import Engine, QueryError
+from dcpdump.sql.database import Engine, QueryError
 from dcpdump.sql.query import Query
 
 ALL = frozenset(SCHEMAS["frames"]().names)

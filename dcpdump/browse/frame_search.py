@@ -6,7 +6,7 @@ import numpy as np
 
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
-from dcpdump.browse.frames import IndexedFrames
+from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.index.columns import GAP_BEFORE
 

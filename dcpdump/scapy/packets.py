@@ -6,7 +6,7 @@ from scapy.fields import StrLenField
 from scapy.packet import Packet as ScapyPacket
 from scapy.packet import Raw
 
-from dcpdump.scapy.header import header_of
+from dcpdump.scapy.header_fields import header_of
 from dcpdump.spec import MESSAGES, PUSHES, choose
 from dcpdump.spec.field import Field, Layout
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS

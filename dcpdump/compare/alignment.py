@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.gather import Array
+from dcpdump.compare.capture_rows import HAS_SEQNO
 from dcpdump.compare.hashing import mixed, numbered
-from dcpdump.compare.side import HAS_SEQNO
 
 _NONE = np.zeros(0, np.int64)
 

@@ -12,7 +12,7 @@ from scapy.sessions import DefaultSession
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record
-from dcpdump.scapy.frame import DCP
+from dcpdump.scapy.packets import DCP
 
 
 def to_packet(packet: Any, number: int = 1) -> Packet:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.browse.listed import Numbers
-from dcpdump.browse.rows import RowFacts, has_vbucket
+from dcpdump.browse.row_text import RowFacts, has_vbucket
 from dcpdump.errors import DcpdumpError
 from dcpdump.index import CaptureIndex
 from dcpdump.index.columns import (

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.compare.matching import anchors, rising
-from dcpdump.compare.side import ROW, CaptureRows
+from dcpdump.compare.alignment import anchors, rising
+from dcpdump.compare.capture_rows import ROW, CaptureRows
 from dcpdump.compare.way import compared
 
 NUMBERS = st.lists(st.integers(0, 12), max_size=40)
