@@ -6,16 +6,19 @@ A worker ends when it is killed, or when this process ends; if it dies, its pipe
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from select import select
 from threading import Thread
 
 #: Input of less than this is done by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024
 
-#: This process's ends of all pipes: a child that kept them open would not notice when it ends.
-_ends: set[int] = set()
+#: The signals that end a run. The parent handles them, and decides what is still written.
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
+#: The workers of this process. A child that kept their pipes open would not notice when this process ends.
+_workers: "set[ForkedWorker]" = set()
 
 
 def can_fork() -> bool:
@@ -40,17 +43,19 @@ class ForkedWorker:
 
     def __init__(self, work: Callable[[int, int], None]) -> None:
         (orders, self._orders), (self._results, results) = os.pipe(), os.pipe()
-        try:
-            self._pid = os.fork()
-        except OSError:
-            for fd in (orders, self._orders, self._results, results):
-                os.close(fd)
-            raise
-        if not self._pid:
-            _run_child(work, orders, results, (self._orders, self._results, *_ends))
+        # A signal that came between would run this process's handlers in the child, or lose sight of the child.
+        with _signals_held():
+            try:
+                self._pid = os.fork()
+            except OSError:
+                for fd in (orders, self._orders, self._results, results):
+                    os.close(fd)
+                raise
+            _workers.add(self)
+            if not self._pid:
+                _run_child(work, orders, results)
         os.close(orders)
         os.close(results)
-        _ends.update((self._orders, self._results))
 
     def send(self, order: bytes) -> None:
         """Send a short order. If the worker has died, reading its results shows it."""
@@ -81,11 +86,22 @@ class ForkedWorker:
 
     def kill(self) -> None:
         """Kill the worker, whatever it is doing."""
-        _ends.difference_update((self._orders, self._results))
+        if self not in _workers:
+            return
+        os.kill(self._pid, signal.SIGKILL)
+        _workers.remove(self)
+        self._close()
+        os.waitpid(self._pid, 0)
+
+    def _close(self) -> None:
         os.close(self._orders)
         os.close(self._results)
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+
+
+def kill_workers() -> None:
+    """Kill all workers of this process."""
+    for worker in tuple(_workers):
+        worker.kill()
 
 
 def write_all(pipe: int, data: bytes | memoryview) -> None:
@@ -95,13 +111,25 @@ def write_all(pipe: int, data: bytes | memoryview) -> None:
         left = left[os.write(pipe, left) :]
 
 
-def _run_child(work: Callable[[int, int], None], orders: int, results: int, others: tuple[int, ...]) -> None:
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Let the signals that end a run come later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run_child(work: Callable[[int, int], None], orders: int, results: int) -> None:
     status = 1
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # the parent handles them, and decides what is still written
-        for fd in others:
-            os.close(fd)
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        for worker in _workers:
+            worker._close()
+        _workers.clear()
         work(orders, results)
         status = 0
     finally:

@@ -24,7 +24,7 @@ from dcpdump.cli.completion import words_of
 from dcpdump.cli.config import config_path, defaults, sections
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import NO_PAGER
-from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
+from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, exit_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
@@ -234,6 +234,10 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
     except EndedAtOnce as ended:
+        exit_at_signals()
+        from dcpdump.forked_worker import kill_workers
+
+        kill_workers()
         os._exit(ended.status)  # freeing the objects of a large input takes seconds
     end_at_signals()
     for stream in streams:

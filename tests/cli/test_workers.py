@@ -1,10 +1,13 @@
 """Workers: other processes make the bytes, and the results are the same."""
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
+from dcpdump import forked_worker
 from dcpdump.cli import workers
 from dcpdump.cli.workers import Workers
 
@@ -99,3 +102,33 @@ def test_workers_are_gone_when_they_are_let_go() -> None:
     for pid in set(made(range(10), lambda number: b"%d" % os.getpid(), 2)):
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)
+
+
+def test_an_interrupt_while_a_result_is_waited_for_leaves_no_worker(tmp_path: Path) -> None:
+    def interrupt(number: int) -> bytes:
+        (tmp_path / str(os.getpid())).touch()
+        os.kill(os.getppid(), signal.SIGINT)
+        signal.pause()
+        return b""
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            made([1], interrupt, 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    (pid,) = os.listdir(tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+
+
+def test_all_workers_can_be_killed_at_once() -> None:
+    def wait(orders: int, results: int) -> None:
+        os.write(results, b"%10d" % os.getpid())
+        signal.pause()
+
+    pids = [int(forked_worker.ForkedWorker(wait).receive(10)) for _ in range(2)]
+    forked_worker.kill_workers()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
