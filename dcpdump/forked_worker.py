@@ -6,16 +6,15 @@ A worker ends when it is killed, or when this process ends; if it dies, its pipe
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from select import select
 from threading import Thread
 
+from dcpdump.held_signals import ENDING, signals_held
+
 #: Input of less than this is done by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024
-
-#: The signals that end a run. The parent handles them, and decides what is still written.
-_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 #: The workers of this process. A child that kept their pipes open would not notice when this process ends.
 _workers: "set[ForkedWorker]" = set()
@@ -44,7 +43,7 @@ class ForkedWorker:
     def __init__(self, work: Callable[[int, int], None]) -> None:
         (orders, self._orders), (self._results, results) = os.pipe(), os.pipe()
         # A signal that came between would run this process's handlers in the child, or lose sight of the child.
-        with _signals_held():
+        with signals_held():
             try:
                 self._pid = os.fork()
             except OSError:
@@ -111,22 +110,11 @@ def write_all(pipe: int, data: bytes | memoryview) -> None:
         left = left[os.write(pipe, left) :]
 
 
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Let the signals that end a run come later."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _run_child(work: Callable[[int, int], None], orders: int, results: int) -> None:
     status = 1
     try:
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)  # the parent handles them, and decides what is still written
         for worker in _workers:
             worker._close()
         _workers.clear()

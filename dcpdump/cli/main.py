@@ -234,16 +234,25 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
     except EndedAtOnce as ended:
-        exit_at_signals()
-        from dcpdump.forked_worker import kill_workers
-
-        kill_workers()
+        _clean_up()
         os._exit(ended.status)  # freeing the objects of a large input takes seconds
+    if status in (code.INTERRUPTED, code.TERMINATED):
+        _clean_up()
     end_at_signals()
     for stream in streams:
         status = _finished(stream, status)
     gc.freeze()
     sys.exit(status)
+
+
+def _clean_up() -> None:
+    """Leave no process and no unfinished file of a run that a signal ended, wherever it came."""
+    exit_at_signals()
+    from dcpdump.forked_worker import kill_workers
+    from dcpdump.unfinished import remove_unfinished
+
+    kill_workers()
+    remove_unfinished()
 
 
 def _keep_numpy_to_one_thread() -> None:

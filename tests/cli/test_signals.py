@@ -1,10 +1,16 @@
 """Signals that end a run, in whatever state it is: while it starts, reads, waits for others and closes."""
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from dcpdump.held_signals import signals_held
+
+NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 #: Runs the program, which is sent a signal when it begins to import a module.
 _SIGNALLED_AT_IMPORT = """
@@ -23,9 +29,60 @@ start()
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run ``dcpdump …``, which is sent a signal when it begins to import a module."""
+    command = [sys.executable, "-c", _SIGNALLED_AT_IMPORT, module, str(number), *words]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(("number", "code"), NUMBERS)
 @pytest.mark.parametrize("module", ["dcpdump.cli.main", "click", "dcpdump.cli.stats", "dcpdump.batch.block", "numpy"])
 def test_a_signal_ends_a_run_that_is_still_starting(module: str, number: int, code: int) -> None:
-    words = [module, str(number), "stats", "samples/replica.pcap", "-f", "ndjson"]
-    done = subprocess.run([sys.executable, "-c", _SIGNALLED_AT_IMPORT, *words], capture_output=True, timeout=60)
+    done = signalled_at_import(module, number, "stats", "samples/replica.pcap", "-f", "ndjson")
     assert (done.returncode, done.stdout, done.stderr.strip()) == (code, b"", b"")
+
+
+@pytest.mark.parametrize(("number", "code"), NUMBERS)
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("pyarrow.parquet", "export"),
+        ("dcpdump.spark.local", "pipeline --engine local"),
+        ("pyarrow.csv", "export -f csv"),
+    ],
+)
+def test_nothing_is_left_of_a_folder_that_was_just_made(
+    module: str, command: str, number: int, code: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    words = (*command.split(), "samples/replica.pcap", "-q", "-o", str(tmp_path / "out"))
+    done = signalled_at_import(module, number, *words)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (code, b"", b"")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_signal_comes_when_what_must_be_done_whole_is_done() -> None:
+    done = []
+
+    def do() -> None:
+        with signals_held():
+            signal.raise_signal(signal.SIGINT)
+            done.append("all of it")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            do()
+        assert (done, signal.getsignal(signal.SIGINT)) == (["all of it"], signal.default_int_handler)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with signals_held():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

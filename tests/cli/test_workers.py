@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -10,6 +12,9 @@ import pytest
 from dcpdump import forked_worker
 from dcpdump.cli import workers
 from dcpdump.cli.workers import Workers
+from tests.bench.captures import capture
+from tests.support.console import contents, run
+from tests.support.live import PATIENCE, children_of, wait_for
 
 
 def made(things: Iterable[int], make: Callable[[int], bytes], jobs: int) -> list[bytes]:
@@ -132,3 +137,28 @@ def test_all_workers_can_be_killed_at_once() -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a capture that is large enough for more than one process."""
+    path = capture(tmp_path_factory.mktemp("large"), "wire", 75_000)
+    assert path.stat().st_size > forked_worker.LEAST_BYTES
+    return path
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+@pytest.mark.parametrize(
+    ("command", "killed"), [("export -f parquet", 2), ("export -f csv", 1), ("read -f ndjson", 1), ("read -f line", 2)]
+)
+def test_a_run_whose_workers_are_killed_writes_the_same(command: str, killed: int, large: Path, tmp_path: Path) -> None:
+    assert run(f"dcpdump {command} {large} -q --jobs 1 -o {tmp_path}/calm").code == 0
+    words = [sys.executable, "-m", "dcpdump", *command.split(), str(large), "-q", "--jobs", "2"]
+    with subprocess.Popen([*words, "-o", str(tmp_path / "killed")], stderr=subprocess.PIPE) as process:
+        wait_for(lambda: len(children_of(process.pid)) == 2)
+        for worker in children_of(process.pid)[:killed]:
+            os.kill(worker, signal.SIGKILL)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (0, b"")
+    assert sorted(os.listdir(tmp_path)) == ["calm", "killed"]
+    assert contents(tmp_path / "killed") == contents(tmp_path / "calm")
