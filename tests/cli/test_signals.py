@@ -1,14 +1,18 @@
 """Signals that end a run, in whatever state it is: while it starts, reads, waits for others and closes."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from dcpdump.held_signals import signals_held
+from tests.support.live import PATIENCE, children_of, wait_for, wait_until_idle
 
 NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
@@ -86,3 +90,39 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def paged() -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a command on a terminal, during the block, whose pager never ends and which waits for it."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "DCPDUMP_PAGER": "exec sleep 600", "TERM": "xterm"}
+    words = [sys.executable, "-m", "dcpdump", "streams", "samples/replica.pcap"]
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        try:
+            wait_for(lambda: len(children_of(process.pid)) == 1)
+            wait_until_idle(process.pid)
+            yield process
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def test_a_run_that_is_terminated_ends_its_pager_first() -> None:
+    with paged() as process:
+        (pager,) = children_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 143
+        assert not Path(f"/proc/{pager}").exists()
+
+
+def test_ctrl_c_is_for_the_pager_however_often() -> None:
+    with paged() as process:
+        (pager,) = children_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        wait_until_idle(process.pid)
+        assert children_of(process.pid) == [pager]
+        os.kill(pager, signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
