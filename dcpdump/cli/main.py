@@ -242,6 +242,9 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     for stream in streams:
         status = _finished(stream, status)
     gc.freeze()
+    # CPython notes a KeyboardInterrupt that leaves code made from text, as of dataclasses, and would end as if SIGINT
+    # had killed it, whatever the status is. Other code from text makes it forget.
+    exec("")
     sys.exit(status)
 
 

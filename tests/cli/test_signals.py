@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.held_signals import signals_held
-from tests.support.live import PATIENCE, children_of, wait_for, wait_until_idle
+from tests.support.live import PATIENCE, ROOT, children_of, wait_for, wait_until_idle
 
 NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
@@ -44,6 +44,29 @@ def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.Co
 def test_a_signal_ends_a_run_that_is_still_starting(module: str, number: int, code: int) -> None:
     done = signalled_at_import(module, number, "stats", "samples/replica.pcap", "-f", "ndjson")
     assert (done.returncode, done.stdout, done.stderr.strip()) == (code, b"", b"")
+
+
+#: Is interrupted in code that was made from text, as that of dataclasses is.
+_INTERRUPTED_IN_TEXT = """
+import os, signal, sys
+from dcpdump.cli import main
+
+def interrupted(words):
+    try:
+        exec("os.kill(os.getpid(), signal.SIGINT)")
+    except KeyboardInterrupt:
+        return 130
+
+main.outcome = interrupted
+main.run()
+"""
+
+
+def test_the_exit_code_is_that_of_the_contract_wherever_the_signal_came(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(_INTERRUPTED_IN_TEXT)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    done = subprocess.run([sys.executable, "-m", "interrupted"], env=environment, timeout=60, check=False)
+    assert done.returncode == 130
 
 
 @pytest.mark.parametrize(("number", "code"), NUMBERS)
