@@ -24,7 +24,7 @@ from dcpdump.cli.completion import words_of
 from dcpdump.cli.config import config_path, defaults, sections
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import NO_PAGER
-from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, exit_at_signals, raise_at_signals
+from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
@@ -234,10 +234,10 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
     except EndedAtOnce as ended:
-        _clean_up()
+        clean_up()
         os._exit(ended.status)  # freeing the objects of a large input takes seconds
     if status in (code.INTERRUPTED, code.TERMINATED):
-        _clean_up()
+        clean_up()
     end_at_signals()
     for stream in streams:
         status = _finished(stream, status)
@@ -246,16 +246,6 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     # had killed it, whatever the status is. Other code from text makes it forget.
     exec("")
     sys.exit(status)
-
-
-def _clean_up() -> None:
-    """Leave no process and no unfinished file of a run that a signal ended, wherever it came."""
-    exit_at_signals()
-    from dcpdump.forked_worker import kill_workers
-    from dcpdump.unfinished import remove_unfinished
-
-    kill_workers()
-    remove_unfinished()
 
 
 def _keep_numpy_to_one_thread() -> None:
@@ -310,6 +300,11 @@ def outcome(words: list[str]) -> int:
         if debug:
             raise
         return _complain(_of_os(error), (), code.UNWRITABLE)
+    except MemoryError:
+        if debug:
+            raise
+        hint = "ulimit -v, or the limit of the container, says how much there may be"
+        return _complain("not enough memory", (hint,), code.UNWRITABLE)
     except Exception as error:
         if debug:
             raise

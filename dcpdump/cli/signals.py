@@ -65,6 +65,16 @@ def end_at_signals() -> None:
     _set_handlers(signal.SIG_DFL)
 
 
+def clean_up() -> None:
+    """Leave no process and no unfinished file of a run that a signal ended, wherever it came."""
+    exit_at_signals()
+    from dcpdump.forked_worker import kill_workers
+    from dcpdump.unfinished import remove_unfinished
+
+    kill_workers()
+    remove_unfinished()
+
+
 def _set_handlers(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
     """Handle the signals that end a run, but those that whoever started it has ignored, as nohup does."""
     for number in _STATUS:

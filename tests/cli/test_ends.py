@@ -231,3 +231,29 @@ def test_on_a_terminal_the_summary_comes_after_what_was_found(command: str, monk
     printed = run(f"dcpdump {command} samples/rollback-loop.pcap")
     lines = [line for line in shown.splitlines() if not line.startswith("each finding: --all")]
     assert (process.returncode, lines) == (printed.code, [*printed.out.splitlines(), *printed.err.splitlines()])
+
+
+#: Runs the program, for which there is not enough memory as soon as it loads NumPy.
+_WITHOUT_MEMORY = """
+import sys
+
+class Full:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise MemoryError
+
+sys.meta_path.insert(0, Full())
+from dcpdump.__main__ import start
+start()
+"""
+
+
+def test_too_little_memory_is_said_and_is_no_bug() -> None:
+    words = [sys.executable, "-c", _WITHOUT_MEMORY, "stats", str(REPLICA)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        5,
+        "",
+        "dcpdump: error: not enough memory\n"
+        "hint: ulimit -v, or the limit of the container, says how much there may be\n",
+    )
