@@ -94,8 +94,6 @@ def _side(by: str) -> CaptureRows | Documents:
 
 def _compared(sides: Sequence[CaptureRows | Documents], shown: Display, most: int) -> DiffRows | DocumentRows:
     """Compare what was read."""
-    for side in sides:
-        side.settle()
     first, second = sides
     if isinstance(first, Documents) and isinstance(second, Documents):
         return DocumentRows(first, second, shown.redactor, most)
@@ -118,6 +116,7 @@ def _read(
     dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
     reading = Reading(CaptureSource(given.open(paths)), dissection, _Keeping(chosen, side, dissection), sink)
     reading.analyse()
+    side.settle()
     return reading
 
 
