@@ -82,6 +82,9 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
         rows = _compared(sides, shown, frames)
         with writing_times(zone, sides[0].first_ns, sides[0].last_ns):
             report(sink, shown, rows.lines, rows.objects)
+        if rows.remark is not None and not quiet:
+            note(f"dcpdump: note: {rows.remark[0]}")
+            note(f"hint: {rows.remark[1]}")
         statuses = [reading.conclude("none" if quiet else "text") for reading in readings]
         return code.FINDINGS if rows.differs else max(statuses)
 

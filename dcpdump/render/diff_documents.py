@@ -27,6 +27,13 @@ class DocumentRows:
         """Return whether any document differs."""
         return bool(len(self._only_a) or len(self._only_b) or len(self._differ))
 
+    @property
+    def remark(self) -> tuple[str, str] | None:
+        """Return what to say of captures that have no document in common, and what to try."""
+        if self._equal or len(self._differ) or not (len(self._only_a) and len(self._only_b)):
+            return None
+        return "no document is in both captures", "dcpdump stats shows the vbuckets and messages of a capture"
+
     def lines(self) -> "Iterator[Line | Fitting]":
         """Yield the documents that differ, those in both captures first, and the total."""
         rows = [self._cells(a, b) for a, b in self._pairs(self._most)]
