@@ -77,6 +77,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
             reading = _read(side, chosen, names, shown, given, sink)
             readings.append(reading)
             if reading.status not in (code.DONE, code.DAMAGED):
+                sink.abandon()  # half a comparison is none
                 note(f"of {safe(name.encode('utf-8', 'surrogateescape'))}:")
                 return reading.conclude("none" if quiet else "text")
         rows = _compared(sides, shown, frames)

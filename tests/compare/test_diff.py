@@ -1,14 +1,17 @@
 """dcpdump diff: captures with differences that are known."""
 
 import json
+import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.console import run
 from tests.support.conversation import opening, said
+from tests.support.live import PATIENCE, fed
 from tests.support.packets import NOON
 from tests.support.two_captures import (
     CONSUMER,
@@ -329,21 +332,62 @@ def test_a_proxy_that_gives_its_own_opaques_changes_frames_and_loses_none(tmp_pa
     assert [(row["seqno"], row["differs"]) for row in rows(printed, "changed")] == [(n, ["opaque"]) for n in SEQNOS]
 
 
-def test_captures_redacted_with_one_salt_compare_as_the_originals(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["frame", "key"])
+def test_captures_redacted_with_one_salt_compare_as_the_originals(by: str, tmp_path: Path) -> None:
     (tmp_path / "salt").write_text("0123456789abcdef")
     texts = stream(SEQNOS), stream(SEQNOS).replace("value=v4", "value=w4")
     for name, text, place in zip("ab", texts, (PRODUCER, CONSUMER), strict=True):
         path = written(captured(said(text), place), tmp_path / f"{name}.pcap")
         assert run(f"dcpdump redact {path} -w {tmp_path}/{name}-redacted.pcap --salt-file {tmp_path}/salt -q").code == 0
-    printed = run(f"dcpdump diff {tmp_path}/a-redacted.pcap {tmp_path}/b-redacted.pcap -q -f ndjson")
+    printed = run(f"dcpdump diff {tmp_path}/a-redacted.pcap {tmp_path}/b-redacted.pcap -q -f ndjson --by {by}")
     assert rows(printed, "frame") == []
-    assert [row["seqno"] for row in rows(printed, "changed")] == [4]
+    if by == "frame":
+        assert [row["seqno"] for row in rows(printed, "changed")] == [4]
+    else:
+        assert [(row["last_seqno_a"], row["differs"]) for row in rows(printed, "document")] == [(4, ["value"])]
+
+
+def test_what_was_inside_tls_is_compared_with_what_was_not() -> None:
+    """As before and after a proxy that ends TLS: here two connections behind one."""
+    keys = "--keylog tests/tls/captures/java-1.3.keys"
+    printed = run(f"dcpdump diff tests/tls/captures/java-1.3.pcap samples/replica.pcap {keys} -q -f ndjson")
+    (connection,) = rows(printed, "connection")
+    assert [(way["both"], way["only_a"], way["only_b"], way["changed"]) for way in connection["ways"]] == [
+        (10, 0, 0, 0),
+        (17, 0, 0, 0),
+    ]
+    assert [(row["only_in"], row["frames"]) for row in rows(printed, "alone")] == [("A", 27)]
+    assert printed.code == 1
+
+
+def test_times_choose_the_frames_of_both_captures(tmp_path: Path) -> None:
+    """Relative ones count from the beginning of each; the first frames of A and B differ, the others do not."""
+    a, b = stream(SEQNOS), stream(SEQNOS).replace("value=v1}", "value=w1}")
+    places = [PRODUCER._replace(syn=False), PRODUCER._replace(syn=False, clock_ns=7_000 * MS)]
+    first, second = (captured(said(text), place) for text, place in zip((a, b), places, strict=True))
+    assert compared(tmp_path, first, second).code == 1
+    printed = compared(tmp_path, first, second, "--since +16ms -f ndjson")
+    assert (printed.code, rows(printed, "total")[0]["both"]) == (0, 7)
+    printed = compared(tmp_path, first, second, "--until +10ms -f ndjson")
+    assert (printed.code, rows(printed, "total")[0]["both"]) == (0, 13)
+
+
+@pytest.mark.parametrize("form", ["text", "ndjson"])
+@pytest.mark.parametrize("by", ["frame", "key"])
+def test_who_interrupts_gets_no_half_comparison(by: str, form: str, tmp_path: Path) -> None:
+    data, out = Path("samples/replica.pcap").read_bytes(), tmp_path / "out"
+    with fed(["diff", "samples/replica.pcap", "-", "--by", by, "-f", form, "-o", str(out)], data) as process:
+        process.send_signal(signal.SIGINT)
+        printed, notes = process.communicate(timeout=PATIENCE)
+    balance = "27 frames read · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames"
+    assert (process.returncode, printed, notes.decode()) == (130, b"", f"of -:\ninterrupted · {balance}\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_capture_without_dcp_is_named(tmp_path: Path) -> None:
     empty = written([], tmp_path / "empty.pcap")
-    printed = run(f"dcpdump diff samples/replica.pcap {empty} -q")
-    assert (printed.code, printed.out) == (3, "")
+    printed = run(f"dcpdump diff samples/replica.pcap {empty} -q -o {tmp_path}/out")
+    assert (printed.code, printed.out, (tmp_path / "out").exists()) == (3, "", False)
     assert printed.err.splitlines()[:1] == [f"of {empty}:"]
 
 
