@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from dcpdump.cli import exit as code
 
+_raised: int | None = None
 _STATUS = {signal.SIGINT: code.INTERRUPTED, signal.SIGTERM: code.TERMINATED}
 
 
@@ -62,8 +63,17 @@ def end_at_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+def raised() -> int | None:
+    """Return the exit code of the signal that raised an exception; None where none did.
+
+    Libraries that it comes in the middle of may make another exception of it: an ImportError, of being imported.
+    """
+    return _raised
+
+
 def _raise(number: int, _: FrameType | None) -> NoReturn:
-    _next_ends_all(number)
+    global _raised
+    _raised = _next_ends_all(number)
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 

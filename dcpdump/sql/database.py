@@ -8,7 +8,6 @@ import atexit
 import gc
 import json
 import re
-import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -51,11 +50,12 @@ class Engine:
 
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._schemas = schemas
-        self._folder = tempfile.mkdtemp(prefix="dcpdump-sql-")
+        # It is removed however this ends, also where a signal comes before it is entered.
+        self._folder = tempfile.TemporaryDirectory(prefix="dcpdump-sql-", ignore_cleanup_errors=True)
         self._open = ExitStack()
         self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from
-        self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder})
+        self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder.name})
         for setting in ("TimeZone = 'UTC'", "lock_configuration = true"):
             self._execute(f"SET {setting}")
 
@@ -68,7 +68,7 @@ class Engine:
     ) -> None:
         self._open.close()
         self._connection.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.cleanup()
 
     def understood(self, text: str) -> Query:
         """Return what a query needs. Raises QueryError for what is no query, or names what is not there."""
