@@ -31,7 +31,7 @@ def load_ciphers() -> None:
 
 
 def key_logs(options: dict[str, Any]) -> KeyLogs:
-    """Take the option out of ``options``, open the key logs, and read them unless they are of a live capture."""
+    """Take the option out of ``options``, open the key logs, and read them: as they grow, where a capture may."""
     paths = tuple(options.pop("keylog", ()))
     if not paths and os.environ.get(VARIABLE):
         paths = (os.environ[VARIABLE],)
@@ -45,12 +45,13 @@ def key_logs(options: dict[str, Any]) -> KeyLogs:
         raise KeyLogError("reading TLS needs cryptography", "", install_hints.TLS)
     logs = KeyLogs(paths)
     quiet = bool(given.get("quiet")) or given.get("summary") == "none"
-    if not captures:
-        logs.grow()
-    else:
+    if captures:
         logs.read()
+    grows = not captures or bool(given.get("follow")) or any(not os.path.isfile(path) for path in captures)
+    if grows:  # what is captured now is decoded with secrets that are logged now
+        logs.grow()
     for each in () if quiet else logs.files:
-        if captures and not each.taken:
+        if not grows and not each.taken:
             odd = each.refused
             what = f" ({odd:,} line{'' if odd == 1 else 's'} not understood)" if odd else ""
             note(f"dcpdump: note: {each.path} holds no TLS secret{what}")
