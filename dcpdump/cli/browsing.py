@@ -25,9 +25,10 @@ from dcpdump.cli.stderr import note
 from dcpdump.clock import clock_in_use
 from dcpdump.index import CaptureIndex, IndexOptions
 from dcpdump.net.batch import NO_TIME
+from dcpdump.plural import counted
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
-from dcpdump.streams.wording import counted, span
+from dcpdump.streams.wording import span
 
 if TYPE_CHECKING:
     from dcpdump.browse.app import BrowseApp

@@ -10,6 +10,7 @@ import click
 from dcpdump import install_hints
 from dcpdump.capture.key_log import KeyLogError, KeyLogs
 from dcpdump.cli.stderr import note
+from dcpdump.plural import counted
 
 VARIABLE = "DCPDUMP_KEYLOG"
 _HELP = "Open TLS with the secrets in a key log, as SSLKEYLOGFILE has it; repeatable."
@@ -53,7 +54,7 @@ def key_logs(options: dict[str, Any]) -> KeyLogs:
     for each in () if quiet else logs.files:
         if not grows and not each.taken:
             odd = each.refused
-            what = f" ({odd:,} line{'' if odd == 1 else 's'} not understood)" if odd else ""
+            what = f" ({counted(odd, 'line')} not understood)" if odd else ""
             note(f"dcpdump: note: {each.path} holds no TLS secret{what}")
         elif each.open_to_others:
             mode = each.open_to_others
