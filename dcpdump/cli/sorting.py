@@ -53,7 +53,7 @@ class Sorting(Generic[T]):
         return sorted(there, key=key, reverse=self.reverse) + [row for row in found if key(row) is None]
 
 
-class _Column(click.ParamType[str]):
+class _Column(click.ParamType):  # type: ignore[type-arg]
     """One of the columns of a table."""
 
     name = "column"
