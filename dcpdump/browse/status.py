@@ -48,7 +48,7 @@ class Status:
     def _notes(self) -> tuple[str, ...]:
         browser, index = self._browser, self._browser.frames.index
         notes = []
-        failure = browser.failure or index.failure
+        failure = index.failure
         if not index.complete and not failure:
             read, size = index.progress
             notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")

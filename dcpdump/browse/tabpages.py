@@ -47,7 +47,7 @@ class TabPages:
     def _ask_again(self) -> None:
         """Have the frames that there are analysed, where more will come all the time."""
         index = self._browser.frames.index
-        if index.bytes is None and not index.complete:
+        if index.progress[1] is None and not index.complete:
             self._browser.analysing.begin(final=False)
 
     def show_page(self, table: TabTable) -> None:

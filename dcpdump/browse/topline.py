@@ -11,7 +11,7 @@ from textual.widget import Widget
 from dcpdump.browse.listed import Numbers
 from dcpdump.browse.pane import strip_of
 from dcpdump.browse.pieces import Piece
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.render.text_columns import BARS
 
 TABS = ("frames", "streams", "findings", "connections")

@@ -43,14 +43,12 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
     from dcpdump.cli.browsing import Browsing
 
     with standard_input(captures) as copies:
-        paths = expand(copies.paths)
-        inputs = given.open(paths)
+        copies = copies._replace(paths=expand(copies.paths), again=expand(copies.again))
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
-        again = copies._replace(again=expand(copies.again))
         with (
             writing_times(zone, None, None),
-            Browsing(inputs, captures, again, given, tz=tz, keylogs=keylogs) as browsing,
+            Browsing(captures, copies, given, tz=tz, keylogs=keylogs) as browsing,
         ):
             return browsing.run(words, shown, mouse=not no_mouse)
 

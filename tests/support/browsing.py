@@ -61,8 +61,8 @@ class Shown:
         """Wait until everything is read, analysed and decoded."""
         await self.until(lambda: self.browser.frames.index.complete)
         await self.until(lambda: self.browser.analysis is not None)
-        await self.until(lambda: self.app.main.list.next_undecoded() is None)
-        await self.until(lambda: self.browser.search is None or self.browser.search.done)
+        await self.until(lambda: not self.browser.waiting)
+        await self.until(lambda: not self.app.main.list.undescribed())
         await self.pilot.pause()
 
     @property
@@ -93,7 +93,7 @@ def browse(
             await shown.settled()
             await doing(shown)
 
-    with Browsing(given.open([name]), [name], Copies([name], [name], True), given) as browsing:
+    with Browsing([name], Copies([name], [name], True), given) as browsing:
         app = browsing.app(" ".join(words), 64)
         try:
             asyncio.run(run(app))
