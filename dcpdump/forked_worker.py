@@ -91,21 +91,17 @@ class ForkedWorker:
         select([self._results], [], [], seconds)
 
     def end(self) -> None:
-        """Let the worker end what it has begun, since no more orders come; kill it if that takes long."""
-        os.close(self._orders)
-        _ends.discard(self._orders)
+        """Ask the worker to end, by SIGTERM; kill it if that takes long."""
+        os.kill(self._pid, signal.SIGTERM)
         while select([self._results], [], [], _FAREWELL)[0] and os.read(self._results, 1 << 20):
             pass
-        self._kill(self._results)
+        self.kill()
 
     def kill(self) -> None:
         """Kill the worker, whatever it is doing."""
-        self._kill(self._orders, self._results)
-
-    def _kill(self, *ends: int) -> None:
-        _ends.difference_update(ends)
-        for fd in ends:
-            os.close(fd)
+        _ends.difference_update((self._orders, self._results))
+        os.close(self._orders)
+        os.close(self._results)
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
 

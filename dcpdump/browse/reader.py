@@ -1,13 +1,14 @@
 """Reader: the index as the screen sees it, which another process makes and answers for where one can be had."""
 
 import os
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from select import select
 from threading import active_count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from dcpdump.browse.questions import Answer, Failed, FrameEnds, IndexNews, Message, Question
 from dcpdump.errors import DcpdumpError
@@ -206,13 +207,18 @@ def _serve(make: MakeService, columns: Columns, orders: int, results: int) -> No
     except (DcpdumpError, OSError) as error:
         write_all(results, packed(error))
         return
+
+    def end(*_: object) -> NoReturn:
+        service.index.close()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
     while True:
         waits = [each for each in (orders, service.index.waits_for) if each is not None]
         if orders in select(waits, [], [], 0 if service.busy else service.patience)[0]:
             piece = os.read(orders, 1 << 16)
             if not piece:
-                service.index.close()
-                return
+                end()
             for ticket, question in received.feed(piece):
                 if question is None:
                     service.drop(ticket)

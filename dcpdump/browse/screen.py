@@ -75,10 +75,11 @@ class BrowseScreen(Screen[int]):
     def on_resize(self) -> None:
         """Choose what fits."""
         width, height = self.size
-        self.set_class(width < WIDE, "narrow")
-        self.set_class(height >= TALL, "tall")
-        self.set_class(height < TALL, "short")
-        self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny")
+        self.set_class(width < WIDE, "narrow", update=False)
+        self.set_class(height >= TALL, "tall", update=False)
+        self.set_class(height < TALL, "short", update=False)
+        self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny", update=False)
+        self.update_node_styles()
 
     @on(Pane.Dragged)
     def _dragged(self, message: Pane.Dragged) -> None:
