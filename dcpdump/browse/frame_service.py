@@ -30,7 +30,7 @@ from dcpdump.redact import Redactor, SettledNames
 #: A question that takes longer answers in pieces, so many seconds apart, and others have their turn in between.
 _PIECE_S = 0.02
 #: While it is read, news of the index come so many seconds apart.
-_NEWS_S = 0.05
+_NEWS_S = 0.1
 
 
 class FrameService:
@@ -170,7 +170,7 @@ class FrameService:
     def _choose(self, text: str, first: int, last: int) -> Iterator[Chosen | None]:
         kept, due = [], 0.0  # the first hits come at once
         for found in self.index.matching(self._masks_of(text), first):
-            kept.append(found.numbers[found.numbers <= last].astype(np.int64))
+            kept.append(found.numbers[found.numbers <= last].astype(np.uint32))
             over = found.last >= last
             if over or time.monotonic() > due:
                 yield Chosen(np.concatenate(kept), min(found.last, last))

@@ -1,5 +1,7 @@
 """Listed: which frames the list shows, and which row each of them has; a row of its own stands for lost bytes."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +20,7 @@ class Growing:
         """Return all numbers."""
         return self._array[: self._count]
 
-    def append(self, more: Numbers) -> None:
+    def append(self, more: npt.NDArray[np.integer[Any]]) -> None:
         """Append numbers."""
         need = self._count + len(more)
         if need > len(self._array):
@@ -38,7 +40,7 @@ class Listed:
         self._numbers = Growing()
         self._gaps = Growing()  # the rows before which bytes were lost, without the rows for that
 
-    def extend(self, numbers: Numbers, gap_before: npt.NDArray[np.bool_]) -> None:
+    def extend(self, numbers: npt.NDArray[np.integer[Any]], gap_before: npt.NDArray[np.bool_]) -> None:
         """Append frames by their numbers, from 1, and whether bytes were lost before each."""
         if not self.everything:
             self._numbers.append(numbers)

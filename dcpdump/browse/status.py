@@ -5,7 +5,7 @@ import time
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.topline import State, density
+from dcpdump.browse.topline import State, density, some
 from dcpdump.render.style import STYLES
 from dcpdump.streams.wording import counted
 
@@ -89,7 +89,7 @@ class Status:
             return
         self._drawn, self._due = state, time.monotonic() + _DENSITY_S
         times = self._browser.frames.index.columns.ts_ns
-        chosen = None if listed.everything else times[listed.numbers - 1]
+        chosen = None if listed.everything else times[some(listed.numbers) - 1]
         top.density = density(times, chosen, top.bars)
         top.refresh()
 
