@@ -6,6 +6,7 @@ from contextlib import suppress
 from threading import active_count
 
 from dcpdump.browse.analysis import Analysis
+from dcpdump.errors import DcpdumpError
 from dcpdump.forked_worker import ForkedWorker, Messages, can_fork, packed, write_all
 
 #: Reads all frames, reports how far it is from time to time, and returns what it made.
@@ -89,5 +90,7 @@ class Analysing:
         while os.read(orders, 1) == _GO:
             try:
                 send(self._analyse(send))
+            except DcpdumpError as error:
+                send(str(error))
             except Exception as error:
                 send(f"{type(error).__name__}: {error}")

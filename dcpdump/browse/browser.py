@@ -230,6 +230,9 @@ class Browser:
         if clause is None:
             self.screen.say("no option of read chooses by this field")
             return
+        if clause[0] == "key" and self.commands.hides:
+            self.screen.say("keys are hidden: what is shown of them chooses nothing")
+            return
         self.with_clauses((clause[0], sign + clause[1]))
 
     def with_clauses(self, *clauses: tuple[str, str], text: str | None = None) -> None:

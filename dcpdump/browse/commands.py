@@ -7,6 +7,10 @@ from typing import Protocol
 class Commands(Protocol):
     """What knows the options of ``read``, and the captures by the names under which they were given."""
 
+    @property
+    def hides(self) -> bool:
+        """Return whether keys, values and names are hidden."""
+
     def check(self, text: str) -> None:
         """Raise FilterError where a text is no filter."""
 

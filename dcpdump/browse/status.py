@@ -59,6 +59,8 @@ class Status:
             notes.append(failure)
         if index.damage:
             notes.append("damaged (i)")
+        if browser.commands.hides:
+            notes.append("redacted")
         if browser.screen.list.follows:
             notes.append("following")
         return tuple(notes)

@@ -6,17 +6,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.reader import Reader
 from dcpdump.cli import exit as code
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, text_of, with_clause
+from dcpdump.cli.hiding import Hiding
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.signals import raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
 from dcpdump.cli.stderr import clear_status, note, status
+from dcpdump.filter import FilterError
 from dcpdump.index.columns import Columns
+from dcpdump.index.spool_size import SPOOL_BYTES
 
 if TYPE_CHECKING:
     from dcpdump.batch.filter import Masks
@@ -35,15 +38,42 @@ _FIRST_BYTES = 64 * 1024
 _PARTS = 6
 
 
+_NOTHING_HIDDEN = Hiding()
+
+
+class BrowseOptions(NamedTuple):
+    """How captures are browsed."""
+
+    tz: str | None = None
+    keylogs: Sequence[str] = ()
+    hidden: Hiding = _NOTHING_HIDDEN
+    spool_bytes: int = SPOOL_BYTES  #: of what cannot be read a second time, at most
+
+
+_ORDINARY = BrowseOptions()
+
+
 class FilterCommands:
     """What the screen asks about filters and commands.
 
     ``named``: the captures, as they were given; ``options``: how they are read.
     """
 
-    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str], tz: str | None) -> None:
-        self._named, self._paths, self._tz = named, paths, tz
+    def __init__(
+        self,
+        named: Sequence[str],
+        paths: Sequence[str],
+        options: Sequence[str],
+        tz: str | None,
+        hidden: Hiding = _NOTHING_HIDDEN,
+    ) -> None:
+        self._named, self._paths, self._tz, self._hidden = named, paths, tz, hidden
         self._options = [*options, *(["--tz", tz] if tz else [])]
+
+    @property
+    def hides(self) -> bool:
+        """Return whether keys, values and names are hidden."""
+        return self._hidden.redactor is not None
 
     def check(self, text: str) -> None:
         """Raise FilterError where a text is no filter."""
@@ -62,9 +92,12 @@ class FilterCommands:
 
         With ``more`` it is to be run, else to be shown.
         """
+        if self.hides and name == "carve":
+            raise FilterError("packets hold what is hidden here: write .ndjson, or use dcpdump carve and redact")
         given = self._paths if more else self._named
+        hidden = self._hidden.run if more else self._hidden.shown
         chosen = [*filter_words(text), *(["--frame", frames] if frames else [])]
-        return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *self._options, *more]
+        return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *self._options, *hidden, *more]
 
 
 class Browsing:
@@ -75,12 +108,9 @@ class Browsing:
         named: Sequence[str],
         copies: Copies,
         given: InputOptions,
-        *,
-        tz: str | None = None,
-        keylogs: Sequence[str] = (),
+        options: BrowseOptions = _ORDINARY,
     ) -> None:
-        self._named, self._given, self._tz = named, given, tz
-        self._options = ["--salvage"] * given.salvage + [word for name in keylogs for word in ("--keylog", name)]
+        self._named, self._given, self._options = named, given, options
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
         self._reader = Reader(self._service)
@@ -99,9 +129,15 @@ class Browsing:
         from dcpdump.index.capture_index import CaptureIndex
 
         given = self._given
-        options = IndexOptions(given.limits, given.secrets, parts=_PARTS, first_bytes=_FIRST_BYTES)
+        options = IndexOptions(
+            given.limits,
+            given.secrets,
+            parts=_PARTS,
+            first_bytes=_FIRST_BYTES,
+            spool_bytes=self._options.spool_bytes,
+        )
         index = CaptureIndex(given.open(self._copies.paths), options, helped=True, columns=columns)
-        return FrameService(index, lambda text: masks_of(text, self._tz), None)
+        return FrameService(index, lambda text: masks_of(text, self._options.tz), self._options.hidden.redactor)
 
     def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:
         """Open the screen, and return the exit code. ``words``: the filter of the beginning."""
@@ -128,7 +164,9 @@ class Browsing:
         from dcpdump.browse.indexed_frames import IndexedFrames
         from dcpdump.browse.opened import OpenCaptures
 
-        commands = FilterCommands(self._named, self._paths, self._options, self._tz)
+        options = self._options
+        again = ["--salvage"] * self._given.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
+        commands = FilterCommands(self._named, self._paths, again, options.tz, options.hidden)
         return BrowseApp(
             OpenCaptures(
                 self._name(),
@@ -191,7 +229,7 @@ class Browsing:
         from dcpdump.cli.browsing_analysis import analyse
 
         self._copies.check()
-        return analyse(self._paths, replace(self._given, follow=False), report)
+        return analyse(self._paths, replace(self._given, follow=False), self._options.hidden.redactor, report)
 
 
 def masks_of(text: str, tz: str | None) -> "Masks":

@@ -16,7 +16,8 @@ from dcpdump.capture.source import bytes_read
 from dcpdump.index.checkpoints import DISTANCE, MEMORY, Checkpoint, packed
 from dcpdump.index.columns import Columns
 from dcpdump.index.part_columns import KnownEnds, columns_of
-from dcpdump.index.spool import SPOOL_BYTES, Spool
+from dcpdump.index.spool import Spool
+from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.tls.secrets import Secrets
 

@@ -107,6 +107,16 @@ def test_a_capture_comes_on_standard_input(tmp_path: Path, terminals: list[Termi
     assert terminal.finish() == (0, True)
 
 
+def test_what_is_kept_of_standard_input_is_limited(tmp_path: Path, terminals: list[Terminal]) -> None:
+    command = f"cat {SAMPLES}/refused.pcap | {browsing('-', '--max-spool 2k')}"
+    terminals.append(terminal := Terminal(command, tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"2")
+    terminal.until(b"standard input is longer than --max-spool (2.05 kB)")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
 def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: list[Terminal]) -> None:
     whole = (SAMPLES / "refused.pcap").read_bytes()
     growing = tmp_path / "growing.pcap"

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.browser import Browser
-from dcpdump.cli.browsing import Browsing
+from dcpdump.cli.browsing import BrowseOptions, Browsing
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.standard_input import Copies
 
@@ -81,7 +81,12 @@ Doing = Callable[[Shown], Awaitable[None]]
 
 
 def browse(
-    path: str | Path, doing: Doing, *, size: tuple[int, int] = (120, 40), words: Sequence[str] = ()
+    path: str | Path,
+    doing: Doing,
+    *,
+    size: tuple[int, int] = (120, 40),
+    words: Sequence[str] = (),
+    options: BrowseOptions | None = None,
 ) -> BrowseApp:
     """Open a capture, do something, and leave."""
     given = InputOptions()
@@ -93,7 +98,7 @@ def browse(
             await shown.settled()
             await doing(shown)
 
-    with Browsing([name], Copies([name], [name], True), given) as browsing:
+    with Browsing([name], Copies([name], [name], True), given, options or BrowseOptions()) as browsing:
         app = browsing.app(" ".join(words), 64)
         try:
             asyncio.run(run(app))
