@@ -240,6 +240,8 @@ class BrowseApp(App[int]):
             self.main.unzoom()
         elif self.main.talks:
             self.main.talk(False)
+        elif self.main.explains:
+            self.main.explain(False)
         elif not self.browser.stop_search() and not self.browser.back() and self.browser.filter:
             self._apply("")
 
@@ -261,14 +263,6 @@ class BrowseApp(App[int]):
         if name != self.main.tab:
             self.browser.leave()
             self.pages.open(name)
-
-    def action_rule_page(self) -> None:
-        """Show the page of a finding's rule."""
-        lines = self.pages.rule_page()
-        if lines:
-            self.push_screen(TextDialog("rule", lines))
-        else:
-            self.main.say("3 shows findings; e shows the page of a finding's rule")
 
     def action_about(self) -> None:
         """Show what the capture is."""
