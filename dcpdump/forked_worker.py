@@ -4,15 +4,21 @@ A worker ends when it is killed, or when this process ends; if it dies, its pipe
 """
 
 import os
+import pickle
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from select import select
 from threading import Thread
+from typing import Any
 
 #: Input of less than this is done by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024
+
+_SIZE = 8  #: bytes in front of a message: its length
+#: Seconds that a worker has to end by itself.
+_FAREWELL = 0.2
 
 #: This process's ends of all pipes: a child that kept them open would not notice when it ends.
 _ends: set[int] = set()
@@ -53,9 +59,9 @@ class ForkedWorker:
         _ends.update((self._orders, self._results))
 
     def send(self, order: bytes) -> None:
-        """Send a short order. If the worker has died, reading its results shows it."""
+        """Send an order. If the worker has died, reading its results shows it."""
         with suppress(BrokenPipeError):
-            os.write(self._orders, order)
+            write_all(self._orders, order)
 
     def receive(self, size: int) -> bytes:
         """Wait for so many bytes, and return them; fewer: the worker has died."""
@@ -75,9 +81,21 @@ class ForkedWorker:
             pieces.append(piece)
         return b"".join(pieces)
 
+    @property
+    def results(self) -> int:
+        """Return the file descriptor that is readable when results are there."""
+        return self._results
+
     def wait(self, seconds: float) -> None:
         """Wait until results are there, or so long."""
         select([self._results], [], [], seconds)
+
+    def end(self) -> None:
+        """Ask the worker to end, by SIGTERM; kill it if that takes long."""
+        os.kill(self._pid, signal.SIGTERM)
+        while select([self._results], [], [], _FAREWELL)[0] and os.read(self._results, 1 << 20):
+            pass
+        self.kill()
 
     def kill(self) -> None:
         """Kill the worker, whatever it is doing."""
@@ -86,6 +104,35 @@ class ForkedWorker:
         os.close(self._results)
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
+
+
+class Messages:
+    """Objects that come through a pipe in pieces."""
+
+    def __init__(self) -> None:
+        self._received = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[Any]:
+        """Take a piece; yield the objects that are complete."""
+        self._received += piece
+        at = 0
+        try:
+            while at + _SIZE <= len(self._received):
+                end = at + _SIZE + int.from_bytes(self._received[at : at + _SIZE], "big")
+                if end > len(self._received):
+                    break
+                with memoryview(self._received) as data:
+                    message = pickle.loads(data[at + _SIZE : end])
+                at = end
+                yield message
+        finally:
+            del self._received[:at]
+
+
+def packed(message: object) -> bytes:
+    """Return an object as it is sent through a pipe."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return len(data).to_bytes(_SIZE, "big") + data
 
 
 def write_all(pipe: int, data: bytes | memoryview) -> None:
@@ -102,6 +149,7 @@ def _run_child(work: Callable[[int, int], None], orders: int, results: int, othe
             signal.signal(number, signal.SIG_IGN)  # the parent handles them, and decides what is still written
         for fd in others:
             os.close(fd)
+        _ends.clear()  # it may have workers of its own
         work(orders, results)
         status = 0
     finally:

@@ -5,7 +5,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.capture.file import CapturePlace
-from dcpdump.net.batch import NO_TIME, Batch
+from dcpdump.net.batch import Batch
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet
 from dcpdump.wire.frame import Where
 

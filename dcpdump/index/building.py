@@ -14,8 +14,10 @@ from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.source import bytes_read
 from dcpdump.index.checkpoints import DISTANCE, MEMORY, Checkpoint, packed
-from dcpdump.index.columns import Columns, KnownEnds, columns_of
-from dcpdump.index.spool import SPOOL_BYTES, Spool
+from dcpdump.index.columns import Columns
+from dcpdump.index.part_columns import KnownEnds, columns_of
+from dcpdump.index.spool import Spool
+from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.tls.secrets import Secrets
 
@@ -31,6 +33,7 @@ class IndexOptions:
     secrets: Secrets | None = None  #: what opens TLS
     show_secrets: bool = False  #: in records
     block_bytes: int = BLOCK_BYTES
+    first_bytes: int | None = None  #: of the first block; None: as many
     distance: int = DISTANCE  #: bytes of packets between two checkpoints, at least
     #: The same for each connection that there is, so that saving them takes little of the time.
     connection_distance: int = 32 * 1024
@@ -88,6 +91,11 @@ class Builder:
         self._plain_bytes = 0
         self._known_ends = self._known_damage = self._evictions = 0
 
+    @property
+    def waits_for(self) -> int | None:
+        """Return None: there is something to do at any time."""
+        return None
+
     def updates(self, wait: float = 0.0) -> list[Update]:
         """Index the next block, however long that takes."""
         return [self.step()]
@@ -120,7 +128,7 @@ class Builder:
     def _read(self) -> Generator[Block | None, None, None]:
         captures, size = self._given.captures, self._options.block_bytes
         if all(capture.rereadable for capture in captures):
-            yield from blocks_of(captures, size, first=size)
+            yield from blocks_of(captures, size, first=self._options.first_bytes or size)
         else:
             yield from blocks_as_they_come(captures)
 

@@ -17,7 +17,7 @@ from dcpdump.compare.comparison import (
 )
 from dcpdump.compare.way import Way
 from dcpdump.iso_time import iso_time
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor

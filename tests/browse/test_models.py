@@ -1,6 +1,7 @@
 """What the screen is made of, without a screen: fields and their bytes, rows and their frames, places, filters."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +11,22 @@ from hypothesis import strategies as st
 
 from dcpdump.browse.field_lines import field_lines, line_at
 from dcpdump.browse.frame_search import FrameSearch
+from dcpdump.browse.frame_service import FrameService
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.marks import ranges
 from dcpdump.browse.places import Place, PlaceHistory
+from dcpdump.browse.reader import Reader
 from dcpdump.browse.row_text import TimeColumn, time_text
 from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
-from dcpdump.cli.browsing import FilterCommands
+from dcpdump.cli.browsing import FilterCommands, masks_of
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
-from dcpdump.index import CaptureIndex, IndexOptions
-from dcpdump.net.batch import NO_TIME
+from dcpdump.index.building import IndexOptions
+from dcpdump.index.capture_index import CaptureIndex
+from dcpdump.index.columns import Columns
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.render import table
 from dcpdump.render.lines import LineKind
 from tests.support.console import run
@@ -177,12 +182,18 @@ FILTERS = (
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> None:
     for text in FILTERS:
-        with CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048)) as index:
-            index.step()
-            search = FrameSearch(IndexedFrames(index), COMMANDS.filter_of(text))
-            while index.step() or not search.done:
-                search.step()
-            while not search.done:
+
+        def service(columns: Columns) -> FrameService:
+            captures, given = [open_capture(str(path))], IndexOptions(block_bytes=2048)
+            return FrameService(
+                CaptureIndex(captures, given, columns=columns), lambda words: masks_of(words, None), None
+            )
+
+        with closing(Reader(service)) as reader:
+            reader.step()
+            search = FrameSearch(IndexedFrames(reader), text)
+            while not (reader.complete and search.done):
+                reader.step(0.1)
                 search.step()
             printed = run(f"dcpdump read {path} {text if text.startswith('-') else '--' + text} -f ndjson -q").out
             assert search.listed.numbers.tolist() == [json.loads(line)["frame"] for line in printed.splitlines()], text

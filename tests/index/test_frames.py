@@ -11,10 +11,11 @@ import pytest
 
 from dcpdump.capture import open_capture, timeline
 from dcpdump.dissect import Dissector
-from dcpdump.index import CaptureIndex, IndexOptions
+from dcpdump.index.building import IndexOptions
+from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.index.columns import HAS_SEQNO, HAS_STREAM_ID, HAS_VBUCKET, ODD, Columns
-from dcpdump.net.batch import NO_TIME
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Json, Record, as_json
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
