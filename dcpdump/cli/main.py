@@ -23,6 +23,7 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.completion import words_of
 from dcpdump.cli.config import config_path, defaults, sections
 from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.no_pandas import keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
 from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals
 from dcpdump.cli.sink import PipeClosed
@@ -80,6 +81,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "Learn more": ("help",),
 }
 
+_SPARK = "pipeline"  #: the command that may run Spark, which needs pandas
 #: Environment variables for the number of threads of the libraries behind NumPy.
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
@@ -227,6 +229,8 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     sys.excepthook = trace
     raise_at_signals()
     _keep_numpy_to_one_thread()
+    if _SPARK not in words:
+        keep_pandas_out()
     # What is imported stays: looking for cycles in it, again and again and once more at the end, would find none.
     gc.set_threshold(100_000, 50, 100)
     try:
