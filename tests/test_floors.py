@@ -8,6 +8,7 @@ import pytest
 
 #: From the ground up. A module imports from floors below its own and from its own package; never a neighbour.
 FLOORS: list[set[str]] = [
+    {"held_signals"},
     {
         "spec",
         "errors",
