@@ -13,6 +13,8 @@ from select import select
 from threading import Thread
 from typing import Any
 
+from dcpdump.held_signals import ENDING, signals_held
+
 #: Input of less than this is done by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024
 
@@ -20,8 +22,8 @@ _SIZE = 8  #: bytes in front of a message: its length
 #: Seconds that a worker has to end by itself.
 _FAREWELL = 0.2
 
-#: This process's ends of all pipes: a child that kept them open would not notice when it ends.
-_ends: set[int] = set()
+#: The workers of this process. A child that kept their pipes open would not notice when this process ends.
+_workers: "set[ForkedWorker]" = set()
 
 
 def can_fork() -> bool:
@@ -46,17 +48,19 @@ class ForkedWorker:
 
     def __init__(self, work: Callable[[int, int], None]) -> None:
         (orders, self._orders), (self._results, results) = os.pipe(), os.pipe()
-        try:
-            self._pid = os.fork()
-        except OSError:
-            for fd in (orders, self._orders, self._results, results):
-                os.close(fd)
-            raise
-        if not self._pid:
-            _run_child(work, orders, results, (self._orders, self._results, *_ends))
+        # A signal that came between would run this process's handlers in the child, or lose sight of the child.
+        with signals_held():
+            try:
+                self._pid = os.fork()
+            except OSError:
+                for fd in (orders, self._orders, self._results, results):
+                    os.close(fd)
+                raise
+            _workers.add(self)
+            if not self._pid:
+                _run_child(work, orders, results)
         os.close(orders)
         os.close(results)
-        _ends.update((self._orders, self._results))
 
     def send(self, order: bytes) -> None:
         """Send an order. If the worker has died, reading its results shows it."""
@@ -99,11 +103,22 @@ class ForkedWorker:
 
     def kill(self) -> None:
         """Kill the worker, whatever it is doing."""
-        _ends.difference_update((self._orders, self._results))
+        if self not in _workers:
+            return
+        os.kill(self._pid, signal.SIGKILL)
+        _workers.remove(self)
+        self._close()
+        os.waitpid(self._pid, 0)
+
+    def _close(self) -> None:
         os.close(self._orders)
         os.close(self._results)
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+
+
+def kill_workers() -> None:
+    """Kill all workers of this process."""
+    for worker in tuple(_workers):
+        worker.kill()
 
 
 class Messages:
@@ -142,14 +157,14 @@ def write_all(pipe: int, data: bytes | memoryview) -> None:
         left = left[os.write(pipe, left) :]
 
 
-def _run_child(work: Callable[[int, int], None], orders: int, results: int, others: tuple[int, ...]) -> None:
+def _run_child(work: Callable[[int, int], None], orders: int, results: int) -> None:
     status = 1
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
             signal.signal(number, signal.SIG_IGN)  # the parent handles them, and decides what is still written
-        for fd in others:
-            os.close(fd)
-        _ends.clear()  # it may have workers of its own
+        for worker in _workers:
+            worker._close()
+        _workers.clear()
         work(orders, results)
         status = 0
     finally:

@@ -6,8 +6,8 @@ from dcpdump.browse.browser import Browser
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pieces import Piece
 from dcpdump.browse.topline import State, density, some
+from dcpdump.plural import counted
 from dcpdump.render.style import STYLES
-from dcpdump.streams.wording import counted
 
 #: While it is read, the density is drawn again so many seconds after the last time.
 _DENSITY_S = 0.5

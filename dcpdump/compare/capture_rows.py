@@ -80,6 +80,10 @@ class CaptureRows:
         """Return how many frames there are."""
         return sum(self.counts.values())
 
+    def frames_of(self, number: int) -> int:
+        """Return how many frames a connection has."""
+        return self.counts.get(2 * number, 0) + self.counts.get(2 * number + 1, 0)
+
     def feed(self, part: Part, rows: Sequence[int]) -> None:
         """Keep those rows of a part."""
         chosen = np.asarray(rows, np.int64)
