@@ -93,6 +93,7 @@ class RowSearch:
             return
         if self._ticket is None:
             self._go_on()
+        if self._ticket is None:
             return
         for answer in self._frames.index.answers(self._ticket):
             if isinstance(answer.value, Failed):
@@ -103,6 +104,8 @@ class RowSearch:
                 self._hits.append(answer.value)
             if self.failure or answer.done or (self._hits and (self._text or self._step > 0)):
                 self._settle()
+                if not self.done:
+                    self._go_on()
                 return
 
     def _go_on(self) -> None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _PATIENCE_S = 1.0
 #: Whoever waits longer than so many seconds for the first frame sees how far reading is.
 _SILENCE_S = 1.0
-#: The first block is small: its rows are waited for.
-_FIRST_BYTES = 64 * 1024
 #: Decoded parts that are kept: those around the cursor, and where it was before.
 _PARTS = 6
 
@@ -133,7 +131,6 @@ class Browsing:
             given.limits,
             given.secrets,
             parts=_PARTS,
-            first_bytes=_FIRST_BYTES,
             spool_bytes=self._options.spool_bytes,
         )
         index = CaptureIndex(given.open(self._copies.paths), options, helped=True, columns=columns)

@@ -5,7 +5,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, PcapPlace
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PcapPlace
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
@@ -21,6 +21,10 @@ from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.tls.secrets import Secrets
 
+#: A block has about so many frames at most that are decoded one by one, as the one before has shown; and at least so
+#: many bytes. It is twice as large as that one at most.
+_RECORDS, _LEAST_BYTES = 256, 16 * 1024
+
 #: Where a block can be read again: in its file, or in the spool.
 KeptPlace = BlockPlace | int
 
@@ -33,10 +37,12 @@ class IndexOptions:
     secrets: Secrets | None = None  #: what opens TLS
     show_secrets: bool = False  #: in records
     block_bytes: int = BLOCK_BYTES
-    first_bytes: int | None = None  #: of the first block; None: as many
+    first_bytes: int = 64 * 1024  #: of the first block: its frames are waited for
     distance: int = DISTANCE  #: bytes of packets between two checkpoints, at least
     #: The same for each connection that there is, so that saving them takes little of the time.
     connection_distance: int = 32 * 1024
+    #: What is decoded one by one, as a request is, takes as long as so many bytes that are not.
+    record_bytes: int = 16 * 1024
     memory: int = MEMORY  #: bytes of checkpoints, at most
     spool_bytes: int = SPOOL_BYTES
     parts: int = 16  #: decoded parts that are kept
@@ -81,6 +87,7 @@ class Builder:
         self._given, self._options = given, options
         self._dissection = options.dissection(options.secrets)
         self._places = KnownEnds()
+        self._size = BlockSize(options.block_bytes, min(options.first_bytes, options.block_bytes))
         self._blocks = self._read()
         self._number = 0  # of blocks
         self._since = 0  # bytes since the last checkpoint
@@ -126,9 +133,9 @@ class Builder:
             capture.close()
 
     def _read(self) -> Generator[Block | None, None, None]:
-        captures, size = self._given.captures, self._options.block_bytes
+        captures = self._given.captures
         if all(capture.rereadable for capture in captures):
-            yield from blocks_of(captures, size, first=self._options.first_bytes or size)
+            yield from blocks_of(captures, self._size)
         else:
             yield from blocks_as_they_come(captures)
 
@@ -141,7 +148,10 @@ class Builder:
         if isinstance(block.place, PcapPlace):
             self._plain_bytes += block.place.size
         self._append(parts)
-        self._since += len(block.data)
+        records = sum(len(part.records) for part in parts)
+        self._since += max(len(block.data), records * self._options.record_bytes)
+        size = len(block.data) * min(2 * max(records, 1), _RECORDS) // max(records, 1)
+        self._size.choose(min(max(size, _LEAST_BYTES), self._options.block_bytes))
         evictions = self._dissection.balance.evictions
         if evictions != self._evictions:
             # What a dissection forgets depends on how much it holds, of which a state knows only what is needed.

@@ -276,12 +276,22 @@ async def _(shown: Shown, key: str) -> None:
 async def _(shown: Shown, key: str) -> None:
     await shown.press(key)
     assert shown.number == REFUSED
+    await shown.press(key)
+    assert shown.number == WRONG  # which only its value says
+    await shown.press(key)
+    assert (shown.number, shown.note) == (WRONG, " no other problem is known")
+    shown.browser.apply("opcode mutation")
+    shown.app.main.list.go(APPLE)
+    await shown.press(key)
+    assert shown.number == WRONG
 
 
 @case("do('browser', 'problem', -1)")
 async def _(shown: Shown, key: str) -> None:
     await at(shown, END)
-    await shown.press(key, key)
+    await shown.press(key)
+    assert shown.number == WRONG
+    await shown.press(key)
     assert shown.number == REFUSED
 
 

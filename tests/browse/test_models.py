@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.browse.field_lines import field_lines, line_at
-from dcpdump.browse.frame_search import FrameSearch
+from dcpdump.browse.frame_search import FrameSearch, RowSearch
 from dcpdump.browse.frame_service import FrameService
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
@@ -182,14 +182,7 @@ FILTERS = (
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> None:
     for text in FILTERS:
-
-        def service(columns: Columns) -> FrameService:
-            captures, given = [open_capture(str(path))], IndexOptions(block_bytes=2048)
-            return FrameService(
-                CaptureIndex(captures, given, columns=columns), lambda words: masks_of(words, None), None
-            )
-
-        with closing(Reader(service)) as reader:
+        with closing(Reader(lambda columns: service_of(path, columns))) as reader:
             reader.step()
             search = FrameSearch(IndexedFrames(reader), text)
             while not (reader.complete and search.done):
@@ -197,6 +190,44 @@ def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> No
                 search.step()
             printed = run(f"dcpdump read {path} {text if text.startswith('-') else '--' + text} -f ndjson -q").out
             assert search.listed.numbers.tolist() == [json.loads(line)["frame"] for line in printed.splitlines()], text
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10_000])
+@pytest.mark.parametrize("text", ["", "seqno=1"])
+def test_the_next_row_with_something_is_found_from_everywhere(
+    text: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dcpdump.browse.frame_search._TEXTS", rows)
+    monkeypatch.setattr("dcpdump.browse.frame_search._PROBLEMS", rows)
+    path = SAMPLES[0].with_name("damage.pcap")
+    with closing(Reader(lambda columns: service_of(path, columns))) as reader:
+        while not reader.complete:
+            reader.step(0.1)
+        frames = IndexedFrames(reader)
+        listed = Listed(everything=True)
+        listed.extend(np.arange(1, reader.frames + 1), np.zeros(reader.frames, bool))
+        if text:
+            lines = run(f"dcpdump read {path} -f line -q --color never").out.splitlines()
+            wanted = [number for number, line in enumerate(lines, 1) if text in line]
+        else:
+            wanted = (np.flatnonzero(frames.trouble(slice(0, reader.frames))) + 1).tolist()
+        assert len(wanted) > 2
+        for start in range(1, reader.frames + 1):
+            assert looked(frames, listed, start, 1, text) == min((n for n in wanted if n > start), default=None)
+            assert looked(frames, listed, start, -1, text) == max((n for n in wanted if n < start), default=None)
+
+
+def looked(frames: IndexedFrames, listed: Listed, start: int, step: int, text: str) -> int | None:
+    search = RowSearch(frames, listed, start, step, text)
+    while not search.done:
+        search.step()
+        frames.index.step(0.1)
+    return search.found
+
+
+def service_of(path: Path, columns: Columns) -> FrameService:
+    index = CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048), columns=columns)
+    return FrameService(index, lambda words: masks_of(words, None), None)
 
 
 def test_a_problem_is_a_line_of_its_own() -> None:
