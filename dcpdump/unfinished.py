@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from dcpdump.held_signals import signals_held
+
 try:
     import fcntl
 except ImportError:  # not on Windows
@@ -21,13 +23,17 @@ except ImportError:  # not on Windows
 _SUFFIX = ".part"
 #: What tempfile and ``uuid`` make up.
 _DRAWN = r"[0-9a-z_]{8,12}"
+#: What this process has made and may not have finished.
+_made: list[Path] = []
 
 
 def unfinished_file(final: Path) -> tuple[int, Path]:
     """Make a file beside its final name, for its owner alone, and return it opened. Raises OSError."""
     remove_left(final)
     while True:
-        fd, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=_SUFFIX, dir=final.parent)
+        with signals_held():
+            fd, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=_SUFFIX, dir=final.parent)
+            _note(name)
         if _is_locked(fd, name):
             return fd, Path(name)
         os.close(fd)
@@ -39,7 +45,9 @@ class UnfinishedFolder:
     def __init__(self, final: Path, make: Callable[[], str] | None = None) -> None:
         remove_left(final)
         while True:
-            name = make() if make else tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SUFFIX, dir=final.parent)
+            with signals_held():
+                name = make() if make else tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SUFFIX, dir=final.parent)
+                _note(name)
             self._lock = os.open(name, os.O_RDONLY) if fcntl is not None else -1
             if self._lock < 0 or _is_locked(self._lock, name):
                 self.path = Path(name)
@@ -52,6 +60,29 @@ class UnfinishedFolder:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def temporary_folder(prefix: str) -> str:
+    """Make a folder for what no later run needs, where the system keeps such."""
+    with signals_held():
+        name = tempfile.mkdtemp(prefix=prefix)
+        _note(name)
+    return name
+
+
+def _note(path: str) -> None:
+    """Note what was made, and forget what has another name by now."""
+    _made[:] = [*filter(Path.exists, _made), Path(path)]
+
+
+def remove_unfinished() -> None:
+    """Remove what this process has made and not finished: a signal may come before anybody else is there to do it."""
+    for path in _made:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
 
 
 def remove_left(final: Path) -> None:

@@ -20,7 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.console import contents
 from tests.support.hostile import SHAPES, in_pcap
+from tests.support.live import children_of
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = [
@@ -68,6 +70,7 @@ def plan_of(dice: random.Random) -> Plan:
 
 def _limit(name: str) -> None:
     os.umask(0o022)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
     if name == "files":
         resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
     elif name == "processes":
@@ -91,14 +94,6 @@ def _start(words: Sequence[str], limit: str, errors: Path) -> "subprocess.Popen[
         )
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    return [int(each) for each in text.split()]
-
-
 def _change(capture: Path, how: str) -> None:
     if how == "grows":
         with capture.open("ab") as file:
@@ -107,13 +102,6 @@ def _change(capture: Path, how: str) -> None:
         os.truncate(capture, capture.stat().st_size // 2)
     elif how == "vanishes":
         capture.unlink()
-
-
-def contents(path: Path) -> dict[str, bytes]:
-    """Return the files at a path, by name."""
-    if path.is_file():
-        return {"": path.read_bytes()}
-    return {str(each.relative_to(path)): each.read_bytes() for each in sorted(path.rglob("*")) if each.is_file()}
 
 
 def disturbed(plan: Plan, original: Path, folder: Path) -> tuple[int, float]:
@@ -128,7 +116,7 @@ def disturbed(plan: Plan, original: Path, folder: Path) -> tuple[int, float]:
     except subprocess.TimeoutExpired:
         _change(capture, plan.change)
         if plan.signal:
-            children = _children(process.pid) if plan.to_child else []
+            children = children_of(process.pid) if plan.to_child else []
             os.kill(children[0] if children else process.pid, plan.signal)
     began = time.monotonic()
     code = process.wait(600)

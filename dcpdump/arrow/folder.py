@@ -15,6 +15,7 @@ import pyarrow as pa
 from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.writers import FORMATS, TableWriter
 from dcpdump.errors import OutputError
+from dcpdump.held_signals import signals_held
 from dcpdump.unfinished import UnfinishedFolder
 
 #: All tables, in the order in which they are listed.
@@ -62,19 +63,21 @@ class Tables:
         try:
             for writer in self._writers.values():
                 writer.close()
-            old = self._set_aside()
-            os.rename(self._part, self._final)
-            if old is not None:
-                shutil.rmtree(old)
+            with signals_held():
+                old = self._set_aside()
+                os.rename(self._part, self._final)
+                if old is not None:
+                    shutil.rmtree(old)
         except OSError as error:
             raise _unwritable(error, self._path) from error
 
     def withdraw(self) -> None:
         """Remove the tables of an earlier export, so that old rows are not taken for new ones: this one has none."""
         try:
-            old = self._set_aside()
-            if old is not None:
-                shutil.rmtree(old)
+            with signals_held():
+                old = self._set_aside()
+                if old is not None:
+                    shutil.rmtree(old)
         except OSError as error:
             raise _unwritable(error, self._path) from error
 

@@ -5,9 +5,9 @@ import time
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.topline import State, density
+from dcpdump.browse.topline import State, density, some
+from dcpdump.plural import counted
 from dcpdump.render.style import STYLES
-from dcpdump.streams.wording import counted
 
 #: While it is read, the density is drawn again so many seconds after the last time.
 _DENSITY_S = 0.5
@@ -48,7 +48,7 @@ class Status:
     def _notes(self) -> tuple[str, ...]:
         browser, index = self._browser, self._browser.frames.index
         notes = []
-        failure = browser.failure or index.failure
+        failure = index.failure
         if not index.complete and not failure:
             read, size = index.progress
             notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
@@ -59,6 +59,8 @@ class Status:
             notes.append(failure)
         if index.damage:
             notes.append("damaged (i)")
+        if browser.commands.hides:
+            notes.append("redacted")
         if browser.screen.list.follows:
             notes.append("following")
         return tuple(notes)
@@ -89,7 +91,7 @@ class Status:
             return
         self._drawn, self._due = state, time.monotonic() + _DENSITY_S
         times = self._browser.frames.index.columns.ts_ns
-        chosen = None if listed.everything else times[listed.numbers - 1]
+        chosen = None if listed.everything else times[some(listed.numbers) - 1]
         top.density = density(times, chosen, top.bars)
         top.refresh()
 

@@ -16,7 +16,7 @@ GROUPS: dict[str, str] = {
         --connection --host --port --frame --by --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
     "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
-        --follow --keylog --memory --jobs --interactive""",
+        --follow --max-spool --keylog --memory --jobs --interactive""",
     "How to judge": "--idle --fail-on --no-check",
     "How to show": """--format --time --all --sort --reverse --color --value-bytes --no-mouse --once --interval --rows
         --title --frames --summary --quiet --schema""",

@@ -23,9 +23,9 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.completion import words_of
 from dcpdump.cli.config import config_path, defaults, sections
 from dcpdump.cli.encoding import PLAIN
-from dcpdump.cli.no_pandas import keep_pandas_out
+from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
-from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, raise_at_signals, raised
+from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, exit_at_signals, raise_at_signals, raised
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
@@ -82,10 +82,6 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
 }
 
 _SPARK = "pipeline"  #: the command that may run Spark, which needs pandas
-#: Environment variables for the number of threads of the libraries behind NumPy.
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-
-
 _BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
@@ -228,7 +224,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
         stream.reconfigure(errors=PLAIN)
     sys.excepthook = trace
     raise_at_signals()
-    _keep_numpy_to_one_thread()
+    keep_numpy_to_one_thread()
     if _SPARK not in words:
         keep_pandas_out()
     # What is imported stays: looking for cycles in it, again and again and once more at the end, would find none.
@@ -238,21 +234,28 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # of standard error, while an error was reported
         status = code.PIPE_CLOSED
     except EndedAtOnce as ended:
+        _clean_up()
         os._exit(ended.status)  # freeing the objects of a large input takes seconds
+    if status in (code.INTERRUPTED, code.TERMINATED):
+        _clean_up()
     end_at_signals()
     for stream in streams:
         status = _finished(stream, status)
     gc.freeze()
+    # CPython notes a KeyboardInterrupt that leaves code made from text, as of dataclasses, and would end as if SIGINT
+    # had killed it, whatever the status is. Other code from text makes it forget.
+    exec("")
     sys.exit(status)
 
 
-def _keep_numpy_to_one_thread() -> None:
-    """Have NumPy start no threads when it is imported, whatever the environment says.
+def _clean_up() -> None:
+    """Leave no process and no unfinished file of a run that a signal ended, wherever it came."""
+    exit_at_signals()
+    from dcpdump.forked_worker import kill_workers
+    from dcpdump.unfinished import remove_unfinished
 
-    Nothing here computes with matrices, so those threads could only do harm: they would keep the rights that the
-    main thread gives up, and where processes are limited NumPy could not even be imported.
-    """
-    os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
+    kill_workers()
+    remove_unfinished()
 
 
 def _finished(stream: TextIOWrapper, status: int) -> int:

@@ -228,28 +228,35 @@ class Size(click.ParamType):  # type: ignore[type-arg]
         return int(digits) * unit
 
 
+def redaction_options(command: Command) -> Command:
+    """Add the options that hide keys, values and names."""
+    for option in (
+        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE),
+        click.option("--redact-level", type=click.Choice(["partial", "full"]), help=LEVELS),
+        click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
+    ):
+        command = option(command)
+    return command
+
+
 def display_options(
     formats: Sequence[str] = ("table", "grid", "line", "ndjson", "csv"),
     *,
     value_bytes: str = "64 in every format",
+    secrets: bool = True,
 ) -> Callable[[Command], Command]:
     """Add the options for how to show frames, and where; the first of ``formats`` is the default.
 
-    ``value_bytes``: the default for how much of a value is shown, as help says it.
+    ``value_bytes``: the default for how much of a value is shown, as help says it; "": no values are. ``secrets``:
+    frames are shown that may hold them.
     """
     how_much = f"How much of a value to show: a number, or all; by default {value_bytes}."
     rows = [
-        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE),
-        click.option(
-            "--redact-level",
-            type=click.Choice(["partial", "full"]),
-            help=LEVELS,
-        ),
-        click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
-        click.option("--show-secrets", is_flag=True, help="Print authentication payloads."),
+        redaction_options,
+        *([click.option("--show-secrets", is_flag=True, help="Print authentication payloads.")] if secrets else []),
         click.option("--force", is_flag=True, help="Let -o replace an existing file."),
         click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all."),
-        click.option("--value-bytes", type=ValueBytes(), help=how_much),
+        *([click.option("--value-bytes", type=ValueBytes(), help=how_much)] if value_bytes else []),
         click.option(
             "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour for people."
         ),
@@ -266,7 +273,7 @@ def display_options(
 
 def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Display:
     """Take the options for how to show frames out of ``options``, and return them as a Display."""
-    given = options.pop("value_bytes")
+    given = options.pop("value_bytes", None)
     form = options.pop("format")
     value_bytes = DEFAULT_VALUE_BYTES if form in ("ndjson", "csv") else text_value_bytes
     if given is not None:
@@ -277,8 +284,8 @@ def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_V
         value_bytes,
         options.pop("output"),
         options.pop("force"),
-        options.pop("show_secrets"),
-        _redactor(options.pop("redact"), options.pop("redact_level"), options.pop("salt_file")),
+        options.pop("show_secrets", False),
+        redactor_of(options),
         _times(form, options),
     )
 
@@ -291,5 +298,7 @@ def _times(form: str, options: dict[str, Any]) -> FrameTimes:
     return FrameTimes(TimeKind(kind or "a"), zone_in(options))
 
 
-def _redactor(wanted: bool, level: str | None, salt_file: str | None) -> Redactor | None:
+def redactor_of(options: dict[str, Any]) -> Redactor | None:
+    """Take the options that hide out of ``options``; return what hides, None where nothing is to be hidden."""
+    wanted, level, salt_file = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
     return Redactor(salt_of(salt_file), full=level == "full") if wanted or level is not None else None

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from contextlib import suppress
 from typing import BinaryIO
@@ -34,13 +35,20 @@ class Pager:
         assert self._process.stdin is not None
         self.file: BinaryIO = self._process.stdin  # type: ignore[assignment]
 
-    def close(self) -> None:
-        """End its input, and wait for it. Ctrl-C is for the pager by then."""
-        with suppress(BrokenPipeError):  # its reader may have seen enough
-            self.file.close()
-        while True:
-            try:
+    def close(self, *, now: bool = False) -> None:
+        """End its input, and wait until its reader leaves it: Ctrl-C is for the pager by then. ``now``: end it.
+
+        A signal that ends this process ends the pager first: it must not share the terminal with the shell.
+        """
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            if now:
+                self._process.terminate()
+            with suppress(BrokenPipeError):  # its reader may have seen enough
+                self.file.close()
+            self._process.wait()
+        finally:
+            if self._process.poll() is None:
+                self._process.terminate()
                 self._process.wait()
-                return
-            except KeyboardInterrupt:
-                continue
+            signal.signal(signal.SIGINT, before)

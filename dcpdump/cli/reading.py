@@ -159,6 +159,8 @@ class Reading(Generic[P]):
         except (PipeClosed, OutputError, EndedAtOnce):
             raise
         except BaseException as error:
+            if self._sink is not None and isinstance(error, Terminated):
+                self._sink.leave_pager()
             self._conclude(summary, interrupted=isinstance(error, (KeyboardInterrupt, Terminated)))
             raise
 
@@ -168,6 +170,8 @@ class Reading(Generic[P]):
             self.read()
         if stop.status == code.INTERRUPTED:
             end_line()
+        if stop.status == code.TERMINATED and self._sink is not None:
+            self._sink.leave_pager()
 
     def conclude(self, summary: str) -> int:
         """Write the run's summary, behind all of its output, and return the exit code."""

@@ -28,8 +28,8 @@ from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet
+from dcpdump.plural import counted
 from dcpdump.render.text_columns import bytes_text
-from dcpdump.streams.wording import counted
 
 _PORT = 11210
 

@@ -1,5 +1,6 @@
 """Handle the signals that end a run: after the first, what was done is still reported; a second ends at once."""
 
+import os
 import signal
 from collections.abc import Callable
 from types import FrameType
@@ -50,17 +51,26 @@ class Stop:
             self._on_signal()
 
 
+def exit_at_signals() -> None:
+    """Let a signal end the process silently, with its exit code: nothing was begun."""
+    _set_handlers(lambda number, _: os._exit(_STATUS[signal.Signals(number)]))
+
+
 def raise_at_signals() -> None:
-    """Let the first signal raise KeyboardInterrupt or Terminated, unless Ctrl-C is to be ignored."""
-    for number in _STATUS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _raise)
+    """Let the first signal raise KeyboardInterrupt or Terminated."""
+    _set_handlers(_raise)
 
 
 def end_at_signals() -> None:
-    """Let a signal end the process silently: nothing is left to report."""
+    """Let a signal end the process silently: nothing is left to report. The interpreter runs no handlers any more."""
+    _set_handlers(signal.SIG_DFL)
+
+
+def _set_handlers(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
+    """Handle the signals that end a run, but those that whoever started it has ignored, as nohup does."""
     for number in _STATUS:
-        signal.signal(number, signal.SIG_DFL)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def raised() -> int | None:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.pager import Pager, pager_command
-from dcpdump.cli.signals import EndedAtOnce
+from dcpdump.cli.signals import EndedAtOnce, Terminated
 from dcpdump.errors import OutputError
 from dcpdump.unfinished import unfinished_file
 
@@ -118,10 +118,18 @@ class Sink:
     def settle(self) -> None:
         """Write what is pending; where a pager shows it, wait until that has ended."""
         self.flush()
+        self._end_pager()
+
+    def leave_pager(self) -> None:
+        """End the pager now, and show without one whatever is still written."""
+        self._paged = False
+        self._end_pager(now=True)
+
+    def _end_pager(self, *, now: bool = False) -> None:
         if self._pager is not None:
             pager, self._pager = self._pager, None
             self._file = sys.stdout.buffer
-            pager.close()
+            pager.close(now=now)
 
     def write_pieces(self, pieces: Iterable[bytes]) -> int:
         """Write bytes that come in many small pieces, and return the number of pieces."""
@@ -143,12 +151,12 @@ class Sink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, (Terminated, EndedAtOnce)):
+            self.leave_pager()
         # Interrupted output is shown on standard output as far as it got; a file must be complete.
         if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError, EndedAtOnce))):
             self.flush()
-        if self._pager is not None:
-            pager, self._pager = self._pager, None
-            pager.close()
+        self._end_pager()
         if self._final is None:
             return
         if self._part is None:

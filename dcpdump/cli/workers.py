@@ -48,6 +48,7 @@ class Workers(Generic[T]):
     ) -> None:
         self._jobs = jobs if jobs > 1 and can_fork() else 0
         self._make, self._pack, self._unpack = make, pack, unpack
+        self._all: list[_Worker] = []
         self._idle: list[_Worker] = []
         self._pending: deque[tuple[_Worker | None, T]] = deque()
         self._begun = False
@@ -72,9 +73,10 @@ class Workers(Generic[T]):
             yield from self._next()
 
     def close(self) -> None:
-        """Kill the workers, whatever they are doing."""
-        for worker in (*self._idle, *(worker for worker, _ in self._pending if worker is not None)):
+        """Kill the workers, whatever they are doing, also one whose result was waited for when a signal came."""
+        for worker in self._all:
             worker.process.kill()
+        self._all.clear()
         self._idle.clear()
         self._pending.clear()
 
@@ -98,7 +100,8 @@ class Workers(Generic[T]):
         with suppress(OSError):  # no more processes allowed: those that were started suffice
             for _ in range(self._jobs):
                 shared = mmap.mmap(-1, _SHARED_BYTES)
-                self._idle.append(_Worker(ForkedWorker(partial(self._work, shared)), shared))
+                self._all.append(_Worker(ForkedWorker(partial(self._work, shared)), shared))
+        self._idle.extend(self._all)
 
     def _work(self, shared: mmap.mmap, orders: int, results: int) -> None:
         while size := os.read(orders, _SIZE):

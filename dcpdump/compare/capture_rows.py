@@ -10,8 +10,8 @@ from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.compare.hashing import mixed
-from dcpdump.net.batch import NO_TIME
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.streams.column_events import stream_ids

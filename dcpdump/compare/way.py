@@ -9,7 +9,7 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.compare.alignment import Pairs, matched, strays
 from dcpdump.compare.capture_rows import ROW, CaptureRows
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 
 #: Frames of a direction that are matched at once, of each side.
 WINDOW = 1 << 17

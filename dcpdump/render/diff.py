@@ -19,7 +19,8 @@ from dcpdump.compare.comparison import (
 )
 from dcpdump.compare.way import Way
 from dcpdump.iso_time import iso_time
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.render.line import message_name
@@ -27,7 +28,7 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table
 from dcpdump.spec import find
 from dcpdump.streams.wording import clock as time_of_day
-from dcpdump.streams.wording import counted, span
+from dcpdump.streams.wording import span
 from dcpdump.wire.frame import magic_of
 
 _NAMES = "AB"

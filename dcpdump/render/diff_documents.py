@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from dcpdump.compare.documents import Document, Documents
 from dcpdump.escape import safe
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table
-from dcpdump.streams.wording import counted
 
 _HEADS = ("vb", "collection", "key", "A's seqno", "B's seqno", "A's CAS", "B's CAS", "differs")
 _RIGHT = ("vb", "collection", "A's seqno", "B's seqno")

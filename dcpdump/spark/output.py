@@ -10,7 +10,7 @@ rows there has all the others.
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from dcpdump.arrow.arrays import batch_of
 from dcpdump.arrow.folder import SCHEMAS as EXPORTED
 from dcpdump.arrow.writers import ParquetFile
 from dcpdump.errors import OutputError
+from dcpdump.held_signals import signals_held
 from dcpdump.spark.filesystem import RemotePath, is_remote, place
 from dcpdump.unfinished import UnfinishedFolder
 
@@ -139,9 +140,13 @@ class Parts:
         try:
             with self._opened(path) as stream:
                 writer = ParquetFile(stream, rows.schema)
-                for batch in rows.to_batches():
-                    writer.feed(batch)
-                writer.close()
+                try:
+                    for batch in rows.to_batches():
+                        writer.feed(batch)
+                    writer.close()
+                except BaseException:
+                    writer.give_up()
+                    raise
         except OSError as error:
             raise _unwritable(error, path) from error
         self.written.append(Written(table, path, rows.num_rows))
@@ -202,9 +207,11 @@ class CaptureOutput:
             if each.table in wanted:
                 by_table[each.table].append(each.path.removeprefix(f"{each.table}/"))
         try:
-            self._remove(self._root / "files" / self._capture)
-            for name, paths in by_table.items():
-                self._replace(name, paths)
+            # Renames are soon done; among objects each file is copied.
+            with signals_held() if self._root.local else nullcontext():
+                self._remove(self._root / "files" / self._capture)
+                for name, paths in by_table.items():
+                    self._replace(name, paths)
         except OSError as error:
             raise _unwritable(error, self._name) from error
 

@@ -8,7 +8,7 @@ import atexit
 import gc
 import json
 import re
-import tempfile
+import shutil
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
@@ -21,6 +21,7 @@ import pyarrow as pa
 from dcpdump.errors import DcpdumpError
 from dcpdump.sql.interrupts import Calls, interrupting
 from dcpdump.sql.query import Query, query_of
+from dcpdump.unfinished import temporary_folder
 
 _SETTINGS = {
     "threads": 1,  # frames are read in the thread that catches signals
@@ -50,12 +51,11 @@ class Engine:
 
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._schemas = schemas
-        # It is removed however this ends, also where a signal comes before it is entered.
-        self._folder = tempfile.TemporaryDirectory(prefix="dcpdump-sql-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder("dcpdump-sql-")
         self._open = ExitStack()
         self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from
-        self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder.name})
+        self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder})
         for setting in ("TimeZone = 'UTC'", "lock_configuration = true"):
             self._execute(f"SET {setting}")
 
@@ -68,7 +68,7 @@ class Engine:
     ) -> None:
         self._open.close()
         self._connection.close()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def understood(self, text: str) -> Query:
         """Return what a query needs. Raises QueryError for what is no query, or names what is not there."""

@@ -16,7 +16,7 @@ from select import select
 import pytest
 
 from tests.support.console import run
-from tests.support.live import PATIENCE
+from tests.support.live import PATIENCE, children_of
 
 pytestmark = pytest.mark.xdist_group("browse")
 
@@ -48,10 +48,6 @@ class Terminal:
     def press(self, keys: bytes) -> None:
         """Press keys."""
         os.write(self._fd, keys)
-
-    def children(self, pid: int) -> list[int]:
-        """Return the processes that a process has started."""
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def finish(self) -> tuple[int, bool]:
         """Wait for the end; return the exit code, and whether the terminal is as it was before."""
@@ -107,6 +103,16 @@ def test_a_capture_comes_on_standard_input(tmp_path: Path, terminals: list[Termi
     assert terminal.finish() == (0, True)
 
 
+def test_what_is_kept_of_standard_input_is_limited(tmp_path: Path, terminals: list[Terminal]) -> None:
+    command = f"cat {SAMPLES}/refused.pcap | {browsing('-', '--max-spool 2k')}"
+    terminals.append(terminal := Terminal(command, tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"2")
+    terminal.until(b"standard input is longer than --max-spool (2.05 kB)")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
 def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: list[Terminal]) -> None:
     whole = (SAMPLES / "refused.pcap").read_bytes()
     growing = tmp_path / "growing.pcap"
@@ -118,9 +124,11 @@ def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: 
     terminal.until(b"#20 ")
     terminal.press(b"2")
     terminal.until(b"Erange")
-    (child,) = terminal.children(terminal.pid)
-    helpers = terminal.children(child)
-    assert len(helpers) == 2  # one indexes, one analyses
+    (child,) = children_of(terminal.pid)
+    helpers = children_of(child)
+    assert len(helpers) == 2  # one answers, one analyses
+    helpers += [each for helper in helpers for each in children_of(helper)]
+    assert len(helpers) == 3  # one indexes
     terminal.press(b"q")
     assert terminal.finish() == (0, True)
     assert [pid for pid in helpers if Path(f"/proc/{pid}").exists()] == []
@@ -137,15 +145,30 @@ def test_what_turns_out_to_have_no_dcp_closes_the_screen(tmp_path: Path, termina
     assert b"dcpdump: error: no DCP in the input" in terminal.shown.partition(ORDINARY)[2]
 
 
-def test_rows_stay_where_the_process_that_reads_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_frames_are_shown_where_the_process_that_indexes_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
     (tmp_path / "part.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes())
     terminals.append(terminal := Terminal(browsing("part.pcap", "--follow"), tmp_path))
     terminal.until(b"waiting")
-    (child,) = terminal.children(terminal.pid)
-    os.kill(max(terminal.children(child)), signal.SIGKILL)
+    (child,) = children_of(terminal.pid)
+    (indexer,) = (each for helper in children_of(child) for each in children_of(helper))
+    os.kill(indexer, signal.SIGKILL)
     terminal.until(b"the process that read the capture has ended")
     terminal.press(b"g")
     terminal.until(b"#1 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+def test_rows_stay_where_the_process_that_answers_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap", "--follow"), tmp_path))
+    terminal.until(b"waiting")
+    (child,) = children_of(terminal.pid)
+    (reader,) = (helper for helper in children_of(child) if children_of(helper))
+    os.kill(reader, signal.SIGKILL)
+    terminal.until(b"the process that reads frames has ended")
+    terminal.press(b"g")
+    terminal.until(b"#1 cannot be read again: the process that reads frames has ended")
+    terminal.until(b"not known")
     terminal.press(b"q")
     assert terminal.finish() == (0, True)
 
@@ -171,7 +194,7 @@ def test_a_signal_restores_the_terminal(
 ) -> None:
     terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap"), tmp_path))
     terminal.until(b"#1 ")
-    (child,) = terminal.children(terminal.pid)
+    (child,) = children_of(terminal.pid)
     os.kill(child, number)
     assert terminal.finish() == (status, True)
     assert terminal.shown.rindex(ALTERNATE) < terminal.shown.rindex(ORDINARY)

@@ -1,12 +1,20 @@
 """Workers: other processes make the bytes, and the results are the same."""
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
+from dcpdump import forked_worker
 from dcpdump.cli import workers
 from dcpdump.cli.workers import Workers
+from tests.bench.captures import capture
+from tests.support.console import contents, run
+from tests.support.live import PATIENCE, children_of, wait_for
 
 
 def made(things: Iterable[int], make: Callable[[int], bytes], jobs: int) -> list[bytes]:
@@ -99,3 +107,58 @@ def test_workers_are_gone_when_they_are_let_go() -> None:
     for pid in set(made(range(10), lambda number: b"%d" % os.getpid(), 2)):
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)
+
+
+def test_an_interrupt_while_a_result_is_waited_for_leaves_no_worker(tmp_path: Path) -> None:
+    def interrupt(number: int) -> bytes:
+        (tmp_path / str(os.getpid())).touch()
+        os.kill(os.getppid(), signal.SIGINT)
+        signal.pause()
+        return b""
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            made([1], interrupt, 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    (pid,) = os.listdir(tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+
+
+def test_all_workers_can_be_killed_at_once() -> None:
+    def wait(orders: int, results: int) -> None:
+        os.write(results, b"%10d" % os.getpid())
+        signal.pause()
+
+    pids = [int(forked_worker.ForkedWorker(wait).receive(10)) for _ in range(2)]
+    forked_worker.kill_workers()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a capture that is large enough for more than one process."""
+    path = capture(tmp_path_factory.mktemp("large"), "wire", 75_000)
+    assert path.stat().st_size > forked_worker.LEAST_BYTES
+    return path
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+@pytest.mark.parametrize(
+    ("command", "killed"), [("export -f parquet", 2), ("export -f csv", 1), ("read -f ndjson", 1), ("read -f line", 2)]
+)
+def test_a_run_whose_workers_are_killed_writes_the_same(command: str, killed: int, large: Path, tmp_path: Path) -> None:
+    assert run(f"dcpdump {command} {large} -q --jobs 1 -o {tmp_path}/calm").code == 0
+    words = [sys.executable, "-m", "dcpdump", *command.split(), str(large), "-q", "--jobs", "2"]
+    with subprocess.Popen([*words, "-o", str(tmp_path / "killed")], stderr=subprocess.PIPE) as process:
+        wait_for(lambda: len(children_of(process.pid)) == 2)
+        for worker in children_of(process.pid)[:killed]:
+            os.kill(worker, signal.SIGKILL)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (0, b"")
+    assert sorted(os.listdir(tmp_path)) == ["calm", "killed"]
+    assert contents(tmp_path / "killed") == contents(tmp_path / "calm")

@@ -13,15 +13,16 @@ import pytest
 from dcpdump.capture import open_capture
 from dcpdump.capture.merge import OPEN_LIMIT
 from dcpdump.errors import CaptureError
-from dcpdump.index import CaptureIndex
+from dcpdump.index.capture_index import CaptureIndex
 from tests.bench.captures import capture
 from tests.index.test_frames import SAMPLES, check_frames, options
+from tests.support.live import children_of
 
 #: Index standard input, say who does it, and wait.
 _WAITING = """
 import os, sys, time
 from dcpdump.capture import open_capture
-from dcpdump.index import CaptureIndex
+from dcpdump.index.capture_index import CaptureIndex
 index = CaptureIndex([open_capture("-")], helped=True)
 while not index.frames:
     index.step(wait=1.0)
@@ -41,10 +42,6 @@ def test_several_captures_are_indexed(tmp_path: Path) -> None:
     assert check_frames([*map(str, SAMPLES), traffic], options(30_000), helped=True) > 600
 
 
-def children() -> list[int]:
-    return [int(each) for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-
-
 def alone(what: Callable[[str], None], path: Path) -> None:
     """Call a function in a process of its own: an index has a process only where there are no other threads."""
     process = get_context("spawn").Process(target=what, args=(str(path),))
@@ -55,9 +52,9 @@ def alone(what: Callable[[str], None], path: Path) -> None:
 
 def close_early(path: str) -> None:
     index = CaptureIndex([open_capture(path)], options(4096), helped=True)
-    assert len(children()) == 1
+    assert len(children_of(os.getpid())) == 1
     index.close()
-    assert children() == []
+    assert children_of(os.getpid()) == []
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
@@ -69,7 +66,7 @@ def go_on_alone(path: str) -> None:
     with CaptureIndex([open_capture(path)], options(4096), helped=True) as index:
         while not index.frames:
             index.step(wait=1.0)
-        (helper,) = children()
+        (helper,) = children_of(os.getpid())
         os.kill(helper, signal.SIGKILL)
         index.finish()
         assert (index.complete, index.failure) == (False, "the process that read the capture has ended")

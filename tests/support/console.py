@@ -4,6 +4,7 @@ import io
 import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from dcpdump.cli.main import outcome
@@ -44,3 +45,10 @@ def _text(stream: io.TextIOWrapper) -> str:
     buffer = stream.buffer
     assert isinstance(buffer, io.BytesIO)
     return buffer.getvalue().decode("utf-8")
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Return the files at a path, by name."""
+    if path.is_file():
+        return {"": path.read_bytes()}
+    return {str(each.relative_to(path)): each.read_bytes() for each in sorted(path.rglob("*")) if each.is_file()}

@@ -105,6 +105,14 @@ def stopped(process: "subprocess.Popen[str]", number: int) -> tuple[int, str, st
     return process.returncode, out, err
 
 
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started; none where it has ended."""
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def wait_for(what: Callable[[], bool]) -> None:
     """Wait until a condition holds."""
     until = time.monotonic() + PATIENCE

@@ -1,0 +1,151 @@
+"""Signals that end a run, in whatever state it is: while it starts, reads, waits for others and closes."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dcpdump.held_signals import signals_held
+from tests.support.live import PATIENCE, ROOT, children_of, wait_for, wait_until_idle
+
+NUMBERS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+#: Runs the program, which is sent a signal when it begins to import a module.
+_SIGNALLED_AT_IMPORT = """
+import os, sys
+
+class Signalling:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), int(number))
+
+module, number = sys.argv[1:3]
+del sys.argv[1:3]
+sys.meta_path.insert(0, Signalling())
+from dcpdump.__main__ import start
+start()
+"""
+
+
+def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run ``dcpdump …``, which is sent a signal when it begins to import a module."""
+    command = [sys.executable, "-c", _SIGNALLED_AT_IMPORT, module, str(number), *words]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(("number", "code"), NUMBERS)
+@pytest.mark.parametrize("module", ["dcpdump.cli.main", "click", "dcpdump.cli.stats", "dcpdump.batch.block", "numpy"])
+def test_a_signal_ends_a_run_that_is_still_starting(module: str, number: int, code: int) -> None:
+    done = signalled_at_import(module, number, "stats", "samples/replica.pcap", "-f", "ndjson")
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (code, b"", b"")
+
+
+#: Is interrupted in code that was made from text, as that of dataclasses is.
+_INTERRUPTED_IN_TEXT = """
+import os, signal, sys
+from dcpdump.cli import main
+
+def interrupted(words):
+    try:
+        exec("os.kill(os.getpid(), signal.SIGINT)")
+    except KeyboardInterrupt:
+        return 130
+
+main.outcome = interrupted
+main.run()
+"""
+
+
+def test_the_exit_code_is_that_of_the_contract_wherever_the_signal_came(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(_INTERRUPTED_IN_TEXT)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    done = subprocess.run([sys.executable, "-m", "interrupted"], env=environment, timeout=60, check=False)
+    assert done.returncode == 130
+
+
+@pytest.mark.parametrize(("number", "code"), NUMBERS)
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("pyarrow.parquet", "export"),
+        ("dcpdump.spark.local", "pipeline --engine local"),
+        ("pyarrow.csv", "export -f csv"),
+    ],
+)
+def test_nothing_is_left_of_a_folder_that_was_just_made(
+    module: str, command: str, number: int, code: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    words = (*command.split(), "samples/replica.pcap", "-q", "-o", str(tmp_path / "out"))
+    done = signalled_at_import(module, number, *words)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (code, b"", b"")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_signal_comes_when_what_must_be_done_whole_is_done() -> None:
+    done = []
+
+    def do() -> None:
+        with signals_held():
+            signal.raise_signal(signal.SIGINT)
+            done.append("all of it")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            do()
+        assert (done, signal.getsignal(signal.SIGINT)) == (["all of it"], signal.default_int_handler)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with signals_held():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def paged() -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a command on a terminal, during the block, whose pager never ends and which waits for it."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "DCPDUMP_PAGER": "exec sleep 600", "TERM": "xterm"}
+    words = [sys.executable, "-m", "dcpdump", "streams", "samples/replica.pcap"]
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        try:
+            wait_for(lambda: len(children_of(process.pid)) == 1)
+            wait_until_idle(process.pid)
+            yield process
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def test_a_run_that_is_terminated_ends_its_pager_first() -> None:
+    with paged() as process:
+        (pager,) = children_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 143
+        assert not Path(f"/proc/{pager}").exists()
+
+
+def test_ctrl_c_is_for_the_pager_however_often() -> None:
+    with paged() as process:
+        (pager,) = children_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        wait_until_idle(process.pid)
+        assert children_of(process.pid) == [pager]
+        os.kill(pager, signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
