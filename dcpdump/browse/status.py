@@ -67,6 +67,8 @@ class Status:
 
     def _searching(self) -> str:
         search = self._browser.search
+        if search is not None and search.ended_at is not None:
+            return f"ended at #{search.ended_at:,} (Esc: no filter)"
         if search is None or search.done:
             return ""
         return f"searching {search.progress} %, {search.listed.frames:,} so far (Esc stops)"
