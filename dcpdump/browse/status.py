@@ -52,6 +52,8 @@ class Status:
         if not index.complete and not failure:
             read, size = index.progress
             notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
+        if browser.rows is not None:
+            notes.append(f"searching at #{browser.rows.at:,} (Esc stops)")
         marks = len(browser.screen.list.marks)
         if marks:
             notes.append(f"● {marks:,} marked")
