@@ -94,9 +94,13 @@ class ForkedWorker:
         """Wait until results are there, or so long."""
         select([self._results], [], [], seconds)
 
-    def end(self) -> None:
-        """Ask the worker to end, by SIGTERM; kill it if that takes long."""
+    def ask_to_end(self) -> None:
+        """Ask the worker to end, by SIGTERM, and wait for nothing: ``end`` or ``kill`` has to follow."""
         os.kill(self._pid, signal.SIGTERM)
+
+    def end(self) -> None:
+        """Ask the worker to end; kill it if that takes long."""
+        self.ask_to_end()
         while select([self._results], [], [], _FAREWELL)[0] and os.read(self._results, 1 << 20):
             pass
         self.kill()

@@ -105,6 +105,15 @@ class BrowseApp(App[int]):
     def _again(self) -> None:
         self.call_after_refresh(self._turn)
 
+    def exit(self, *arguments: Any, **named: Any) -> None:
+        """Leave; the other processes end while the terminal is put back."""
+        descriptor = self.opened.frames.index.descriptor
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+        self.opened.frames.index.leave()
+        self.opened.analysing.close()
+        super().exit(*arguments, **named)
+
     def _handle_exception(self, error: Exception) -> None:
         """End the screen; who started it reports the error on a whole terminal."""
         self.error = self.error or error

@@ -20,6 +20,7 @@ class FrameSearch:
         self._frames, self._text = frames, text
         self.listed = Listed(everything=False)
         self.failure = ""  #: why it ended
+        self.ended_at: int | None = None  #: the last frame that was searched before it was ended
         self._next = 1  # the first frame that was not searched
         self._until = 0  # that this run searches
         self._ticket: int | None = None
@@ -27,7 +28,8 @@ class FrameSearch:
     @property
     def done(self) -> bool:
         """Return whether everything that there is was searched."""
-        return self._ticket is None and (self._next > self._frames.count or bool(self.failure))
+        over = self.ended_at is not None or bool(self.failure)
+        return self._ticket is None and (over or self._next > self._frames.count)
 
     @property
     def progress(self) -> int:
@@ -59,10 +61,12 @@ class FrameSearch:
         return bool(len(found.numbers))
 
     def close(self) -> None:
-        """End the search; what was found stays."""
+        """End the search; what was found stays, and what comes is not searched."""
+        if not self.done:
+            self.ended_at = self._next - 1
         if self._ticket is not None:
             self._frames.index.drop(self._ticket)
-        self._ticket, self._next = None, self._frames.count + 1
+            self._ticket = None
 
 
 class RowSearch:

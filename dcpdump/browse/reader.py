@@ -33,6 +33,7 @@ class _Link(Protocol):
     def busy(self) -> bool: ...
     def send(self, ticket: int, question: Question | None) -> None: ...
     def arrived(self, wait: float) -> list[Message] | None: ...
+    def leave(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -127,6 +128,10 @@ class Reader:
             self.step(left)
         return came[0].value
 
+    def leave(self) -> None:
+        """Let the other process end while something else is done: nothing more is asked, and ``close`` follows."""
+        self._link.leave()
+
     def close(self) -> None:
         """End what runs, and free everything."""
         self._link.close()
@@ -153,6 +158,9 @@ class _Here:
 
     def arrived(self, wait: float) -> list[Message]:
         return self._service.work()
+
+    def leave(self) -> None:
+        pass  # there is no other process
 
     def close(self) -> None:
         self._service.index.close()
@@ -185,6 +193,10 @@ class _Forked:
             self.close()
             return None
         return list(self._messages.feed(piece))
+
+    def leave(self) -> None:
+        if self._worker is not None:
+            self._worker.ask_to_end()
 
     def close(self) -> None:
         if self._worker is not None:

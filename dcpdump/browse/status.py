@@ -52,6 +52,8 @@ class Status:
         if not index.complete and not failure:
             read, size = index.progress
             notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
+        if browser.rows is not None:
+            notes.append(f"searching at #{browser.rows.at:,} (Esc stops)")
         marks = len(browser.screen.list.marks)
         if marks:
             notes.append(f"● {marks:,} marked")
@@ -67,6 +69,8 @@ class Status:
 
     def _searching(self) -> str:
         search = self._browser.search
+        if search is not None and search.ended_at is not None:
+            return f"ended at #{search.ended_at:,} (Esc: no filter)"
         if search is None or search.done:
             return ""
         return f"searching {search.progress} %, {search.listed.frames:,} so far (Esc stops)"

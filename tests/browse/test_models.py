@@ -192,6 +192,20 @@ def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> No
             assert search.listed.numbers.tolist() == [json.loads(line)["frame"] for line in printed.splitlines()], text
 
 
+def test_a_search_that_was_ended_searches_no_more_of_what_comes() -> None:
+    with closing(Reader(lambda columns: service_of(SAMPLES[0], columns))) as reader:
+        while not reader.frames:
+            reader.step(0.1)
+        search = FrameSearch(IndexedFrames(reader), "kind request")
+        search.step()
+        assert not search.done
+        search.close()
+        while not reader.complete:
+            reader.step(0.1)
+            assert not search.step()
+        assert (search.done, search.ended_at, search.listed.frames) == (True, 0, 0)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 10_000])
 @pytest.mark.parametrize("text", ["", "seqno=1"])
 def test_the_next_row_with_something_is_found_from_everywhere(
