@@ -21,8 +21,8 @@ COMPILED = """
 batch/cutting batch/picking
 big_endian conversation tally
 capture/plain_pcap
-net/batch net/bytestream net/connections net/counters net/event net/endpoints net/gap_timeout net/layers net/packet
-net/reassembly net/reorder_queue net/retransmissions net/retransmit_window net/seqnum net/tcp
+net/batch net/bytestream net/connections net/counters net/event net/endpoints net/gap_timeout net/layers net/no_time
+net/packet net/reassembly net/reorder_queue net/retransmissions net/retransmit_window net/seqnum net/tcp
 wire/frames wire/held wire/json_scan wire/split
 """.split()
 

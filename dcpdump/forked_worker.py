@@ -4,17 +4,23 @@ A worker ends when it is killed, or when this process ends; if it dies, its pipe
 """
 
 import os
+import pickle
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from select import select
 from threading import Thread
+from typing import Any
 
 from dcpdump.held_signals import ENDING, signals_held
 
 #: Input of less than this is done by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024
+
+_SIZE = 8  #: bytes in front of a message: its length
+#: Seconds that a worker has to end by itself.
+_FAREWELL = 0.2
 
 #: The workers of this process. A child that kept their pipes open would not notice when this process ends.
 _workers: "set[ForkedWorker]" = set()
@@ -57,9 +63,9 @@ class ForkedWorker:
         os.close(results)
 
     def send(self, order: bytes) -> None:
-        """Send a short order. If the worker has died, reading its results shows it."""
+        """Send an order. If the worker has died, reading its results shows it."""
         with suppress(BrokenPipeError):
-            os.write(self._orders, order)
+            write_all(self._orders, order)
 
     def receive(self, size: int) -> bytes:
         """Wait for so many bytes, and return them; fewer: the worker has died."""
@@ -79,9 +85,25 @@ class ForkedWorker:
             pieces.append(piece)
         return b"".join(pieces)
 
+    @property
+    def results(self) -> int:
+        """Return the file descriptor that is readable when results are there."""
+        return self._results
+
     def wait(self, seconds: float) -> None:
         """Wait until results are there, or so long."""
         select([self._results], [], [], seconds)
+
+    def ask_to_end(self) -> None:
+        """Ask the worker to end, by SIGTERM, and wait for nothing: ``end`` or ``kill`` has to follow."""
+        os.kill(self._pid, signal.SIGTERM)
+
+    def end(self) -> None:
+        """Ask the worker to end; kill it if that takes long."""
+        self.ask_to_end()
+        while select([self._results], [], [], _FAREWELL)[0] and os.read(self._results, 1 << 20):
+            pass
+        self.kill()
 
     def kill(self) -> None:
         """Kill the worker, whatever it is doing."""
@@ -101,6 +123,35 @@ def kill_workers() -> None:
     """Kill all workers of this process."""
     for worker in tuple(_workers):
         worker.kill()
+
+
+class Messages:
+    """Objects that come through a pipe in pieces."""
+
+    def __init__(self) -> None:
+        self._received = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[Any]:
+        """Take a piece; yield the objects that are complete."""
+        self._received += piece
+        at = 0
+        try:
+            while at + _SIZE <= len(self._received):
+                end = at + _SIZE + int.from_bytes(self._received[at : at + _SIZE], "big")
+                if end > len(self._received):
+                    break
+                with memoryview(self._received) as data:
+                    message = pickle.loads(data[at + _SIZE : end])
+                at = end
+                yield message
+        finally:
+            del self._received[:at]
+
+
+def packed(message: object) -> bytes:
+    """Return an object as it is sent through a pipe."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return len(data).to_bytes(_SIZE, "big") + data
 
 
 def write_all(pipe: int, data: bytes | memoryview) -> None:

@@ -45,7 +45,6 @@ class Redactor:
     def __init__(self, salt: bytes, *, full: bool = False) -> None:
         self._pseudonyms = Pseudonyms(salt)
         self._classes = FULL if full else PARTIAL
-        self._full = full
 
     def record(self, record: Record) -> Record:
         """Return the record with everything hashed that must not be shown."""
@@ -53,9 +52,7 @@ class Redactor:
         frame = self._frame(record.frame, record.meaning, damaged)
         meaning = self._meaning(record.frame, record.meaning, damaged)
         names = self.names(record.names)
-        if not self._full:
-            return replace(record, frame=frame, meaning=meaning, names=names)
-        src, dst = self._endpoint(record.src), self._endpoint(record.dst)
+        src, dst = self.endpoint(record.src), self.endpoint(record.dst)
         return replace(record, frame=frame, meaning=meaning, src=src, dst=dst, names=names)
 
     # -- texts by themselves ------------------------------------------------------------------------------
@@ -96,6 +93,11 @@ class Redactor:
     def identifier(self, text: str) -> str:
         """Return what should be the id of a collection or scope as it may be shown."""
         return text if _IDENTIFIER.fullmatch(text) else "*" * len(text)
+
+    def endpoint(self, end: str) -> str:
+        """Return an address and a port as they may be shown."""
+        host, _, port = end.rpartition(":")
+        return f"{self.text(host, Holds.SYSTEM)}:{self.text(port, Holds.SYSTEM)}" if end else ""
 
     # -- the bytes: keys and values in place, at the same length ------------------------------------------
 
@@ -193,10 +195,6 @@ class Redactor:
         if xattrs is not None:
             xattrs = tuple((self.hash(name), self.hash(text)) for name, text in xattrs)
         return replace(body, value=self.hash(body.value), xattrs=xattrs)
-
-    def _endpoint(self, end: str) -> str:
-        host, _, port = end.rpartition(":")
-        return f"{self.hash(host.encode()).decode()}:{self.hash(port.encode()).decode()}" if end else ""
 
 
 class HiddenNames:

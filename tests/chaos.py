@@ -85,6 +85,7 @@ def plan_of(dice: random.Random) -> Plan:
 
 def _limit(name: str) -> None:
     os.umask(0o022)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
     if name == "files":
         resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
     elif name == "processes":

@@ -21,6 +21,7 @@ FLOORS: list[set[str]] = [
         "big_endian",
         "iso_time",
         "install_hints",
+        "plural",
     },
     {"wire", "net", "zone"},
     {"tls"},

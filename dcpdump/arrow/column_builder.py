@@ -76,7 +76,7 @@ class ColumnBuilder:
         if name not in self._names:
             return
         if name not in self._numbers:
-            kind = self._schema.field(name).type.to_pandas_dtype()
+            kind = laid.dtype(self._schema.field(name).type)
             self._numbers[name] = np.zeros(self._count, kind), np.ones(self._count, bool)
         column, null = self._numbers[name]
         column[rows] = values

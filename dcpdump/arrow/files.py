@@ -9,7 +9,7 @@ from dcpdump.arrow import schema
 from dcpdump.arrow.arrays import batch_of
 from dcpdump.batch.block import Block
 from dcpdump.batch.ends import Lost
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.redact import Redactor
 
 

@@ -20,7 +20,7 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array, distinct
 from dcpdump.batch.layouts import STREAM_ID_LENGTH, Group
 from dcpdump.batch.part import UNKNOWN, YES, Part
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.spec import find

@@ -17,7 +17,7 @@ def numbers(values: Array, kind: pa.DataType, null: Array | None = None) -> pa.A
     if pa.types.is_boolean(kind):
         data = bits(values.astype(bool))
     else:
-        data = pa.py_buffer(np.ascontiguousarray(values.astype(_dtype(kind), copy=False)))
+        data = pa.py_buffer(np.ascontiguousarray(values.astype(dtype(kind), copy=False)))
     return pa.Array.from_buffers(kind, len(values), [valid, data])
 
 
@@ -54,5 +54,6 @@ def _nulls(kind: pa.DataType, count: int) -> pa.Array:
 
 
 @lru_cache(maxsize=64)
-def _dtype(kind: pa.DataType) -> Any:
-    return np.int64 if pa.types.is_timestamp(kind) else kind.to_pandas_dtype()
+def dtype(kind: pa.DataType) -> Any:
+    """Return NumPy's type of a number. Arrow's own answer loads pandas where that is installed, or needs it."""
+    return np.dtype(np.int64 if pa.types.is_timestamp(kind) else str(kind))

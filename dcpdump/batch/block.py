@@ -5,7 +5,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.capture.file import CapturePlace
-from dcpdump.net.batch import NO_TIME, Batch
+from dcpdump.net.batch import Batch
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet
 from dcpdump.wire.frame import Where
 
@@ -102,16 +103,40 @@ def _column(numbers: list[int]) -> "Array":
     return np.array(numbers, np.int64)
 
 
-def blocks(packets: Iterable[Packet], size: int = BLOCK_BYTES) -> Iterator[Block]:
+class BlockSize:
+    """How large blocks are: so many bytes, unless whoever takes a block chooses another size for the next one."""
+
+    def __init__(self, usual: int = BLOCK_BYTES, first: int | None = None) -> None:
+        self.usual = usual
+        self._next = usual if first is None else first
+
+    @classmethod
+    def of(cls, size: "int | BlockSize") -> "BlockSize":
+        """Return a size that may be the same for all blocks."""
+        return cls(size) if isinstance(size, int) else size
+
+    def take(self) -> int:
+        """Return the size of the next block."""
+        found, self._next = self._next, self.usual
+        return found
+
+    def choose(self, size: int) -> None:
+        """Choose the size of the next block."""
+        self._next = size
+
+
+def blocks(packets: Iterable[Packet], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
     """Gather packets into blocks of about ``size`` bytes."""
+    sizes = BlockSize.of(size)
+    want = sizes.take()
     held: list[Packet] = []
     have = 0
     for packet in packets:
         held.append(packet)
         have += len(packet[3])
-        if have >= size or len(held) >= BLOCK_PACKETS:
+        if have >= want or len(held) >= BLOCK_PACKETS:
             yield gathered(held)
-            held, have = [], 0
+            held, have, want = [], 0, sizes.take()
     if held:
         yield gathered(held)
 

@@ -9,7 +9,7 @@ from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.layouts import HEADER, Headers, place
 from dcpdump.batch.part import UNKNOWN, Part
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.frames import Frames
 

@@ -18,7 +18,7 @@ from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
 from dcpdump.filter.collection_choice import CollectionChoice, collection_choice
 from dcpdump.filter.opcode_names import named_opcodes, named_statuses
 from dcpdump.filter.ranges import Ranges, parse_ranges
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.wire.value import Meaning
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from dcpdump.net.batch import NO_TIME, Batch
+from dcpdump.net.batch import Batch
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet
 
 

@@ -13,7 +13,7 @@ from dcpdump.batch.deferred import Later
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.layouts import Group, Headers, Plan
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.wire.collection_names import ConnectionNames

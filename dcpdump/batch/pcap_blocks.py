@@ -6,7 +6,7 @@ the capture's own reader goes on from there, and reports what is wrong.
 
 from collections.abc import Iterator
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, PcapPlace
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize, PcapPlace
 from dcpdump.batch.packet_sequence import Packets
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader
 from dcpdump.capture.plain_pcap import SIZE, Records, is_plain
@@ -14,15 +14,16 @@ from dcpdump.net.batch import Batch
 
 
 class PlainPcap:
-    """A pcap file, as far as it is plain. ``first``: the size of the first block, if it is another."""
+    """A pcap file, as far as it is plain."""
 
-    def __init__(self, path: str, first: int = 0) -> None:
-        self._path, self._first = path, first
+    def __init__(self, path: str) -> None:
+        self._path = path
         self.packets = 0  #: given so far
         self.ended = False  #: the file was plain to its end
 
-    def blocks(self, size: int = BLOCK_BYTES) -> Iterator[Block]:
+    def blocks(self, size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
         """Yield the packets, up to the end or to the first that is not plain."""
+        sizes = BlockSize.of(size)
         with open(self._path, "rb", buffering=0) as file:
             head = file.read(HEADER_SIZE)
             if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
@@ -30,7 +31,7 @@ class PlainPcap:
             header = PcapHeader.read(head)
             if not is_plain(header):
                 return
-            at, want, before = HEADER_SIZE, self._first or size, None
+            at, want, before = HEADER_SIZE, sizes.take(), None
             while True:
                 file.seek(at)
                 data = file.read(want)
@@ -46,7 +47,7 @@ class PlainPcap:
                     return
                 if len(data) < want and used < len(data):
                     return
-                want = size if used else want + size
+                want = sizes.take() if used else want + sizes.usual
 
     def read_again(self, place: PcapPlace) -> Block | None:
         """Return a block that was yielded before; None where the file is not what it was."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, PacketsPlace, PcapPlace, blocks, gathered
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PacketsPlace, PcapPlace, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
 from dcpdump.capture.file import packets_from
@@ -11,18 +11,17 @@ from dcpdump.capture.merge import begin
 from dcpdump.capture.stream_queue import StreamQueue
 
 
-def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES, *, first: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Yield the packets of all captures, as one timeline, in blocks of about ``size`` bytes.
-
-    ``first``: the size of the first block of a file.
-    """
+def blocks_of(captures: Sequence[Capture], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
+    """Yield the packets of all captures, as one timeline, in blocks of about ``size`` bytes."""
+    if isinstance(size, int):
+        # The first block is large: what malloc has seen free in that size, it keeps for all that follow.
+        size = BlockSize(size, first=BLOCK_BYTES)
     queue = sorted(captures, key=begin) if len(captures) > 1 else list(captures)
     passed = 0
     while queue and queue[0].rereadable:
         capture, *others = queue
         until = begin(others[0]) if others else None
-        # The first block is large: what malloc has seen free in that size, it keeps for all that follow.
-        plain = PlainPcap(capture.name, first)
+        plain = PlainPcap(capture.name)
         for block in plain.blocks(size):
             if until is not None and (max(block.batch.times), capture.name) >= until:
                 passed = plain.packets - len(block)  # the next file has begun: they are to be merged
@@ -40,7 +39,7 @@ def blocks_of(captures: Sequence[Capture], size: int = BLOCK_BYTES, *, first: in
         yield from blocks(timeline(queue, passed=passed), size)
 
 
-def _placed(capture: Capture, passed: int, size: int) -> Iterator[Block]:
+def _placed(capture: Capture, passed: int, size: BlockSize) -> Iterator[Block]:
     """Yield the packets of one capture but the first, in blocks that say where they can be read again."""
     place = capture.place
     try:

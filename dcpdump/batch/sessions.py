@@ -9,7 +9,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.planned import Planned
 from dcpdump.conversation import Conversation
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec import UNKNOWN_NAME, find
 from dcpdump.wire.frame import RawFrame

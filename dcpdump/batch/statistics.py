@@ -13,7 +13,7 @@ import numpy as np
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec import find
 from dcpdump.wire.frame import magic_of
 

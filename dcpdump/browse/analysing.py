@@ -1,17 +1,16 @@
 """Analysing: streams, findings and connections are made in another process while frames are browsed."""
 
 import os
-import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from threading import active_count
 
 from dcpdump.browse.analysis import Analysis
-from dcpdump.forked_worker import ForkedWorker, can_fork, write_all
+from dcpdump.errors import DcpdumpError
+from dcpdump.forked_worker import ForkedWorker, Messages, can_fork, packed, write_all
 
 #: Reads all frames, reports how far it is from time to time, and returns what it made.
 Analyse = Callable[[Callable[[float], None]], Analysis]
-_HEAD = 8
 _GO = b"g"
 _NICE = 5
 
@@ -29,7 +28,7 @@ class Analysing:
         self._analyse = analyse
         self._working = False
         self._final = False
-        self._buffer = b""
+        self._messages = Messages()
         self._worker: ForkedWorker | None = None
         if can_fork() and active_count() == 1:
             with suppress(OSError):
@@ -58,13 +57,7 @@ class Analysing:
         if arrived is None:
             self._fail("the process that reads all frames has ended")
             return
-        self._buffer += arrived
-        while len(self._buffer) >= _HEAD:
-            size = int.from_bytes(self._buffer[:_HEAD], "big")
-            if len(self._buffer) < _HEAD + size:
-                return
-            message = pickle.loads(self._buffer[_HEAD : _HEAD + size])
-            self._buffer = self._buffer[_HEAD + size :]
+        for message in self._messages.feed(arrived):
             self._take(message)
 
     def _take(self, message: object) -> None:
@@ -91,12 +84,13 @@ class Analysing:
         """Do the work, in the other process."""
 
         def send(message: object) -> None:
-            data = pickle.dumps(message)
-            write_all(results, len(data).to_bytes(_HEAD, "big") + data)
+            write_all(results, packed(message))
 
         os.nice(_NICE)
         while os.read(orders, 1) == _GO:
             try:
                 send(self._analyse(send))
+            except DcpdumpError as error:
+                send(str(error))
             except Exception as error:
                 send(f"{type(error).__name__}: {error}")

@@ -32,8 +32,6 @@ from dcpdump.filter import FilterError
 
 #: Turns a second, at most; in between keys are taken.
 _TURNS = 20
-#: Where frames are decoded slowly, the one under the cursor is, so many seconds after it was reached.
-_PAUSE_S = 0.08
 UNUSABLE, TERMINATED, INTERRUPTED, BUG = 3, 143, 130, 70
 
 
@@ -69,6 +67,8 @@ class BrowseApp(App[int]):
         loop = asyncio.get_running_loop()
         for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, TERMINATED), (signal.SIGINT, INTERRUPTED)):
             loop.add_signal_handler(number, partial(self.exit, status))
+        if self.opened.frames.index.descriptor is not None:
+            loop.add_reader(self.opened.frames.index.descriptor, self._arrived)
         self.main.list.follows = self.opened.follows
         if self.opened.filter:
             self._apply(self.opened.filter)
@@ -84,19 +84,35 @@ class BrowseApp(App[int]):
         index = self.opened.frames.index
         if index.complete and not index.frames:
             self.exit(UNUSABLE)
-        if index.frames and (index.complete or index.failure or self.browser.failure):
+        if index.frames and (index.complete or index.failure):
             analysing.begin(final=True)
         analysing.poll()
         if self.browser.analysis is not before:
             self.pages.fill()
-            self.browser.show_again()
+            self.browser.detail.again()
         self.status.show()
         self.marks.poll()
         if more:
             self.call_later(self._again)
 
+    def _arrived(self) -> None:
+        """Take what has come from the other process; once that has ended, there is nothing to wait for."""
+        descriptor = self.opened.frames.index.descriptor
+        self._turn()
+        if descriptor is not None and self.opened.frames.index.descriptor is None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+
     def _again(self) -> None:
         self.call_after_refresh(self._turn)
+
+    def exit(self, *arguments: Any, **named: Any) -> None:
+        """Leave; the other processes end while the terminal is put back."""
+        descriptor = self.opened.frames.index.descriptor
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+        self.opened.frames.index.leave()
+        self.opened.analysing.close()
+        super().exit(*arguments, **named)
 
     def _handle_exception(self, error: Exception) -> None:
         """End the screen; who started it reports the error on a whole terminal."""
@@ -113,12 +129,9 @@ class BrowseApp(App[int]):
         if isinstance(pane, FrameList):
             if not self._stale:
                 self._stale = True
-                if self.browser.is_slow:  # more moves may come before it is worth it
-                    self.set_timer(_PAUSE_S, self._show_frame)
-                else:
-                    self.call_after_refresh(self._show_frame)
+                self.call_after_refresh(self._show_frame)
         elif pane is self.main.fields:
-            self.browser.light()
+            self.browser.detail.light()
         elif isinstance(pane, TabTable):
             self.pages.show_page(pane)
         elif isinstance(pane, LadderPane):
@@ -135,7 +148,7 @@ class BrowseApp(App[int]):
 
     @on(HexPane.Pointed)
     def _pointed(self, message: HexPane.Pointed) -> None:
-        self.browser.light_field(message.byte)
+        self.browser.detail.light_field(message.byte)
 
     @on(TopLine.TimePicked)
     def _time_picked(self, message: TopLine.TimePicked) -> None:
@@ -236,6 +249,8 @@ class BrowseApp(App[int]):
             self.main.unzoom()
         elif self.main.talks:
             self.main.talk(False)
+        elif self.main.explains:
+            self.main.explain(False)
         elif not self.browser.stop_search() and not self.browser.back() and self.browser.filter:
             self._apply("")
 
@@ -257,14 +272,6 @@ class BrowseApp(App[int]):
         if name != self.main.tab:
             self.browser.leave()
             self.pages.open(name)
-
-    def action_rule_page(self) -> None:
-        """Show the page of a finding's rule."""
-        lines = self.pages.rule_page()
-        if lines:
-            self.push_screen(TextDialog("rule", lines))
-        else:
-            self.main.say("3 shows findings; e shows the page of a finding's rule")
 
     def action_about(self) -> None:
         """Show what the capture is."""

@@ -9,23 +9,23 @@ import numpy as np
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
 from dcpdump.browse.commands import Commands
-from dcpdump.browse.field_lines import FieldLine, clause_of
-from dcpdump.browse.frame_search import FrameSearch
+from dcpdump.browse.detail import Detail
+from dcpdump.browse.field_lines import clause_of
+from dcpdump.browse.frame_search import FrameSearch, RowSearch
 from dcpdump.browse.indexed_frames import IndexedFrames, Mask
 from dcpdump.browse.places import Place, PlaceHistory
+from dcpdump.browse.questions import Describe
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
-from dcpdump.errors import DcpdumpError
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.index.columns import GAP_BEFORE
 from dcpdump.record import Record
-from dcpdump.render.lines import LineKind
 
 #: Seconds that one turn may take before keys are taken again.
 _TURN = 0.015
-#: Decoding a frame that takes longer than so many seconds is felt.
-_SLOW = 0.03
+#: What is found within so many seconds is found before the screen is drawn again.
+_AT_ONCE = 0.15
 
 
 class Browser:
@@ -35,60 +35,74 @@ class Browser:
         self.frames, self.screen, self.commands, self.analysing = frames, screen, commands, analysing
         self.filter = ""
         self.search: FrameSearch | None = None
+        self.rows: RowSearch | None = None  #: what looks for the next row with something
+        self.detail = Detail(frames, screen, lambda: self.analysis)
         self.places = PlaceHistory()
-        self.is_slow = False  #: whether the last frame was decoded slowly: it was far from those before it
-        self.failure = ""  #: why no more frames are read before the end
         self.sought = ""  #: the text that was searched last
         self._everything = screen.list.listed
-        self._shown: int | None = None  # whose fields are shown
+        self._describing: tuple[int, tuple[int, ...]] | None = None  # the ticket, and the frames
 
     # -- as time goes -------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
-        """Index, search and decode a little; return whether there is more to do at once."""
+        """Take what has come, and ask for what the screen lacks; return whether there is more to do at once."""
         until = time.monotonic() + _TURN
-        grown = self._index(until)
-        while self.search is not None and not self.search.done and time.monotonic() < until:
+        more = self.frames.index.step()
+        while more and time.monotonic() < until:
+            more = self.frames.index.step()
+        grown = self._take_rows()
+        if self.search is not None:
             grown |= self.search.step()
+            if self.search.failure:
+                self.screen.say(f"the search has ended: {self.search.failure}", error=True)
         if grown:
             self.screen.list.grown()
-            self._begin()
-        decoded = False
-        while time.monotonic() < until and (number := self.screen.list.next_undecoded()) is not None:
-            self.screen.list.decode(number)
-            decoded = True
-        if decoded:
-            self.screen.list.refresh()
-        searching = self.search is not None and not self.search.done
-        return grown or decoded or searching
+            if self.detail.is_empty:
+                self.show_frame()
+        self.detail.poll()
+        self._describe()
+        self._step_rows()
+        return more
 
-    def _index(self, until: float) -> bool:
-        index = self.frames.index
-        before = self._everything.frames
-        frames = -1
-        while (
-            not self.failure and frames != index.frames and time.monotonic() < until
-        ):  # a process sends, or a block is read here
-            frames = index.frames
-            try:
-                index.step()
-            except (DcpdumpError, OSError) as error:
-                self.failure = f"reading has ended: {error}"
-                break
-        return self._take_rows(before)
-
-    def _take_rows(self, before: int) -> bool:
-        count = self.frames.count
+    def _take_rows(self) -> bool:
+        before, count = self._everything.frames, self.frames.count
         if count == before:
             return False
         flags = self.frames.index.columns.flags[before:count]
         self._everything.extend(np.arange(before + 1, count + 1), flags & GAP_BEFORE != 0)
         return self.search is None
 
-    def _begin(self) -> None:
-        """Show the first frame, once there is one."""
-        if self._shown is None:
-            self.show_frame()
+    @property
+    def waiting(self) -> bool:
+        """Return whether something that was asked for is still to come."""
+        searching = self.rows is not None or (self.search is not None and not self.search.done)
+        return searching or self.detail.waiting or self._describing is not None
+
+    def _describe(self) -> None:
+        """Ask what the rows say that are seen, and show it."""
+        index, rows = self.frames.index, self.screen.list
+        if self._describing is not None:
+            ticket, asked = self._describing
+            for answer in index.answers(ticket):
+                if isinstance(answer.value, dict):
+                    rows.describe(answer.value)
+                elif answer.value is not None:
+                    rows.describe(dict.fromkeys(asked, "not known"))
+                if answer.done:
+                    self._describing = None
+        wanted = rows.undescribed()
+        if wanted and (self._describing is None or not set(wanted) <= set(self._describing[1])):
+            if self._describing is not None:
+                index.drop(self._describing[0])
+            self._describing = index.ask(Describe(wanted)), wanted
+
+    def _wait(self, step: Callable[[], object], done: Callable[[], bool]) -> None:
+        """Give something that is searched a moment, so that most is found before the screen is drawn again."""
+        until = time.monotonic() + _AT_ONCE
+        step()
+        while not done() and (left := until - time.monotonic()) > 0:
+            self.frames.index.step(left)
+            step()
 
     @property
     def analysis(self) -> Analysis | None:
@@ -104,42 +118,12 @@ class Browser:
 
     def record(self) -> Record | None:
         """Return the frame under the cursor, decoded."""
-        return None if self.number is None else self.frames.record(self.number)
+        self.show_frame()
+        return self.detail.record()
 
     def show_frame(self) -> None:
         """Show the fields and bytes of the frame under the cursor."""
-        number = self.number
-        if number == self._shown:
-            return
-        self._shown, before = number, time.monotonic()
-        record = self.record()
-        self.is_slow = time.monotonic() - before > _SLOW
-        if record is None and number is not None:
-            self.screen.say(self.frames.failure, error=True)
-        self.screen.fields.show(record, self._findings(number))
-        self.screen.hexes.show(record)
-        self.light()
-
-    def show_again(self) -> None:
-        """Show the frame under the cursor with what is known of it now."""
-        self._shown = None
-        self.show_frame()
-
-    def _findings(self, number: int | None) -> list[FieldLine]:
-        found = self.analysis.findings.get(number or 0, ()) if self.analysis else ()
-        return [FieldLine(LineKind.HINT if kind is LineKind.FIELD else kind, text) for kind, text in found]
-
-    def light(self) -> None:
-        """Light the bytes of the selected field."""
-        line = self.screen.fields.selected
-        self.screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)))
-
-    def light_field(self, byte: int) -> None:
-        """Select the field of a byte."""
-        self.screen.fields.select_byte(byte)
-        line = self.screen.fields.selected
-        if line is not None:
-            self.screen.hexes.light_around(line.start, line.end)
+        self.detail.show(self.number)
 
     # -- places -------------------------------------------------------------------------------------------
 
@@ -191,7 +175,7 @@ class Browser:
         """Filter by a text; the old list stays where it cannot be understood."""
         text = text.strip()
         if text:
-            self.commands.filter_of(text)  # raises what is wrong before anything is left
+            self.commands.check(text)  # raises what is wrong before anything is left
         self.leave()
         self._set_filter(text, self.number)
         if self.screen.tab != TABS[0]:
@@ -201,24 +185,28 @@ class Browser:
         if not text:
             self._list_everything(number)
             return
+        self._end_searches()
         self.filter = text
-        self.search = FrameSearch(self.frames, self.commands.filter_of(text))
-        until = time.monotonic() + 10 * _TURN
-        while not self.search.done and time.monotonic() < until:  # most are found before the screen is drawn again
-            self.search.step()
-        self.screen.list.show(self.search.listed, number)
-        self._shown = None
+        search = self.search = FrameSearch(self.frames, text)
+        self._wait(search.step, lambda: search.done)
+        self.screen.list.show(search.listed, number)
 
     def _list_everything(self, number: int | None) -> None:
+        self._end_searches()
         self.filter, self.search = "", None
         self.screen.list.show(self._everything, number)
 
     def stop_search(self) -> bool:
         """End a search that is running; return whether there was one."""
-        if self.search is None or self.search.done:
-            return False
-        self.search.close()
-        return True
+        running = self.rows is not None or (self.search is not None and not self.search.done)
+        self._end_searches()
+        return running
+
+    def _end_searches(self) -> None:
+        for each in (self.search, self.rows):
+            if each is not None:
+                each.close()
+        self.rows = None
 
     def filter_field(self) -> None:
         """List only frames with the value of the selected field."""
@@ -241,6 +229,9 @@ class Browser:
         clause = None if record is None or line is None or line.field is None else clause_of(record, line.field)
         if clause is None:
             self.screen.say("no option of read chooses by this field")
+            return
+        if clause[0] == "key" and self.commands.hides:
+            self.screen.say("keys are hidden: what is shown of them chooses nothing")
             return
         self.with_clauses((clause[0], sign + clause[1]))
 
@@ -284,14 +275,36 @@ class Browser:
 
     def problem(self, step: int) -> None:
         """Go to the next row with a problem, a refusal or lost bytes, among those that are listed."""
+        self._look(step, "")
+
+    def find(self, step: int) -> None:
+        """Go to the next listed row with the text that is searched."""
+        if self.sought:
+            self._look(step, self.sought)
+        else:
+            self.screen.say("\\ searches a text")
+
+    def _look(self, step: int, text: str) -> None:
+        """Look for the next row with a text, or with a problem, for as long as the cursor stays."""
         if self.number is None:
             return
-        listed = self.screen.list.listed
-        if listed.everything:
-            number = self.frames.next(self.number, step, self.frames.trouble)
-        else:
-            number = listed.next(self.number, step, self.frames.troubled(listed.numbers))
-        self.go(number, "no other problem is known" + " so far" * (not self.frames.index.complete))
+        if self.rows is not None:
+            self.rows.close()
+        rows = self.rows = RowSearch(self.frames, self.screen.list.listed, self.number, step, text)
+        self._wait(rows.step, lambda: rows.done)
+        self._step_rows()
+
+    def _step_rows(self) -> None:
+        rows = self.rows
+        if rows is None:
+            return
+        rows.step()
+        if rows.start != self.number:
+            rows.close()
+            self.rows = None
+        elif rows.done:
+            self.rows = None
+            self.go(rows.found, rows.failure or rows.nothing)
 
     def go_to(self, text: str) -> None:
         """Go to a place that was typed: 12, #12, 12:22:17, +30s, 40%. Raises FilterError."""
@@ -310,24 +323,3 @@ class Browser:
                 self.go(int(self.screen.list.listed.numbers[at]))
             return
         self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.index.begins_ns)))
-
-    def find(self, step: int) -> None:
-        """Go to the next listed row with the text that is searched; as many rows as a second allows."""
-        if not self.sought:
-            self.screen.say("\\ searches a text")
-            return
-        listed, until = self.screen.list, time.monotonic() + 1.0
-        line = listed.cursor + step
-        while 0 <= line < listed.count:
-            number, lost = listed.listed.at(line)
-            if not lost and self.sought in listed.text(number).lower():
-                self.leave()
-                listed.put(line)
-                listed.centre()
-                return
-            if time.monotonic() > until:
-                listed.put(line)
-                self.screen.say(f"not found up to #{number:,}; once more continues")
-                return
-            line += step
-        self.screen.say(f"{self.sought!r} is not in the rows {'below' if step > 0 else 'above'}")

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from dcpdump.batch.filter import Masks
-
 
 class Commands(Protocol):
     """What knows the options of ``read``, and the captures by the names under which they were given."""
 
-    def filter_of(self, text: str) -> Masks:
-        """Return what a text chooses. Raises FilterError."""
+    @property
+    def hides(self) -> bool:
+        """Return whether keys, values and names are hidden."""
+
+    def check(self, text: str) -> None:
+        """Raise FilterError where a text is no filter."""
 
     def completions(self, text: str) -> list[str]:
         """Return what a text may be completed to."""

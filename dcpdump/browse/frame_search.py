@@ -1,55 +1,147 @@
 """Search: the frames that a filter wants, found step by step, and further while the index grows."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from dcpdump.batch.filter import Masks
-from dcpdump.batch.gather import Array
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
+from dcpdump.browse.questions import Choose, Chosen, Failed, Pick
 from dcpdump.index.columns import GAP_BEFORE
+
+#: Rows that are looked at in one go for a text; for a problem, which is mostly seen without a text.
+_TEXTS, _PROBLEMS = 2_000, 16_384
+#: The filter of frames with a problem.
+_WITH_PROBLEM = "problems"
 
 
 class FrameSearch:
     """A filter at work. ``listed`` is what it found so far."""
 
-    def __init__(self, frames: IndexedFrames, wanted: Masks) -> None:
-        self._frames, self._wanted = frames, wanted
+    def __init__(self, frames: IndexedFrames, text: str) -> None:
+        self._frames, self._text = frames, text
         self.listed = Listed(everything=False)
+        self.failure = ""  #: why it ended
+        self.ended_at: int | None = None  #: the last frame that was searched before it was ended
         self._next = 1  # the first frame that was not searched
         self._until = 0  # that this run searches
-        self._steps: Iterator[Array] | None = None
+        self._ticket: int | None = None
 
     @property
     def done(self) -> bool:
         """Return whether everything that there is was searched."""
-        return self._steps is None and self._next > self._frames.count
+        over = self.ended_at is not None or bool(self.failure)
+        return self._ticket is None and (over or self._next > self._frames.count)
 
     @property
     def progress(self) -> int:
         """Return how much was searched, in percent."""
-        last = int(self.listed.numbers[-1]) if self.listed.frames else self._next
-        return min(99, 100 * max(last, self._next) // max(1, self._frames.count))
+        return min(99, 100 * (self._next - 1) // max(1, self._frames.count))
 
     def step(self) -> bool:
-        """Search a little; return whether rows were found."""
-        if self._steps is None:
-            if self._next > self._frames.count:
-                return False
-            self._until = self._frames.count
-            self._steps = self._frames.index.matching(self._wanted, self._next)
-        found = next(self._steps, None)
-        if found is None:
-            self._steps, self._next = None, self._until + 1
+        """Take what was found, or ask for more; return whether there are more rows."""
+        if self._ticket is None:
+            if not self.done:
+                self._until = self._frames.count
+                self._ticket = self._frames.index.ask(Choose(self._text, self._next, self._until))
             return False
-        found = found[found <= self._until]
-        if len(found):
-            flags = self._frames.index.columns.flags[found - 1]
-            self.listed.extend(found.astype(np.int64), flags & GAP_BEFORE != 0)
-        return bool(len(found))
+        grown = False
+        for answer in self._frames.index.answers(self._ticket):
+            if isinstance(answer.value, Chosen):
+                grown |= self._take(answer.value)
+            elif isinstance(answer.value, Failed):
+                self.failure = answer.value.why
+            if answer.done:
+                self._ticket, self._next = None, self._until + 1
+        return grown
+
+    def _take(self, found: Chosen) -> bool:
+        self._next = found.last + 1
+        if len(found.numbers):
+            flags = self._frames.index.columns.flags[found.numbers - 1]
+            self.listed.extend(found.numbers, flags & GAP_BEFORE != 0)
+        return bool(len(found.numbers))
 
     def close(self) -> None:
-        """End the search; what was found stays."""
-        self._steps = None
-        self._next = self._frames.count + 1
+        """End the search; what was found stays, and what comes is not searched."""
+        if not self.done:
+            self.ended_at = self._next - 1
+        if self._ticket is not None:
+            self._frames.index.drop(self._ticket)
+            self._ticket = None
+
+
+class RowSearch:
+    """A search for the next listed frame, in one direction, that says a text; without a text, that has a problem."""
+
+    def __init__(self, frames: IndexedFrames, listed: Listed, start: int, step: int, text: str = "") -> None:
+        self._frames, self._listed, self._step, self._text = frames, listed, step, text
+        self.start = start  #: the frame that it began at
+        self.at = start  #: the frame that it has come to
+        self.found: int | None = None
+        self.failure = ""
+        self.done = False
+        self._known: int | None = None  # of those that are asked about, the last has a problem that columns know
+        self._hits: list[int] = []
+        self._asked: np.ndarray[tuple[int], np.dtype[np.int64]] = np.empty(0, np.int64)
+        self._ticket: int | None = None
+
+    @property
+    def nothing(self) -> str:
+        """Return in words that there is no such row."""
+        if self._text:
+            return f"{self._text!r} is not in the rows {'below' if self._step > 0 else 'above'}"
+        return "no other problem is known" + " so far" * (not self._frames.index.complete)
+
+    def step(self) -> None:
+        """Take what was found, or go on."""
+        if self.done:
+            return
+        if self._ticket is None:
+            self._go_on()
+        if self._ticket is None:
+            return
+        for answer in self._frames.index.answers(self._ticket):
+            if isinstance(answer.value, Failed):
+                self.failure = answer.value.why
+            elif isinstance(answer.value, Chosen):
+                self._hits += answer.value.numbers[np.isin(answer.value.numbers, self._asked)].tolist()
+            elif answer.value is not None:
+                self._hits.append(answer.value)
+            if self.failure or answer.done or (self._hits and (self._text or self._step > 0)):
+                self._settle()
+                if not self.done:
+                    self._go_on()
+                return
+
+    def _go_on(self) -> None:
+        """Ask about the next rows."""
+        numbers = self._listed.near(self.at, self._step, _TEXTS if self._text else _PROBLEMS)
+        if not len(numbers):
+            self.done = True
+            return
+        if self._text:
+            self._asked = numbers
+            self._ticket = self._frames.index.ask(Pick(self._text, numbers))
+            return
+        known = np.flatnonzero(self._frames.troubled(numbers))
+        self._known = int(numbers[known[0]]) if len(known) else None
+        self._asked = numbers[: known[0]] if len(known) else numbers
+        if len(self._asked):
+            first, last = sorted((int(self._asked[0]), int(self._asked[-1])))
+            self._ticket = self._frames.index.ask(Choose(_WITH_PROBLEM, first, last))
+        else:
+            self.found, self.done = self._known, True
+
+    def _settle(self) -> None:
+        """Note what has become of the rows that were asked about."""
+        self.close()
+        if self._hits:
+            self.found = self._hits[0 if self._text or self._step > 0 else -1]
+        else:
+            self.found, self.at = self._known, int(self._asked[-1])
+        self.done = self.found is not None or bool(self.failure)
+
+    def close(self) -> None:
+        """End the search."""
+        if self._ticket is not None:
+            self._frames.index.drop(self._ticket)
+            self._ticket = None

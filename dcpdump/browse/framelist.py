@@ -1,13 +1,13 @@
 """FrameList: a row a frame, drawn from the index alone; what a frame says is filled in when it was decoded."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.row_text import RowShape, TimeColumn, gap_row, row, text_of
+from dcpdump.browse.row_text import RowShape, TimeColumn, gap_row, row
 
 #: Texts of so many frames are kept.
 _KEPT = 4096
@@ -99,24 +99,15 @@ class FrameList(Pane):
                 return self._frames.ts_ns(self.marked)
         return None
 
-    def next_undecoded(self) -> int | None:
-        """Return a visible frame that was not decoded yet, the nearest to the cursor first."""
+    def undescribed(self) -> tuple[int, ...]:
+        """Return the visible frames of which it is not known what they say, the nearest to the cursor first."""
         seen = range(self.top, min(self.top + self.height, self.count))
-        for line in sorted(seen, key=lambda line: abs(line - self.cursor)):
-            number = self.listed.at(line)[0]
-            if number not in self._texts:
-                return number
-        return None
+        numbers = (self.listed.at(line)[0] for line in sorted(seen, key=lambda line: abs(line - self.cursor)))
+        return tuple(dict.fromkeys(number for number in numbers if number not in self._texts))
 
-    def decode(self, number: int) -> None:
-        """Decode a frame for its row."""
-        record = self._frames.record(number)
-        self._texts[number] = "no longer kept" if record is None else text_of(record)
-        if len(self._texts) > _KEPT:
+    def describe(self, texts: Mapping[int, str]) -> None:
+        """Take what frames say."""
+        self._texts.update(texts)
+        while len(self._texts) > _KEPT:
             self._texts.popitem(last=False)
-
-    def text(self, number: int) -> str:
-        """Return what a row says, decoded if need be."""
-        if number not in self._texts:
-            self.decode(number)
-        return self._texts[number]
+        self.refresh()

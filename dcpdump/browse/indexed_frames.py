@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.browse.listed import Numbers
+from dcpdump.browse.reader import Reader
 from dcpdump.browse.row_text import RowFacts, has_vbucket
-from dcpdump.errors import DcpdumpError
-from dcpdump.index import CaptureIndex
 from dcpdump.index.columns import (
     GAP_BEFORE,
     HAS_SEQNO,
@@ -19,7 +18,6 @@ from dcpdump.index.columns import (
     RESPONSE,
     SERVER,
 )
-from dcpdump.record import Record
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
 
 Mask = npt.NDArray[np.bool_]
@@ -30,22 +28,13 @@ _CHUNK = 1 << 16
 class IndexedFrames:
     """The frames of an index that may still be growing."""
 
-    def __init__(self, index: CaptureIndex) -> None:
+    def __init__(self, index: Reader) -> None:
         self.index = index
-        self.failure = ""  #: why the last frame that was asked for could not be read again
 
     @property
     def count(self) -> int:
         """Return how many frames are known."""
         return self.index.frames
-
-    def record(self, number: int) -> Record | None:
-        """Decode a frame; None where it cannot be read again, and ``failure`` says why."""
-        try:
-            return self.index.record(number)
-        except (LookupError, DcpdumpError, OSError) as error:
-            self.failure = f"#{number:,} cannot be read again: {error}"
-            return None
 
     def facts(self, number: int) -> RowFacts:
         """Return what is known of a frame without decoding it."""
@@ -134,8 +123,9 @@ class IndexedFrames:
 
     def partner(self, number: int) -> int | None:
         """Return the request of a response, or the first response to a request."""
-        answers = self.index.answers_of(number)
-        return answers[0] if answers else self.index.request_of(number)
+        columns = self.index.columns
+        answers = columns.answers_of(number)
+        return answers[0] if answers else columns.request_of(number)
 
     def at_time(self, ts_ns: int) -> int:
         """Return the first frame at a time or later, as far as times rise."""

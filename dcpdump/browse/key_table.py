@@ -65,7 +65,7 @@ KEYS: dict[str, tuple[KeyEntry, ...]] = {
         KeyEntry("3", "3", "tab('findings')", "findings: broken rules"),
         KeyEntry("4", "4", "tab('connections')", "connections"),
         KeyEntry("o", "o", "do('pages', 'sort')", "in a tab: sort by the next column"),
-        KeyEntry("e", "e", "rule_page", "in findings: the page of the rule"),
+        KeyEntry("e", "e", "do('pages', 'explain')", "beside the frame: the rule that it breaks, or its message"),
         KeyEntry("d", "d", "do('pages', 'talk')", "the dialogue of this stream"),
         KeyEntry("z", "z", "do('screen', 'zoom')", "one pane over all, and back"),
         KeyEntry(

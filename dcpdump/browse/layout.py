@@ -24,6 +24,10 @@ Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 .narrow.short #hexes { display: none; }
 .narrow.short.bytes #hexes { display: block; }
 .narrow.short.bytes #fields { display: none; }
+.explaining #hexes, .explaining.narrow.short.bytes #hexes { display: none; }
+.explaining #page { display: block; }
+.explaining.narrow.short #page { display: none; }
+.explaining.narrow.short.bytes #page { display: block; }
 .tabbed #list { display: none; }
 .tabbed #fields, .tabbed #hexes { display: none; }
 .tabbed.narrow.short.bytes #hexes { display: none; }
@@ -31,6 +35,7 @@ Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 .talking #fields, .talking #hexes { display: none; }
 .talking.narrow.short.bytes #hexes { display: none; }
 .talking #ladder { display: block; }
+.talking.explaining #page, .talking.explaining.narrow.short.bytes #page { display: none; }
 .zoom-list #panes { display: none; }
 .zoom-panes #list, .zoom-panes .tab { display: none; }
 .zoom-panes #panes, .zoom-panes.narrow.tall #panes { height: 1fr; max-height: 100%; }

@@ -1,5 +1,7 @@
 """Listed: which frames the list shows, and which row each of them has; a row of its own stands for lost bytes."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +20,7 @@ class Growing:
         """Return all numbers."""
         return self._array[: self._count]
 
-    def append(self, more: Numbers) -> None:
+    def append(self, more: npt.NDArray[np.integer[Any]]) -> None:
         """Append numbers."""
         need = self._count + len(more)
         if need > len(self._array):
@@ -38,7 +40,7 @@ class Listed:
         self._numbers = Growing()
         self._gaps = Growing()  # the rows before which bytes were lost, without the rows for that
 
-    def extend(self, numbers: Numbers, gap_before: npt.NDArray[np.bool_]) -> None:
+    def extend(self, numbers: npt.NDArray[np.integer[Any]], gap_before: npt.NDArray[np.bool_]) -> None:
         """Append frames by their numbers, from 1, and whether bytes were lost before each."""
         if not self.everything:
             self._numbers.append(numbers)
@@ -54,6 +56,17 @@ class Listed:
     def numbers(self) -> Numbers:
         """Return the numbers of all frames."""
         return np.arange(1, self._frames + 1) if self.everything else self._numbers.all
+
+    def near(self, number: int, step: int, most: int) -> Numbers:
+        """Return the frames behind one, or (``step`` -1) before it, the nearest first; at most so many."""
+        at = self._position(number)
+        if step > 0:
+            at += self.has(number)
+            span = slice(at, min(at + most, self._frames))
+        else:
+            span = slice(max(0, at - most), at)
+        numbers = np.arange(span.start + 1, span.stop + 1) if self.everything else self._numbers.all[span]
+        return numbers[::step]
 
     @property
     def rows(self) -> int:
@@ -77,10 +90,7 @@ class Listed:
 
     def row_of(self, number: int) -> int:
         """Return the row of a frame, or of the first one behind it."""
-        position = min(number - 1, self._frames)
-        if not self.everything:
-            position = int(np.searchsorted(self._numbers.all, number))
-        position = max(0, min(position, self._frames - 1))
+        position = max(0, min(self._position(number), self._frames - 1))
         return position + int(np.searchsorted(self._gaps.all, position, side="right"))
 
     def has(self, number: int) -> bool:
@@ -91,12 +101,10 @@ class Listed:
         at = int(np.searchsorted(numbers, number))
         return at < len(numbers) and int(numbers[at]) == number
 
-    def next(self, number: int, step: int, wanted: npt.NDArray[np.bool_]) -> int | None:
-        """Return the next of the listed frames that are wanted, behind a frame or (``step`` -1) before it."""
-        found = self.numbers[wanted]
-        at = int(np.searchsorted(found, number, side="right" if step > 0 else "left"))
-        at -= step < 0
-        return int(found[at]) if 0 <= at < len(found) else None
+    def _position(self, number: int) -> int:
+        if self.everything:
+            return min(number - 1, self._frames)
+        return int(np.searchsorted(self._numbers.all, number))
 
     def _number(self, position: int) -> int:
         return position + 1 if self.everything else int(self._numbers.all[position])

@@ -55,11 +55,11 @@ class Pane(Widget, can_focus=True):
             self.pane = pane
 
     class Dragged(Message):
-        """The upper border was dragged to a line of the screen."""
+        """A border was dragged to a place of the screen: the upper one, or (``aside``) one at the side."""
 
-        def __init__(self, line: int) -> None:
+        def __init__(self, pane: "Pane", column: int, line: int, *, aside: bool) -> None:
             super().__init__()
-            self.line = line
+            self.pane, self.column, self.line, self.aside = pane, column, line, aside
 
     #: Whether a line is selected; otherwise moves scroll.
     selects = True
@@ -70,7 +70,7 @@ class Pane(Widget, can_focus=True):
         self.top = 0
         self.left = 0
         self.nothing = ""  #: what is said where there is no line
-        self._drags = False
+        self._drags: str = ""  # which border follows the mouse
 
     # -- what subclasses say ------------------------------------------------------------------------------
 
@@ -219,21 +219,26 @@ class Pane(Widget, can_focus=True):
         self.scroll_lines(-_WHEEL)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of the upper border."""
-        if self._inset() and event.y == 0:
-            self._drags = True
+        """Take hold of a border."""
+        if not self._inset():
+            return
+        if event.y == 0:
+            self._drags = "above"
+        elif event.x in (0, self.outer_size.width - 1):
+            self._drags = "aside"
+        if self._drags:
             self.capture_mouse()
 
     def on_mouse_up(self) -> None:
         """Release the border."""
         if self._drags:
-            self._drags = False
+            self._drags = ""
             self.release_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Have the border follow the mouse."""
         if self._drags:
-            self.post_message(self.Dragged(event.screen_y))
+            self.post_message(self.Dragged(self, event.screen_x, event.screen_y, aside=self._drags == "aside"))
 
     def on_resize(self) -> None:
         """Keep the cursor on the screen."""

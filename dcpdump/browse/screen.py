@@ -7,7 +7,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from dcpdump.browse.dialogs import TextPane
+from dcpdump.browse.dialogs import PagePane, TextPane
 from dcpdump.browse.dialogue import LadderPane
 from dcpdump.browse.fields import FieldsPane
 from dcpdump.browse.filterbar import FilterBar
@@ -24,7 +24,7 @@ from dcpdump.browse.topline import TABS, TopLine
 #: Fields and bytes stand beside each other from this width on, and below each other from this height on.
 WIDE, TALL = 130, 40
 LEAST_WIDTH, LEAST_HEIGHT = 60, 15
-_LEAST_LINES = 5
+_LEAST_LINES, _LEAST_COLUMNS = 5, 20
 
 
 class TextLine(TextPane, can_focus=False):
@@ -51,9 +51,10 @@ class BrowseScreen(Screen[int]):
         self.fields = FieldsPane(value_bytes)
         self.hexes = HexPane()
         self.ladder = LadderPane()
-        self.page = TextPane(id="page")
+        self.page = PagePane(id="page")
         self.hints = TextLine(id="hints")
         self.tab = TABS[0]
+        self._lines: int | None = None  # of the panes below, once their border was dragged
 
     def compose(self) -> ComposeResult:
         """Put the parts below one another."""
@@ -75,17 +76,40 @@ class BrowseScreen(Screen[int]):
     def on_resize(self) -> None:
         """Choose what fits."""
         width, height = self.size
-        self.set_class(width < WIDE, "narrow")
-        self.set_class(height >= TALL, "tall")
-        self.set_class(height < TALL, "short")
-        self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny")
+        if self.has_class("narrow") != (width < WIDE):
+            for each in (self.fields, self.hexes):  # what was dragged was dragged in the other layout
+                each.styles.clear_rule("width")
+                each.styles.clear_rule("height")
+        self.set_class(width < WIDE, "narrow", update=False)
+        self.set_class(height >= TALL, "tall", update=False)
+        self.set_class(height < TALL, "short", update=False)
+        self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny", update=False)
+        self.update_node_styles()
 
     @on(Pane.Dragged)
     def _dragged(self, message: Pane.Dragged) -> None:
-        """Give the panes below as many lines as the border was dragged up to."""
+        """Give panes as much space as the border was dragged to."""
         panes = self.query_one("#panes")
-        panes.styles.height = max(_LEAST_LINES, min(self.size.height - message.line - 1, self.size.height - 6))
-        panes.styles.max_height = "100%"
+        if message.aside:
+            if not self.has_class("narrow") and self.fields in self.panes:
+                self.fields.styles.width = max(_LEAST_COLUMNS, min(message.column, self.size.width - _LEAST_COLUMNS))
+                self.hexes.styles.width = "1fr"
+            return
+        if message.pane in (self.hexes, self.page) and self.fields.region.bottom == message.pane.region.y:
+            lines = message.line - self.fields.region.y
+            self.fields.styles.height = max(_LEAST_LINES, min(lines, panes.size.height - _LEAST_LINES))
+            return
+        self._lines = max(_LEAST_LINES, min(self.size.height - message.line - 1, self.size.height - 6))
+        self._measure()
+
+    def _measure(self) -> None:
+        """Give the panes below the lines that they were dragged to, unless one pane is over all."""
+        styles = self.query_one("#panes").styles
+        if self._lines is None or self.zoomed:
+            styles.clear_rule("height")
+            styles.clear_rule("max_height")
+        else:
+            styles.height, styles.max_height = self._lines, "100%"
 
     # -- which parts are seen -----------------------------------------------------------------------------
 
@@ -101,12 +125,17 @@ class BrowseScreen(Screen[int]):
             return [self.main, self.page]
         if self.talks:
             return [self.ladder, self.list]
-        return [self.list, self.fields, self.hexes]
+        return [self.list, self.fields, self.page if self.explains else self.hexes]
 
     @property
     def talks(self) -> bool:
         """Return whether a dialogue is shown."""
         return self.has_class("talking")
+
+    @property
+    def explains(self) -> bool:
+        """Return whether a page stands beside the fields."""
+        return self.has_class("explaining")
 
     @property
     def pane(self) -> Pane:
@@ -122,7 +151,7 @@ class BrowseScreen(Screen[int]):
         self.tab = name
         self.set_class(name != TABS[0], "tabbed")
         if name != TABS[0]:
-            self.remove_class("talking")
+            self.remove_class("talking", "explaining")
         for each, table in self.tables.items():
             table.display = each == name
         self.unzoom()
@@ -135,6 +164,12 @@ class BrowseScreen(Screen[int]):
         if shown:
             self.call_after_refresh(self.ladder.centre, always=True)
 
+    def explain(self, shown: bool) -> None:
+        """Show a page instead of the bytes, or these again; where both share a place with the fields, in front."""
+        self.set_class(shown, "explaining")
+        self.set_class(shown, "bytes")
+        self.hold(self.list)
+
     def turn(self, by: int) -> None:
         """Go to the next pane."""
         panes = self.panes
@@ -143,8 +178,8 @@ class BrowseScreen(Screen[int]):
 
     def focus_pane(self, pane: Pane) -> None:
         """Go to a pane; where bytes and fields share a place, it comes to the front."""
-        if pane in (self.fields, self.hexes):
-            self.set_class(pane is self.hexes, "bytes")
+        if pane in (self.fields, self.hexes, self.page):
+            self.set_class(pane is not self.fields, "bytes")
         if self.zoomed:
             self.unzoom()
             self._zoom(pane)
@@ -165,9 +200,11 @@ class BrowseScreen(Screen[int]):
     def unzoom(self) -> None:
         """Show all panes."""
         self.remove_class("zoom-list", "zoom-panes")
+        self._measure()
 
     def _zoom(self, pane: Pane) -> None:
         self.add_class("zoom-list" if pane is self.main else "zoom-panes")
+        self._measure()
 
     def next_times(self) -> None:
         """Show times another way."""

@@ -5,9 +5,9 @@ import time
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.topline import State, density
+from dcpdump.browse.topline import State, density, some
+from dcpdump.plural import counted
 from dcpdump.render.style import STYLES
-from dcpdump.streams.wording import counted
 
 #: While it is read, the density is drawn again so many seconds after the last time.
 _DENSITY_S = 0.5
@@ -48,10 +48,12 @@ class Status:
     def _notes(self) -> tuple[str, ...]:
         browser, index = self._browser, self._browser.frames.index
         notes = []
-        failure = browser.failure or index.failure
+        failure = index.failure
         if not index.complete and not failure:
             read, size = index.progress
             notes.append(f"reading {100 * read // size} %" if size else "waiting" if index.idle else "reading")
+        if browser.rows is not None:
+            notes.append(f"searching at #{browser.rows.at:,} (Esc stops)")
         marks = len(browser.screen.list.marks)
         if marks:
             notes.append(f"● {marks:,} marked")
@@ -59,12 +61,16 @@ class Status:
             notes.append(failure)
         if index.damage:
             notes.append("damaged (i)")
+        if browser.commands.hides:
+            notes.append("redacted")
         if browser.screen.list.follows:
             notes.append("following")
         return tuple(notes)
 
     def _searching(self) -> str:
         search = self._browser.search
+        if search is not None and search.ended_at is not None:
+            return f"ended at #{search.ended_at:,} (Esc: no filter)"
         if search is None or search.done:
             return ""
         return f"searching {search.progress} %, {search.listed.frames:,} so far (Esc stops)"
@@ -89,7 +95,7 @@ class Status:
             return
         self._drawn, self._due = state, time.monotonic() + _DENSITY_S
         times = self._browser.frames.index.columns.ts_ns
-        chosen = None if listed.everything else times[listed.numbers - 1]
+        chosen = None if listed.everything else times[some(listed.numbers) - 1]
         top.density = density(times, chosen, top.bars)
         top.refresh()
 

@@ -1,18 +1,17 @@
 """TabPages: the tabs that need all frames, and the dialogue of a stream; where their rows lead."""
 
-from collections.abc import Iterable, Sequence
-from textwrap import wrap
+from collections.abc import Sequence
 
 import numpy as np
 
-from dcpdump.browse.analysis import StreamPlace
+from dcpdump.browse.analysis import StreamPlace, TabRow
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.dialogue import LadderPane, rung_pieces
 from dcpdump.browse.pieces import Piece
 from dcpdump.browse.tabs import TabTable
 from dcpdump.browse.topline import TABS
-from dcpdump.render.lines import Line
-from dcpdump.render.style import STYLES
+from dcpdump.render.lines import Line, LineKind
+from dcpdump.render.spec import page as message_page
 from dcpdump.streams.ladder import Arrow, Rung
 
 #: Rows of one row that is unfolded, at most.
@@ -47,7 +46,7 @@ class TabPages:
     def _ask_again(self) -> None:
         """Have the frames that there are analysed, where more will come all the time."""
         index = self._browser.frames.index
-        if index.bytes is None and not index.complete:
+        if index.progress[1] is None and not index.complete:
             self._browser.analysing.begin(final=False)
 
     def show_page(self, table: TabTable) -> None:
@@ -57,10 +56,8 @@ class TabPages:
         row, page = table.selected, self._screen.page
         page.border_title = "" if row is None else " · ".join(filter(None, row.cells[:4]))
         page.border_subtitle = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
-        lines = [] if row is None else [*row.page]
-        page.show(
-            _lines(lines, self._screen.size.width - 2) + (self._dialogue(row.stream) if row and row.stream else [])
-        )
+        page.top = 0
+        page.write(() if row is None else row.page, self._dialogue(row.stream) if row and row.stream else ())
 
     def _dialogue(self, place: StreamPlace) -> list[Sequence[Piece]]:
         analysis = self._browser.analysis
@@ -77,6 +74,8 @@ class TabPages:
             return
         if row.frame is not None and row.stream is None:
             self._browser.go(row.frame)
+            self._write_page(row)
+            self._screen.explain(True)
         else:
             self._browser.with_clauses(*row.clauses, text="")
 
@@ -86,12 +85,38 @@ class TabPages:
         if isinstance(table, TabTable):
             table.sort_next()
 
-    def rule_page(self) -> list[Sequence[Piece]]:
-        """Return the page of the rule of a finding; nothing elsewhere."""
-        table = self._screen.main
-        if self._screen.tab != "findings" or not isinstance(table, TabTable) or table.selected is None:
-            return []
-        return _lines(table.selected.page, self._screen.size.width)
+    def explain(self) -> None:
+        """Show the page of the rule that a frame breaks, or of its message, beside its fields; or hide it."""
+        screen = self._screen
+        if screen.tab == "findings":
+            self.enter()
+            return
+        if screen.tab != TABS[0]:
+            screen.say("e explains a finding, or a frame")
+            return
+        if screen.explains:
+            screen.explain(False)
+            return
+        record, analysis = self._browser.record(), self._browser.analysis
+        if record is None:
+            return
+        findings = analysis.tabs["findings"].rows if analysis else ()
+        found = next((row for row in findings if row.frame == record.number), None)
+        if found is not None:
+            self._write_page(found)
+        else:
+            screen.page.border_title, screen.page.border_subtitle = record.frame.message.name, "e: away"
+            screen.page.write([Line(LineKind.PLAIN, text) for text in message_page(record.frame.message).split("\n")])
+            screen.page.top = 0
+        screen.talk(False)
+        screen.explain(True)
+
+    def _write_page(self, row: TabRow) -> None:
+        """Write the page of a finding."""
+        page = self._screen.page
+        page.border_title, page.border_subtitle = " · ".join(filter(None, row.cells[:4])), "e: away"
+        page.write(row.page)
+        page.top = 0
 
     # -- dialogues ----------------------------------------------------------------------------------------
 
@@ -162,13 +187,3 @@ class TabPages:
         if len(found) > _MOST:
             out.append(Rung(Arrow.NOTE, f"… {len(found) - _MOST:,} more snapshots"))
         return out or [Rung(Arrow.NOTE, "no snapshot marker among them")]
-
-
-def _lines(lines: Iterable[Line], width: int) -> list[Sequence[Piece]]:
-    """Return lines as they fit a width; what is too long continues below."""
-    out: list[Sequence[Piece]] = []
-    for kind, text in lines:
-        indent = " " * (len(text) - len(text.lstrip()))
-        for piece in wrap(text, max(20, width - 3), subsequent_indent=indent) or [""]:
-            out.append([(f" {piece}", STYLES.get(kind, ""))])
-    return out

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from dcpdump.browse.listed import Numbers
 from dcpdump.browse.pane import strip_of
 from dcpdump.browse.pieces import Piece
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.render.text_columns import BARS
 
 TABS = ("frames", "streams", "findings", "connections")
@@ -55,7 +55,8 @@ def _bar(ts_ns: int, first: int, last: int, bars: int) -> int:
 
 def density(times: Numbers, listed: Numbers | None, bars: int) -> Density | None:
     """Count times; ``listed``: those of what is listed, None where everything is. None where there are no times."""
-    times = _some(times)
+    times = some(times)
+    times = times[times != NO_TIME]
     if not len(times) or bars < _LEAST:
         return None
     first, last = int(times.min()), int(times.max())
@@ -65,13 +66,12 @@ def density(times: Numbers, listed: Numbers | None, bars: int) -> Density | None
         return tuple(np.bincount(np.clip(places, 0, bars - 1), minlength=bars).tolist())
 
     counts = counted(times)
-    return Density(counts, counts if listed is None else counted(_some(listed)), first, last)
+    return Density(counts, counts if listed is None else counted(listed[listed != NO_TIME]), first, last)
 
 
-def _some(times: Numbers) -> Numbers:
-    times = times[:: max(1, len(times) // _COUNTED)]
-    found: Numbers = times[times != NO_TIME]
-    return found
+def some(numbers: Numbers) -> Numbers:
+    """Return as many of some numbers as a density is drawn from, evenly distributed."""
+    return numbers[:: max(1, len(numbers) // _COUNTED)]
 
 
 class TopLine(Widget):

@@ -1,8 +1,30 @@
-"""Read captures: files, pipes and folders become Packets in one timeline, with their damage on record."""
+"""Read captures: files, pipes and folders become Packets in one timeline, with their damage on record.
 
-from dcpdump.capture.damage import Damage, Health
-from dcpdump.capture.file import Capture, open_capture
-from dcpdump.capture.merge import timeline
-from dcpdump.capture.paths import expand
+Importing the package costs nothing: a module is imported when what it defines is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dcpdump.capture.damage import Damage, Health
+    from dcpdump.capture.file import Capture, open_capture
+    from dcpdump.capture.merge import timeline
+    from dcpdump.capture.paths import expand
 
 __all__ = ["Capture", "Damage", "Health", "expand", "open_capture", "timeline"]
+_MODULES = {
+    "Capture": "file",
+    "Damage": "damage",
+    "Health": "damage",
+    "expand": "paths",
+    "open_capture": "file",
+    "timeline": "merge",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module that defines a name."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from dcpdump.capture.file import looks_like_capture
 from dcpdump.errors import CaptureError
 
 #: pcap, pcapng, cap, and what tcpdump -C and compressors put behind
@@ -48,6 +47,8 @@ def _named_by(path: str) -> list[str]:
 
 
 def _in_folder(folder: str) -> list[str]:
+    from dcpdump.capture.file import looks_like_capture
+
     # A file that its writer has only just made is empty, and no reason to refuse the others.
     files = [name for name in _files_below(folder) if os.path.getsize(name)]
     captures = sorted(name for name in files if CAPTURE_NAME.search(name) or looks_like_capture(name))

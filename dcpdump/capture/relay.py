@@ -17,6 +17,8 @@ from dcpdump.net.packet import Packet
 
 #: Bytes of one direction that wait for a receiver that does not read.
 _WAITING = 256 * 1024
+#: Seconds after which a relay that ran out of descriptors accepts again, if none of its connections ended before.
+_PAUSE_S = 1.0
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _ABORT = pack("ii", 1, 0)  #: SO_LINGER: close() resets
 
@@ -30,9 +32,14 @@ class Relay:
         self._report = report
         self._targets = _resolved(target)
         self._listener = _listening(listen)
+        if self._listener.getsockname()[:2] in self._targets:
+            self._listener.close()
+            raise LiveError("the relay would connect to itself", text(target), "--listen takes another port")
         self._selector = selectors.DefaultSelector()
         self._waking, self._waker = socket.socketpair()
         self._stopped = False
+        self._accepts = True  #: False: the system has nothing left for one more connection
+        self._exhausted = False  #: that was reported, and no connection was accepted since
         self._packets = 0
         self._pairs: set[_Pair] = set()
         self.connections = 0
@@ -56,7 +63,10 @@ class Relay:
         self._selector.register(self._waking, _READ)
         try:
             while not self._stopped:
-                for key, events in self._selector.select():
+                ready = self._selector.select(None if self._accepts else _PAUSE_S)
+                if not ready:
+                    self._accept_again()
+                for key, events in ready:
                     if key.fileobj is self._listener:
                         yield from self._accept()
                     elif key.data is not None and not key.data.over:
@@ -70,12 +80,19 @@ class Relay:
     def _accept(self) -> Iterator[Packet]:
         try:
             client, address = self._listener.accept()
-        except OSError as error:  # it has gone again, or there are too many
-            self._report(f"a connection was not accepted: {(error.strerror or str(error)).lower()}")
+        except (BlockingIOError, ConnectionAbortedError):
+            return  # it has gone again
+        except OSError as error:
+            self.exhausted(error)
             return
         pair = _Pair(self, client, address[:2], list(self._targets))
         self._pairs.add(pair)
         yield from pair.connect()
+
+    def _accept_again(self) -> None:
+        if not self._accepts:
+            self._accepts = True
+            self._selector.register(self._listener, _READ)
 
     # -- what connections use ---------------------------------------------------------------------------
 
@@ -95,6 +112,22 @@ class Relay:
     def forget(self, pair: "_Pair") -> None:
         """Forget a connection that is over."""
         self._pairs.discard(pair)
+        if not self._stopped:
+            self._accept_again()
+
+    def exhausted(self, error: OSError) -> None:
+        """Accept no connection for now: the system has no socket for it. Report it once."""
+        if self._accepts:
+            self._accepts = False
+            self._selector.unregister(self._listener)
+        if not self._exhausted:
+            self._exhausted = True
+            self._report(f"a connection was not accepted: {(error.strerror or str(error)).lower()}")
+
+    def connected(self) -> None:
+        """Count a connection that is passed on."""
+        self.connections += 1
+        self._exhausted = False
 
     def number(self, packets: int = 1) -> int:
         """Return the number of the next packet, and count so many."""
@@ -125,7 +158,12 @@ class _Pair:
         """Begin to connect to the next address of the target."""
         target = self._target = self._targets.pop(0)
         family = socket.AF_INET6 if ":" in target[0] else socket.AF_INET
-        server = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            server = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            self.close()
+            self._relay.exhausted(error)
+            return
         server.setblocking(False)
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sockets[1:] = [server]
@@ -164,7 +202,7 @@ class _Pair:
             self.close()
             return
         self._made = MadeConnection(self._address, server.getpeername()[:2])
-        self._relay.connections += 1
+        self._relay.connected()
         yield from self._made.opened(self._relay.number(3))
         self._watch()
 
@@ -177,15 +215,21 @@ class _Pair:
         except OSError:
             yield from self._reset(which)
             return
-        if not data:
+        if data:
+            packet = self._kept(which, data)
+        else:
             self._ended[which] = True
-            yield from self._send(which)
-            yield self._made.ended(self._relay.number(), which)
-            return
+            packet = self._made.ended(self._relay.number(), which)
+        then = list(self._send(which))  # before the packet is yielded: it is not to wait for whoever takes packets
+        yield packet
+        yield from then
+
+    def _kept(self, which: int, data: bytes) -> Packet:
+        """Keep bytes of a sender for the other end, and return their packet."""
+        assert self._made is not None
         self._waiting[which] += data
         self._relay.bytes += len(data)
-        yield from self._send(which)  # first: it is not to wait for whoever takes the packets
-        yield self._made.data(self._relay.number(), which, data)
+        return self._made.data(self._relay.number(), which, data)
 
     def _send(self, which: int) -> Iterator[Packet]:
         """Send what waits of one sender to the other end, and its end."""
@@ -209,10 +253,19 @@ class _Pair:
         assert self._made is not None
         if not self.over:
             other = self._sockets[1 - which]
+            yield from self._drain(which)
             with suppress(OSError):
                 other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
             self.close()
             yield self._made.reset(self._relay.number(), which)
+
+    def _drain(self, which: int) -> Iterator[Packet]:
+        """Pass on what an end sent before it reset the connection: that it was not read yet may not lose it."""
+        with suppress(OSError):
+            while data := self._sockets[which].recv(MOST):
+                yield self._kept(which, data)
+        with suppress(OSError):
+            self._sockets[1 - which].send(self._waiting[which])
 
     def _watch(self) -> None:
         if self.over:

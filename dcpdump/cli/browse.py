@@ -9,8 +9,17 @@ import click
 from dcpdump.capture import expand
 from dcpdump.cli.filter_text import words_of
 from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.hiding import hiding
 from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.options import ValueBytes, latency_option, selection, selection_options, zone_in
+from dcpdump.cli.options import (
+    Size,
+    ValueBytes,
+    latency_option,
+    redaction_options,
+    selection,
+    selection_options,
+    zone_in,
+)
 from dcpdump.cli.standard_input import standard_input
 from dcpdump.clock import writing_times
 from dcpdump.errors import DcpdumpError
@@ -26,8 +35,16 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 @latency_option
 @click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all; by default 64.")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that it selects text.")
+@redaction_options
+@click.option(
+    "--max-spool",
+    type=Size(),
+    default="4G",
+    show_default=True,
+    help="Most that is kept of what cannot be read twice: compressed, on standard input, still growing.",
+)
 @input_options()
-def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, **options: Any) -> int:
+def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, max_spool: int, **options: Any) -> int:
     """Browse captures in the terminal: frames, their fields and bytes, streams, findings, connections.
 
     The first frames are shown at once, the others are read meanwhile. The options that choose are the filter of the
@@ -40,17 +57,15 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, *
     keylogs = options.get("keylog") or ()
     given = input_of(options)
     shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
-    from dcpdump.cli.browsing import Browsing
+    from dcpdump.cli.browsing import BrowseOptions, Browsing
 
-    with standard_input(captures) as copies:
-        paths = expand(copies.paths)
-        inputs = given.open(paths)
+    with hiding(options) as hidden, standard_input(captures, max_spool) as copies:
+        copies = copies._replace(paths=expand(copies.paths), again=expand(copies.again))
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
-        again = copies._replace(again=expand(copies.again))
         with (
             writing_times(zone, None, None),
-            Browsing(inputs, captures, again, given, tz=tz, keylogs=keylogs) as browsing,
+            Browsing(captures, copies, given, BrowseOptions(tz, keylogs, hidden, max_spool)) as browsing,
         ):
             return browsing.run(words, shown, mouse=not no_mouse)
 

@@ -4,38 +4,51 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.batch.filter import Masks, masks
 from dcpdump.browse.analysing import Analysing
-from dcpdump.browse.analysis import Analysis
-from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.opened import OpenCaptures
-from dcpdump.capture import Capture
+from dcpdump.browse.reader import Reader
 from dcpdump.cli import exit as code
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, text_of, with_clause
+from dcpdump.cli.hiding import Hiding
 from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.progress import progress
 from dcpdump.cli.signals import raise_at_signals
 from dcpdump.cli.standard_input import STANDARD_INPUT, Copies
-from dcpdump.cli.stderr import note
-from dcpdump.clock import clock_in_use
-from dcpdump.index import CaptureIndex, IndexOptions
-from dcpdump.net.batch import NO_TIME
-from dcpdump.render.lines import Line, LineKind
-from dcpdump.render.text_columns import bytes_text
-from dcpdump.streams.wording import counted, span
+from dcpdump.cli.stderr import clear_status, note, status
+from dcpdump.filter import FilterError
+from dcpdump.index.columns import Columns
+from dcpdump.index.spool_size import SPOOL_BYTES
 
 if TYPE_CHECKING:
+    from dcpdump.batch.filter import Masks
+    from dcpdump.browse.analysis import Analysis
     from dcpdump.browse.app import BrowseApp
+    from dcpdump.browse.frame_service import FrameService
+    from dcpdump.render.lines import Line
 
 #: What is still being written is waited for so many seconds before the screen opens without a frame.
 _PATIENCE_S = 1.0
+#: Whoever waits longer than so many seconds for the first frame sees how far reading is.
+_SILENCE_S = 1.0
 #: Decoded parts that are kept: those around the cursor, and where it was before.
 _PARTS = 6
+
+
+_NOTHING_HIDDEN = Hiding()
+
+
+class BrowseOptions(NamedTuple):
+    """How captures are browsed."""
+
+    tz: str | None = None
+    keylogs: Sequence[str] = ()
+    hidden: Hiding = _NOTHING_HIDDEN
+    spool_bytes: int = SPOOL_BYTES  #: of what cannot be read a second time, at most
+
+
+_ORDINARY = BrowseOptions()
 
 
 class FilterCommands:
@@ -44,14 +57,25 @@ class FilterCommands:
     ``named``: the captures, as they were given; ``options``: how they are read.
     """
 
-    def __init__(self, named: Sequence[str], paths: Sequence[str], options: Sequence[str], tz: str | None) -> None:
-        self._named, self._paths, self._tz = named, paths, tz
+    def __init__(
+        self,
+        named: Sequence[str],
+        paths: Sequence[str],
+        options: Sequence[str],
+        tz: str | None,
+        hidden: Hiding = _NOTHING_HIDDEN,
+    ) -> None:
+        self._named, self._paths, self._tz, self._hidden = named, paths, tz, hidden
         self._options = [*options, *(["--tz", tz] if tz else [])]
 
-    def filter_of(self, text: str) -> Masks:
-        """Return what a text chooses. Raises FilterError."""
-        chosen = filter_of(text, self._tz)
-        return masks(chosen.texts, chosen.filter, window=chosen.window)
+    @property
+    def hides(self) -> bool:
+        """Return whether keys, values and names are hidden."""
+        return self._hidden.redactor is not None
+
+    def check(self, text: str) -> None:
+        """Raise FilterError where a text is no filter."""
+        filter_of(text, self._tz)
 
     def completions(self, text: str) -> list[str]:
         """Return what a text may be completed to."""
@@ -66,9 +90,12 @@ class FilterCommands:
 
         With ``more`` it is to be run, else to be shown.
         """
+        if self.hides and name == "carve":
+            raise FilterError("packets hold what is hidden here: write .ndjson, or use dcpdump carve and redact")
         given = self._paths if more else self._named
+        hidden = self._hidden.run if more else self._hidden.shown
         chosen = [*filter_words(text), *(["--frame", frames] if frames else [])]
-        return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *self._options, *more]
+        return [sys.executable, "-m", "dcpdump", name, *given, *chosen, *self._options, *hidden, *more]
 
 
 class Browsing:
@@ -76,27 +103,38 @@ class Browsing:
 
     def __init__(
         self,
-        inputs: Sequence[Capture],
         named: Sequence[str],
         copies: Copies,
         given: InputOptions,
-        *,
-        tz: str | None = None,
-        keylogs: Sequence[str] = (),
+        options: BrowseOptions = _ORDINARY,
     ) -> None:
-        self._inputs, self._named, self._given, self._tz = inputs, named, given, tz
-        self._options = ["--salvage"] * given.salvage + [word for name in keylogs for word in ("--keylog", name)]
+        self._named, self._given, self._options = named, given, options
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
-        options = IndexOptions(given.limits, given.secrets, parts=_PARTS)
-        self._index = CaptureIndex(inputs, options, helped=True)
+        self._reader = Reader(self._service)
 
     def __enter__(self) -> "Browsing":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._analysing.close()
-        self._index.close()
+        self._reader.close()
+
+    def _service(self, columns: Columns) -> "FrameService":
+        """Open the captures, and return what answers for them, in the process that reads."""
+        from dcpdump.browse.frame_service import FrameService
+        from dcpdump.index.building import IndexOptions
+        from dcpdump.index.capture_index import CaptureIndex
+
+        given = self._given
+        options = IndexOptions(
+            given.limits,
+            given.secrets,
+            parts=_PARTS,
+            spool_bytes=self._options.spool_bytes,
+        )
+        index = CaptureIndex(given.open(self._copies.paths), options, helped=True, columns=columns)
+        return FrameService(index, lambda text: masks_of(text, self._options.tz), self._options.hidden.redactor)
 
     def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:
         """Open the screen, and return the exit code. ``words``: the filter of the beginning."""
@@ -104,28 +142,32 @@ class Browsing:
         if not self._find_frames():
             return self._say_nothing_found()
         app = self.app(text_of(words), value_bytes)
-        status = app.run(mouse=mouse)
+        ended = app.run(mouse=mouse)
         app.marks.close()
         raise_at_signals()
         if app.error is not None:
             raise app.error
-        for damage in self._index.damage:
+        for damage in self._reader.damage:
             note(f"dcpdump: warning: {damage}")
-        if status == code.UNUSABLE:
+        if ended == code.UNUSABLE:
             return self._say_nothing_found()
-        if status:
-            return status
-        return code.DAMAGED if self._index.damage or len(self._index.columns.gap_frame) else code.DONE
+        if ended:
+            return ended
+        return code.DAMAGED if self._reader.damage or len(self._reader.columns.gap_frame) else code.DONE
 
     def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
         """Return the screen. ``text``: the filter of the beginning."""
         from dcpdump.browse.app import BrowseApp
+        from dcpdump.browse.indexed_frames import IndexedFrames
+        from dcpdump.browse.opened import OpenCaptures
 
-        commands = FilterCommands(self._named, self._paths, self._options, self._tz)
+        options = self._options
+        again = ["--salvage"] * self._given.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
+        commands = FilterCommands(self._named, self._paths, again, options.tz, options.hidden)
         return BrowseApp(
             OpenCaptures(
                 self._name(),
-                IndexedFrames(self._index),
+                IndexedFrames(self._reader),
                 commands,
                 self._analysing,
                 value_bytes,
@@ -136,14 +178,21 @@ class Browsing:
         )
 
     def _find_frames(self) -> bool:
-        """Read up to the first frame; return whether there is one, or may be."""
-        index, waits = self._index, not all(each.rereadable for each in self._inputs)
-        until = time.monotonic() + _PATIENCE_S
-        with progress(() if waits else self._paths):
-            while not index.frames and index.step(0.1):
-                if waits and time.monotonic() > until:
+        """Read up to the first frame; return whether there is one, or may be. Raises what ends reading before it."""
+        reader, begun = self._reader, time.monotonic()
+        try:
+            while not (reader.frames or reader.complete or reader.failure):
+                reader.step(0.1)
+                passed, (read, size) = time.monotonic() - begun, reader.progress
+                if size is None and passed > _PATIENCE_S:
                     break
-        return bool(index.frames) or not index.complete
+                if size and passed > _SILENCE_S and sys.stderr.isatty():
+                    status(f"{100 * read // size} % read, no DCP so far")
+        finally:
+            clear_status()
+        if reader.error is not None and not reader.frames:
+            raise reader.error
+        return bool(reader.frames) or not reader.complete
 
     def _say_nothing_found(self) -> int:
         """Say what there is instead of frames, as ``read`` does."""
@@ -167,32 +216,22 @@ class Browsing:
         ]
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
 
-    def _about(self) -> list[Line]:
-        index = self._index
-        read, size = index.progress
-        lines = [Line(LineKind.TITLE, "captures")]
-        for path in self._paths:
-            with suppress(OSError):
-                lines.append(Line(LineKind.PLAIN, f"  {path}  {bytes_text(os.stat(path).st_size)}"))
-        words = [counted(index.frames, "frame"), counted(len({ends.connection for ends in index.ends}), "connection")]
-        far = "all of it is read" if index.complete else f"{bytes_text(read)} are read"
-        far += f" of {bytes_text(size)}" if size and not index.complete else ""
-        lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]
-        times = index.columns.ts_ns[index.columns.ts_ns != NO_TIME]
-        if len(times):
-            first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
-            lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
-        lost = int(index.columns.gap_bytes.sum())
-        if lost:
-            lines.append(Line(LineKind.PROBLEM, f"{lost:,} bytes in {counted(index.columns.gaps, 'gap')} were lost"))
-        lines += [Line(LineKind.PROBLEM, str(damage)) for damage in index.damage] or [
-            Line(LineKind.GOOD, "nothing of the files is damaged")
-        ]
-        return lines
+    def _about(self) -> "list[Line]":
+        from dcpdump.browse.about import about
 
-    def _analyse(self, report: Callable[[float], None]) -> Analysis:
+        return about(self._paths, self._reader)
+
+    def _analyse(self, report: Callable[[float], None]) -> "Analysis":
         """Run the ledger and the rules over all frames, in the other process."""
         from dcpdump.cli.browsing_analysis import analyse
 
         self._copies.check()
-        return analyse(self._paths, replace(self._given, follow=False), report)
+        return analyse(self._paths, replace(self._given, follow=False), self._options.hidden.redactor, report)
+
+
+def masks_of(text: str, tz: str | None) -> "Masks":
+    """Return what chooses the frames that a filter wants. Raises FilterError."""
+    from dcpdump.batch.filter import masks
+
+    chosen = filter_of(text, tz)
+    return masks(chosen.texts, chosen.filter, window=chosen.window)

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dcpdump.batch.block import Block
 from dcpdump.browse.analysed import analysis_of
@@ -15,15 +16,18 @@ from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.ledger_reading import Chosen
 from dcpdump.cli.options import Display
 from dcpdump.cli.reading import CaptureSource, Reading
+from dcpdump.redact import Redactor
 
 _ALL = Chosen((), None, None, None, None)
 _TEXT = Display("text", "never", None, None, False, False)
 
 
-def analyse(paths: Sequence[str], given: InputOptions, report: Callable[[float], None]) -> Analysis:
+def analyse(
+    paths: Sequence[str], given: InputOptions, redactor: Redactor | None, report: Callable[[float], None]
+) -> Analysis:
     """Return what the tabs show; ``report`` receives from time to time how much was read, up to 1."""
     size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
-    watched = Watched(given, report, size, alone=len(paths) == 1)
+    watched = Watched(given, replace(_TEXT, redactor=redactor), report, size, alone=len(paths) == 1)
     watched.captures = given.open(paths)
     Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
     return analysis_of(evidence_of(watched))
@@ -32,8 +36,10 @@ def analyse(paths: Sequence[str], given: InputOptions, report: Callable[[float],
 class Watched(Checking):
     """The rules over all frames, and how far they are. ``size``: of all captures."""
 
-    def __init__(self, given: InputOptions, report: Callable[[float], None], size: int, *, alone: bool) -> None:
-        super().__init__(_ALL, _TEXT, given, RULES, everything=False, alone=alone)
+    def __init__(
+        self, given: InputOptions, shown: Display, report: Callable[[float], None], size: int, *, alone: bool
+    ) -> None:
+        super().__init__(_ALL, shown, given, RULES, everything=False, alone=alone)
         self._report, self._size, self._due = report, size, 0.0
 
     def meet(self, block: Block) -> None:

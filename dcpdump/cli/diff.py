@@ -77,11 +77,15 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
             reading = _read(side, chosen, names, shown, given, sink)
             readings.append(reading)
             if reading.status not in (code.DONE, code.DAMAGED):
+                sink.abandon()  # half a comparison is none
                 note(f"of {safe(name.encode('utf-8', 'surrogateescape'))}:")
                 return reading.conclude("none" if quiet else "text")
         rows = _compared(sides, shown, frames)
         with writing_times(zone, sides[0].first_ns, sides[0].last_ns):
             report(sink, shown, rows.lines, rows.objects)
+        if rows.remark is not None and not quiet:
+            note(f"dcpdump: note: {rows.remark[0]}")
+            note(f"hint: {rows.remark[1]}")
         statuses = [reading.conclude("none" if quiet else "text") for reading in readings]
         return code.FINDINGS if rows.differs else max(statuses)
 
@@ -94,8 +98,6 @@ def _side(by: str) -> CaptureRows | Documents:
 
 def _compared(sides: Sequence[CaptureRows | Documents], shown: Display, most: int) -> DiffRows | DocumentRows:
     """Compare what was read."""
-    for side in sides:
-        side.settle()
     first, second = sides
     if isinstance(first, Documents) and isinstance(second, Documents):
         return DocumentRows(first, second, shown.redactor, most)
@@ -118,6 +120,7 @@ def _read(
     dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
     reading = Reading(CaptureSource(given.open(paths)), dissection, _Keeping(chosen, side, dissection), sink)
     reading.analyse()
+    side.settle()
     return reading
 
 

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dcpdump.capture import Capture, open_capture
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.cli.key_logs import can_open, key_logs, keylog_option
 from dcpdump.cli.options import Size
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.tls.secrets import Secrets
+
+if TYPE_CHECKING:
+    from dcpdump.capture import Capture
+    from dcpdump.tls.secrets import Secrets
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -30,7 +32,7 @@ class InputOptions:
     keys: KeyLogs = field(default_factory=KeyLogs)  #: that open TLS
 
     @property
-    def secrets(self) -> Secrets | None:
+    def secrets(self) -> "Secrets | None":
         """What opens TLS; None where nothing could: then captures only say that they carry secrets."""
         return self.keys.secrets if can_open() else None
 
@@ -39,8 +41,10 @@ class InputOptions:
         """Return the limits of reassembly."""
         return replace(DEFAULT, memory=self.memory)
 
-    def open(self, paths: Sequence[str]) -> list[Capture]:
+    def open(self, paths: Sequence[str]) -> "list[Capture]":
         """Open captures. Raises errors.CaptureError."""
+        from dcpdump.capture import open_capture
+
         return [open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets) for path in paths]
 
 

@@ -10,6 +10,7 @@ import click
 from dcpdump import install_hints
 from dcpdump.capture.key_log import KeyLogError, KeyLogs
 from dcpdump.cli.stderr import note
+from dcpdump.plural import counted
 
 VARIABLE = "DCPDUMP_KEYLOG"
 _HELP = "Open TLS with the secrets in a key log, as SSLKEYLOGFILE has it; repeatable."
@@ -31,7 +32,7 @@ def load_ciphers() -> None:
 
 
 def key_logs(options: dict[str, Any]) -> KeyLogs:
-    """Take the option out of ``options``, open the key logs, and read them unless they are of a live capture."""
+    """Take the option out of ``options``, open the key logs, and read them: as they grow, where a capture may."""
     paths = tuple(options.pop("keylog", ()))
     if not paths and os.environ.get(VARIABLE):
         paths = (os.environ[VARIABLE],)
@@ -45,14 +46,15 @@ def key_logs(options: dict[str, Any]) -> KeyLogs:
         raise KeyLogError("reading TLS needs cryptography", "", install_hints.TLS)
     logs = KeyLogs(paths)
     quiet = bool(given.get("quiet")) or given.get("summary") == "none"
-    if not captures:
-        logs.grow()
-    else:
+    if captures:
         logs.read()
+    grows = not captures or bool(given.get("follow")) or any(not os.path.isfile(path) for path in captures)
+    if grows:  # what is captured now is decoded with secrets that are logged now
+        logs.grow()
     for each in () if quiet else logs.files:
-        if captures and not each.taken:
+        if not grows and not each.taken:
             odd = each.refused
-            what = f" ({odd:,} line{'' if odd == 1 else 's'} not understood)" if odd else ""
+            what = f" ({counted(odd, 'line')} not understood)" if odd else ""
             note(f"dcpdump: note: {each.path} holds no TLS secret{what}")
         elif each.open_to_others:
             mode = each.open_to_others

@@ -24,6 +24,7 @@ from dcpdump.clock import writing_times
 from dcpdump.diagnosis.evidence import speaks_dcp
 from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.ranges import Ranges, parse_ranges
+from dcpdump.plural import counted
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line, LineKind
@@ -35,7 +36,6 @@ from dcpdump.streams.redacted import hide
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.watching import Watching
-from dcpdump.streams.wording import counted
 from dcpdump.wire.value import Meaning
 from dcpdump.zone import UTC, Zone
 

@@ -15,6 +15,7 @@ from dcpdump.cli.signals import Stop
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.dissect import Dissector
+from dcpdump.plural import counted
 from dcpdump.record import Json
 
 
@@ -46,7 +47,7 @@ class InterfaceSource:
         if form == "json":
             note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
             return
-        note(counted(counts))
+        note(drops_in_words(counts))
         for line in tls_notes.lines(dissection):
             note(line)
         if dissection.tally.frames:
@@ -76,9 +77,9 @@ def packet_counts(queue: LiveQueue, dissector: Dissector) -> Json:
     }
 
 
-def counted(counts: Json) -> str:
+def drops_in_words(counts: Json) -> str:
     """Return the counts as one line."""
-    words = [f"received {counts['received']:,} packet{'' if counts['received'] == 1 else 's'}"]
+    words = [f"received {counted(counts['received'], 'packet')}"]
     arrived = counts["received"] + counts["dropped_by_kernel"]
     for who in ("kernel", "dcpdump"):
         lost = counts[f"dropped_by_{who}"]
@@ -93,7 +94,7 @@ def counted(counts: Json) -> str:
 @contextmanager
 def reporting(queue: LiveQueue, dissector: Dissector) -> Iterator[None]:
     """Report on SIGUSR1 the packet counts so far."""
-    before = signal.signal(signal.SIGUSR1, lambda *_: note(counted(packet_counts(queue, dissector))))
+    before = signal.signal(signal.SIGUSR1, lambda *_: note(drops_in_words(packet_counts(queue, dissector))))
     try:
         yield
     finally:

@@ -23,8 +23,9 @@ from dcpdump.cli import exit as code
 from dcpdump.cli.completion import words_of
 from dcpdump.cli.config import config_path, defaults, sections
 from dcpdump.cli.encoding import PLAIN
+from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
-from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signals, raise_at_signals
+from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signals, raise_at_signals, raised
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
@@ -80,10 +81,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "Learn more": ("help",),
 }
 
-#: Environment variables for the number of threads of the libraries behind NumPy.
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-
-
+_SPARK = "pipeline"  #: the command that may run Spark, which needs pandas
 _BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
@@ -226,7 +224,9 @@ def run(arguments: list[str] | None = None) -> NoReturn:
         stream.reconfigure(errors=PLAIN)
     sys.excepthook = trace
     raise_at_signals()
-    _keep_numpy_to_one_thread()
+    keep_numpy_to_one_thread()
+    if _SPARK not in words:
+        keep_pandas_out()
     # What is imported stays: looking for cycles in it, again and again and once more at the end, would find none.
     gc.set_threshold(100_000, 50, 100)
     try:
@@ -246,15 +246,6 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     # had killed it, whatever the status is. Other code from text makes it forget.
     exec("")
     sys.exit(status)
-
-
-def _keep_numpy_to_one_thread() -> None:
-    """Have NumPy start no threads when it is imported, whatever the environment says.
-
-    Nothing here computes with matrices, so those threads could only do harm: they would keep the rights that the
-    main thread gives up, and where processes are limited NumPy could not even be imported.
-    """
-    os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
 
 
 def _finished(stream: TextIOWrapper, status: int) -> int:
@@ -306,6 +297,8 @@ def outcome(words: list[str]) -> int:
         hint = "ulimit -v, or the limit of the container, says how much there may be"
         return _complain("not enough memory", (hint,), code.UNWRITABLE)
     except Exception as error:
+        if (status := raised()) is not None:
+            return status
         if debug:
             raise
         return _complain(

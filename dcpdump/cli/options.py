@@ -228,6 +228,17 @@ class Size(click.ParamType):  # type: ignore[type-arg]
         return int(digits) * unit
 
 
+def redaction_options(command: Command) -> Command:
+    """Add the options that hide keys, values and names."""
+    for option in (
+        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE),
+        click.option("--redact-level", type=click.Choice(["partial", "full"]), help=LEVELS),
+        click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
+    ):
+        command = option(command)
+    return command
+
+
 def display_options(
     formats: Sequence[str] = ("table", "grid", "line", "ndjson", "csv"),
     *,
@@ -241,13 +252,7 @@ def display_options(
     """
     how_much = f"How much of a value to show: a number, or all; by default {value_bytes}."
     rows = [
-        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE),
-        click.option(
-            "--redact-level",
-            type=click.Choice(["partial", "full"]),
-            help=LEVELS,
-        ),
-        click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
+        redaction_options,
         *([click.option("--show-secrets", is_flag=True, help="Print authentication payloads.")] if secrets else []),
         click.option("--force", is_flag=True, help="Let -o replace an existing file."),
         click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all."),
@@ -280,7 +285,7 @@ def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_V
         options.pop("output"),
         options.pop("force"),
         options.pop("show_secrets", False),
-        _redactor(options.pop("redact"), options.pop("redact_level"), options.pop("salt_file")),
+        redactor_of(options),
         _times(form, options),
     )
 
@@ -293,5 +298,7 @@ def _times(form: str, options: dict[str, Any]) -> FrameTimes:
     return FrameTimes(TimeKind(kind or "a"), zone_in(options))
 
 
-def _redactor(wanted: bool, level: str | None, salt_file: str | None) -> Redactor | None:
+def redactor_of(options: dict[str, Any]) -> Redactor | None:
+    """Take the options that hide out of ``options``; return what hides, None where nothing is to be hidden."""
+    wanted, level, salt_file = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
     return Redactor(salt_of(salt_file), full=level == "full") if wanted or level is not None else None

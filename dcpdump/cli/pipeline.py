@@ -19,6 +19,7 @@ from dcpdump.cli.stderr import clear_status, note, status
 from dcpdump.cli.tables import TABLES, TableNames, need_pyarrow
 from dcpdump.errors import CaptureError
 from dcpdump.filter.collection_choice import collection_choice
+from dcpdump.plural import counted
 
 if TYPE_CHECKING:
     from dcpdump.spark.input import Input
@@ -178,7 +179,7 @@ def run(job: Job, engine: str) -> int:
         engine = "spark" if asked or (size >= SMALL_BYTES and not keys) else "local"
         if engine == "local" and not job.quiet:
             why = "opens no TLS" if keys else "takes longer to start"
-            note(f"{_size(size)} in {_many(len(found), 'file')}: done here without Spark, which {why}")
+            note(f"{_size(size)} in {counted(len(found), 'file')}: done here without Spark, which {why}")
     with CaptureOutput(job.output, job.capture_id) as output:
         if engine == "local":
             from dcpdump.spark import local
@@ -209,14 +210,14 @@ def _on_spark(job: Job, found: "Sequence[Input]", folder: str) -> "Outcome":
         report = _progress if sys.stderr.isatty() and not job.quiet else None
         if not job.quiet:
             size = _size(sum(each.size for each in found))
-            note(f"{size} in {_many(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
+            note(f"{size} in {counted(len(found), 'file')} on Spark {spark.version} ({spark.conf.get('spark.master')})")
         tasks = TaskOptions(job.choice, folder, frozenset(job.tables))
         return run_on_spark(spark, found, tasks, split_bytes=job.split_bytes, progress=report)
 
 
 def _progress(what: str, done: int, tasks: int) -> None:
     """Report how far a round is, on one line of the terminal."""
-    status(f"{what}: {done:,} of {_many(tasks, 'task')}")
+    status(f"{what}: {done:,} of {counted(tasks, 'task')}")
     if done == tasks:
         clear_status()
 
@@ -281,7 +282,7 @@ def _complain(outcome: "Outcome") -> None:
 
 def _nothing(outcome: "Outcome") -> str:
     packets = sum(row["packets"] for row in outcome.files)
-    found = [_many(len(outcome.files), "file"), _many(packets, "packet")]
+    found = [counted(len(outcome.files), "file"), counted(packets, "packet")]
     found += [f"{name} on port {port}" for (name, port), count in outcome.foreign.most_common(4) if count]
     return f"no DCP in the input: {', '.join(found)}"
 
@@ -290,9 +291,9 @@ def _summary(job: Job, outcome: "Outcome") -> str:
     rows = {name: outcome.rows(name) for name in job.tables if name != "files"}
     words = [f"{count:,} {name if count != 1 else name.removesuffix('s')}" for name, count in rows.items()]
     if "frames" in rows:
-        words[0] = f"{rows['frames']:,} of {_many(outcome.frames, 'frame')}"
+        words[0] = f"{rows['frames']:,} of {counted(outcome.frames, 'frame')}"
     hurt = sum(row["status"] != "ok" for row in outcome.files)
-    words.append(_many(len(outcome.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
+    words.append(counted(len(outcome.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
     if outcome.lost_bytes or outcome.skipped_bytes:
         words.append(f"{outcome.lost_bytes:,} B lost, {outcome.skipped_bytes:,} B skipped")
     return f"{' · '.join(words)} → {job.output} (capture_id={job.capture_id})"
@@ -300,7 +301,3 @@ def _summary(job: Job, outcome: "Outcome") -> str:
 
 def _size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count:,} B"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

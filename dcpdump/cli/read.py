@@ -24,6 +24,7 @@ from dcpdump.filter.clauses import with_problems
 from dcpdump.filter.error import FilterError
 from dcpdump.filter.header_clauses import wanted_of
 from dcpdump.filter.ranges import Ranges
+from dcpdump.plural import counted
 
 
 @click.command(cls=GroupedCommand)
@@ -94,8 +95,7 @@ def _check_numbers(wanted: Ranges, frames: int) -> None:
     """Refuse numbers of frames that the input does not have."""
     beyond = [low for low, _ in wanted.spans if low > frames]
     if beyond and frames:
-        s = "" if frames == 1 else "s"
-        raise FilterError(f"--frame: there is no frame {min(beyond):,}: the capture has {frames:,} frame{s}")
+        raise FilterError(f"--frame: there is no frame {min(beyond):,}: the capture has {counted(frames, 'frame')}")
 
 
 def _reading(

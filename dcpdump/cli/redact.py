@@ -18,10 +18,10 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.stderr import note
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.errors import CaptureError, OutputError
+from dcpdump.plural import counted
 from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
-from dcpdump.streams.wording import counted
 from dcpdump.unfinished import UnfinishedFolder
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -27,8 +28,8 @@ from dcpdump.cli.summary import balance, balance_line, nothing_found
 from dcpdump.dissect import Dissector
 from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet
+from dcpdump.plural import counted
 from dcpdump.render.text_columns import bytes_text
-from dcpdump.streams.wording import counted
 
 _PORT = 11210
 
@@ -96,7 +97,7 @@ class RelaySource:
 
 
 class SavedPackets:
-    """A pcapng file that gets packets as they pass. Raises OutputError."""
+    """A pcapng file that gets packets as they pass, whole ones wherever it ends. Raises OutputError."""
 
     def __init__(self, path: str, *, force: bool) -> None:
         self._path = path
@@ -112,9 +113,10 @@ class SavedPackets:
 
     def through(self, packets: Iterable[Packet]) -> Iterator[Packet]:
         """Write packets, and yield each once it is in the file."""
-        for packet in packets:
-            self._put(self._writer.packet(packet, "relay"))
-            yield packet
+        with self._file:
+            for packet in packets:
+                self._put(self._writer.packet(packet, "relay"))
+                yield packet
 
     def _put(self, data: bytes) -> None:
         left = memoryview(data)
@@ -122,6 +124,8 @@ class SavedPackets:
             while left:
                 left = left[self._file.write(left) or 0 :]
         except OSError as error:
+            with suppress(OSError):  # a pipe has no length
+                self._file.truncate(self._file.tell() - (len(data) - len(left)))
             raise OutputError(f"cannot write: {(error.strerror or str(error)).lower()}", self._path) from error
 
 

@@ -16,11 +16,9 @@ from dcpdump.cli.diagnose import carried_options, evidence_of, names_of
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.ledger_reading import Chosen, choosing, choosing_options
-from dcpdump.cli.options import LEVELS, Display
-from dcpdump.cli.salt import SALT_FILE, salt_of
+from dcpdump.cli.options import Display, redaction_options, redactor_of
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
-from dcpdump.redact import Redactor
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.context import Context, Wish
 from dcpdump.report.dialogues import choose
@@ -48,13 +46,7 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
 @click.option("--no-check", is_flag=True, help="Do not ask the rules of check.")
 @choosing_options(streams=True)
 @input_options()
-@click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names.")
-@click.option(
-    "--redact-level",
-    type=click.Choice(["partial", "full"]),
-    help=LEVELS,
-)
-@click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
+@redaction_options
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def report(
     captures: tuple[str, ...], title: str | None, frames: int, no_check: bool, quiet: bool, **options: Any
@@ -127,6 +119,4 @@ def context_of(consumer: Reporting, wish: Wish) -> Context:
 
 
 def _display(output: str | None, options: dict[str, Any]) -> Display:
-    redact, level, salt = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
-    redactor = Redactor(salt_of(salt), full=level == "full") if redact or level is not None else None
-    return Display("html", "never", 64, output, options.pop("force"), False, redactor)
+    return Display("html", "never", 64, output, options.pop("force"), False, redactor_of(options))

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -50,22 +53,38 @@ class Sorting(Generic[T]):
         return sorted(there, key=key, reverse=self.reverse) + [row for row in found if key(row) is None]
 
 
+class _Column(click.ParamType):  # type: ignore[type-arg]
+    """One of the columns of a table."""
+
+    name = "column"
+
+    def __init__(self, columns: Columns[Any]) -> None:
+        self._columns = columns
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of the column that is meant."""
+        found = _SAME.get(value.lower(), value.lower().replace("_", "-"))
+        if found in self._columns:
+            return found
+        near = get_close_matches(found, self._columns, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        known = ", ".join(self._columns)
+        raise click.UsageError(f"unknown column {value!r} for --sort ({meant}there are {known})", ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        """Return the columns that begin so."""
+        from dcpdump.cli.completion import Completed
+
+        return Completed(lambda: [(column, "") for column in self._columns]).shell_complete(ctx, param, incomplete)
+
+
 def sort_options(columns: Columns[Any]) -> Callable[[Command], Command]:
     """Add the options for the order of a table's rows."""
-    known = ", ".join(columns)
-
-    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        found = None if value is None else _SAME.get(value.lower(), value.lower().replace("_", "-"))
-        if found is None or found in columns:
-            return found
-        near = get_close_matches(found, columns, n=1)
-        meant = f"did you mean {near[0]}? " if near else ""
-        raise click.UsageError(f"unknown column {value!r} for --sort ({meant}there are {known})", ctx)
 
     def add(command: Command) -> Command:
         command = click.option("--reverse", is_flag=True, help="The other way round.")(command)
-        help_ = f"Sort by a column, the least first: {known}."
-        return click.option("--sort", metavar="COLUMN", callback=check, help=help_)(command)
+        help_ = f"Sort by a column, the least first: {', '.join(columns)}."
+        return click.option("--sort", metavar="COLUMN", type=_Column(columns), help=help_)(command)
 
     return add
 

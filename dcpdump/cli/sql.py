@@ -20,7 +20,15 @@ from dcpdump.cli.tables import need_pyarrow
 from dcpdump.errors import DcpdumpError
 
 
-@click.command(cls=GroupedCommand)
+def _schema() -> Any:
+    """Return the schema of the tables' rows."""
+    need_pyarrow()
+    from dcpdump.sql.row_schema import schema
+
+    return schema()
+
+
+@click.command(cls=GroupedCommand, schema=_schema)
 @click.argument("words", nargs=-1, metavar="QUERY CAPTURE…")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for queries, one after the other: without QUERY.")
 @window_options
@@ -33,12 +41,12 @@ from dcpdump.errors import DcpdumpError
 def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **options: Any) -> int:
     """Ask captures in SQL: the tables frames, streams, gaps, findings and files, straight from the packets.
 
-    Tables and columns are those of export ('dcpdump export --schema'; 'describe frames'). Only what a query names is
+    Tables and columns are those of export; --schema says what each column means. Only what a query names is
     decoded: conditions on name, opcode, vbucket, by_seqno, connection, ts and frame cost what filters of read cost. The
     query can read nothing but these tables, and write nothing.
     """
     if find_spec("duckdb") is None or find_spec("pyarrow") is None:
-        raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=1' 'pyarrow>=15'")
+        raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=1.1' 'pyarrow>=15'")
     need_pyarrow()
     times = {name: options.pop(name) for name in ("since", "until", "tz")}
     selection(dict(times))  # what is wrong with them is said before anything is read

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from dcpdump.errors import CaptureError, OutputError
 from dcpdump.forked_worker import ForkedWorker, can_fork, write_all
+from dcpdump.render.text_columns import bytes_text
 
 STANDARD_INPUT = "-"
-#: So many bytes of standard input are kept to be read again.
-_LIMIT = 4 << 30
 _CHUNK = 1 << 16
 
 
@@ -23,16 +22,20 @@ class Copies(NamedTuple):
     again: Sequence[str]
     terminal: bool  #: whether standard input is a terminal now
     copy: int | None = None  #: the file that standard input is copied to
+    limit: int = 0  #: bytes of that, at most
 
     def check(self) -> None:
         """Raise OutputError where what came was too much to be read again."""
-        if self.copy is not None and os.fstat(self.copy).st_size >= _LIMIT:
-            raise OutputError(f"more than {_LIMIT >> 30} GiB came on standard input: save it to a file first")
+        if self.copy is not None and os.fstat(self.copy).st_size >= self.limit:
+            raise OutputError(f"standard input is longer than --max-spool ({bytes_text(self.limit)})")
 
 
 @contextmanager
-def standard_input(named: Sequence[str]) -> Iterator[Copies]:
-    """Yield the captures, with standard input copied where one comes there and a terminal can be had for the keys."""
+def standard_input(named: Sequence[str], limit: int) -> Iterator[Copies]:
+    """Yield the captures, with standard input copied where one comes there and a terminal can be had for the keys.
+
+    ``limit``: so many bytes of standard input are kept to be read again.
+    """
     interactive = sys.stdin is not None and sys.stdin.isatty()
     if STANDARD_INPUT not in named or interactive or sys.stdin is None or not can_fork():
         yield Copies(named, named, interactive)
@@ -50,7 +53,7 @@ def standard_input(named: Sequence[str]) -> Iterator[Copies]:
 
             def copied(_: int, __: int) -> None:
                 os.close(read)
-                _copy(source, write, copy.fileno())
+                _copy(source, write, copy.fileno(), limit)
 
             worker = ForkedWorker(copied)
             os.close(write)
@@ -59,7 +62,7 @@ def standard_input(named: Sequence[str]) -> Iterator[Copies]:
             try:
                 paths = [f"/dev/fd/{read}" if name == STANDARD_INPUT else name for name in named]
                 files = [again if name == STANDARD_INPUT else name for name in named]
-                yield Copies(paths, files, True, copy.fileno())
+                yield Copies(paths, files, True, copy.fileno(), limit)
             finally:
                 worker.kill()
                 os.close(read)
@@ -67,11 +70,11 @@ def standard_input(named: Sequence[str]) -> Iterator[Copies]:
         raise CaptureError(f"standard input cannot be copied: {error.strerror}", STANDARD_INPUT) from error
 
 
-def _copy(source: int, pipe: int, file: int) -> None:
+def _copy(source: int, pipe: int, file: int, limit: int) -> None:
     """Copy all that comes to a file, up to the limit, and then to a pipe."""
     kept = 0
     while piece := os.read(source, _CHUNK):
-        if kept < _LIMIT:
-            write_all(file, piece)
+        if kept < limit:
+            write_all(file, piece[: limit - kept])
             kept += len(piece)
         write_all(pipe, piece)

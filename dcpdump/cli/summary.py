@@ -10,7 +10,7 @@ from dcpdump.cli import tls_notes
 from dcpdump.cli.stderr import note
 from dcpdump.dissect import TLS, Dissector, payload
 from dcpdump.escape import safe
-from dcpdump.streams.wording import counted
+from dcpdump.plural import counted
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"

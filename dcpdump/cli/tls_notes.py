@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dcpdump.dissect import Dissector
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.spec.field import Holds
-from dcpdump.streams.redacted import hidden_end
-from dcpdump.streams.wording import counted
 from dcpdump.tls import sealing as why
 from dcpdump.tls.sealing import Sealing
 
@@ -67,7 +66,7 @@ def hide(dissector: Dissector, redactor: Redactor) -> None:
     """Hash names and addresses of connections, where those are to be hidden."""
     for number, each in dissector.sealings.items():
         if not each.hidden:
-            src, dst = hidden_end(each.src, redactor), hidden_end(each.dst, redactor)
+            src, dst = redactor.endpoint(each.src), redactor.endpoint(each.dst)
             name = redactor.text(each.server_name, Holds.SYSTEM)
             dissector.sealings[number] = replace(each, src=src, dst=dst, server_name=name, hidden=True)
 

@@ -31,7 +31,7 @@ from dcpdump.render.top import Peer, StreamRow, TopView
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams.rate_meter import Rate, RateMeter
-from dcpdump.streams.redacted import hidden_end, hide_request
+from dcpdump.streams.redacted import hide_request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge
 
@@ -239,7 +239,7 @@ def _peer(each: ConnectionState, rate: Rate, redactor: Redactor | None) -> Peer:
     """Return a connection with its names as they may be shown."""
     src, dst, name = each.src, each.dst, each.name
     if redactor is not None:
-        src, dst = hidden_end(src, redactor), hidden_end(dst, redactor)
+        src, dst = redactor.endpoint(src), redactor.endpoint(dst)
         name = None if name is None else redactor.key(MESSAGES[DCP_OPEN], name)
     shown = {each.src: src, each.dst: dst, None: ""}
     client = shown[each.client_address] or f"{src} ? {dst}"

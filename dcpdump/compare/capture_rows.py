@@ -10,8 +10,8 @@ from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.compare.hashing import mixed
-from dcpdump.net.batch import NO_TIME
 from dcpdump.net.bytestream import ByteStream
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.streams.column_events import stream_ids
@@ -79,6 +79,10 @@ class CaptureRows:
     def frames(self) -> int:
         """Return how many frames there are."""
         return sum(self.counts.values())
+
+    def frames_of(self, number: int) -> int:
+        """Return how many frames a connection has."""
+        return self.counts.get(2 * number, 0) + self.counts.get(2 * number + 1, 0)
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
         """Keep those rows of a part."""

@@ -24,7 +24,6 @@ class Absence(Enum):
     AFTER = "after"
     OTHERWISE = "otherwise"
     LEFT_OUT = "left-out"
-    NO_CONNECTION = "no-connection"
 
 
 class OnlyFrame(NamedTuple):
@@ -99,14 +98,18 @@ class Comparison:
         """Return whether the captures differ in a frame."""
         return any(self.alone) or any(each.differs for each in self.linked)
 
+    @property
+    def unrelated(self) -> bool:
+        """Return whether both captures have connections, and none is the same."""
+        return not self.linked and all(self.alone)
+
     def ends(self, of: int, number: int) -> Ends:
         """Return who a connection of A (0) or B (1) is between."""
         return ends_of(self.sides[of], number)
 
     def frames(self, of: int, number: int) -> int:
         """Return how many frames a connection of A (0) or B (1) has."""
-        counts = self.sides[of].counts
-        return counts.get(2 * number, 0) + counts.get(2 * number + 1, 0)
+        return self.sides[of].frames_of(number)
 
     def last_seqnos(self, way: Way) -> list[LastSeqno]:
         """Return the streams of a direction whose last seqno differs, by vbucket."""
@@ -132,14 +135,6 @@ class Comparison:
         for place_a, place_b in way.changed.tolist():
             mine, other = a.rows(way.a, place_a, place_a + 1)[0], b.rows(way.b, place_b, place_b + 1)[0]
             yield ChangedFrame(way.a, mine, other, _differences(mine, other))
-
-    def alone_frames(self, of: int, number: int) -> Iterator[OnlyFrame]:
-        """Yield the frames of a connection that only A (0) or B (1) has."""
-        side = self.sides[of]
-        for place in (2 * number, 2 * number + 1):
-            for at in range(0, side.counts.get(place, 0), _ROWS):
-                for row in side.rows(place, at, at + _ROWS):
-                    yield OnlyFrame(of, place, row, Absence.NO_CONNECTION)
 
 
 class _Judge:

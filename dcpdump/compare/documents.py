@@ -31,11 +31,11 @@ _ROW = np.dtype(
         ("opcode", "u1"),
     ]
 )
-_ROWS, _KEYS = 0, 1  # the streams of the file
-#: Documents are kept in so many parts by their hashes: what sorting takes beside them is that of one part.
-_SHARDS, _SHARD = 16, np.uint64(60)
-#: So many changes of a part wait until only the last of each document is kept.
-_PENDING = 1 << 14
+#: Which document a change is of, and what it says of it, as hashes; and the change's row.
+_CHANGE = np.dtype([("document", "<u8"), ("change", "<u8"), ("row", "<u4")])
+_ROWS, _KEYS, _FIRST_SHARD = 0, 1, 2  # the streams of the file
+#: Changes are kept in so many parts by the hashes of their documents: memory holds one part of each capture.
+_SHARDS, _SHARD = 64, np.uint64(58)
 
 
 class Document(NamedTuple):
@@ -63,7 +63,7 @@ class Documents:
     def __init__(self, folder: str) -> None:
         self._spill = Spill(folder)
         self._count = self._key_bytes = 0
-        self.shards = [_Shard() for _ in range(_SHARDS)]
+        self._changes = [0] * _SHARDS
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
@@ -74,9 +74,6 @@ class Documents:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._spill.__exit__(kind, error, trace)
-
-    def __len__(self) -> int:
-        return sum(map(len, self.shards))
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
         """Learn those rows of a part that are mutations, deletions or expirations."""
@@ -108,8 +105,6 @@ class Documents:
 
     def settle(self) -> None:
         """Prepare for comparing: all changes are there."""
-        for shard in self.shards:
-            shard.merge()
         self._spill.flush()
 
     def document(self, row: int) -> Document:
@@ -126,70 +121,45 @@ class Documents:
         """Return the rows of documents that only this has, only the other has, that differ (both), and how many are
         equal.
         """
-        found = [mine.against(theirs) for mine, theirs in zip(self.shards, other.shards, strict=True)]
+        found = [_compared(self._last(shard), other._last(shard)) for shard in range(_SHARDS)]
         only_a, only_b, pairs = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
         return np.sort(only_a), np.sort(only_b), pairs[np.argsort(pairs[:, 0])], sum(each[3] for each in found)
+
+    def _last(self, shard: int) -> Array:
+        """Return the last change of each document of a part, by the hashes of documents."""
+        size = self._changes[shard] * _CHANGE.itemsize
+        changes = np.frombuffer(self._spill.get(_FIRST_SHARD + shard, 0, size), _CHANGE)
+        order = np.argsort(changes["document"], kind="stable")  # equal ones stay in the order of frames
+        hashes = changes["document"][order]
+        last: Array = np.concatenate([hashes[1:] != hashes[:-1], [True]])[: len(hashes)]
+        found: Array = changes[order[last]]
+        return found
 
     def _put(self, table: Array, hashes: Array, names: bytes) -> None:
         self._spill.put(_ROWS, self._count * _ROW.itemsize, table.tobytes())
         self._spill.put(_KEYS, self._key_bytes, names)
+        changes = np.zeros(len(table), _CHANGE)
         change = mixed(mixed(table["value"].copy(), table["cas"].view(np.int64)), table["seqno"].view(np.int64))
-        rows = np.arange(self._count, self._count + len(table), dtype=np.uint32)
-        columns = hashes, mixed(change, table["opcode"]), rows
+        changes["document"], changes["change"] = hashes, mixed(change, table["opcode"])
+        changes["row"] = np.arange(self._count, self._count + len(table))
         which = hashes >> _SHARD
         for number in np.unique(which).tolist():
-            mine = which == number
-            self.shards[number].put(*(column[mine] for column in columns))
+            mine = changes[which == number]
+            self._spill.put(_FIRST_SHARD + number, self._changes[number] * _CHANGE.itemsize, mine.tobytes())
+            self._changes[number] += len(mine)
         self._count += len(table)
         self._key_bytes += len(names)
 
 
-class _Shard:
-    """The documents with some hashes: sorted hashes, hashes of their last changes, and which rows these are."""
-
-    def __init__(self) -> None:
-        self._known = _nothing()
-        self._waiting: list[tuple[Array, ...]] = []
-        self._pending = 0
-
-    def __len__(self) -> int:
-        return len(self._known[0])
-
-    def put(self, *columns: Array) -> None:
-        """Learn changes, which are later than all before."""
-        self._waiting.append(columns)
-        self._pending += len(columns[0])
-        if self._pending > max(_PENDING, len(self) // 2):
-            self.merge()
-
-    def merge(self) -> None:
-        """Keep of each document its last change."""
-        columns = [np.concatenate(each) for each in zip(*[self._known, *self._waiting], strict=True)]
-        self._waiting, self._pending = [], 0
-        order = np.argsort(columns[0], kind="stable")  # equal ones stay in the order of frames
-        hashes = columns[0][order]
-        last = np.concatenate([hashes[1:] != hashes[:-1], [True]])[: len(hashes)]
-        kept = order[last]
-        self._known = hashes[last], columns[1][kept], columns[2][kept]
-
-    def against(self, other: "_Shard") -> tuple[Array, Array, Array, int]:
-        """Compare as ``Documents.against`` does, in no order."""
-        (mine, changes, rows), (theirs, others, places) = self.known, other.known
-        _, in_mine, in_theirs = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
-        alone, missing = np.ones(len(mine), bool), np.ones(len(theirs), bool)
-        alone[in_mine] = missing[in_theirs] = False
-        differ = changes[in_mine] != others[in_theirs]
-        pairs = np.column_stack([rows[in_mine[differ]], places[in_theirs[differ]]])
-        return rows[alone], places[missing], pairs, int((~differ).sum())
-
-    @property
-    def known(self) -> tuple[Array, Array, Array]:
-        """Return its columns."""
-        return self._known
-
-
-def _nothing() -> tuple[Array, Array, Array]:
-    return np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+def _compared(mine: Array, theirs: Array) -> tuple[Array, Array, Array, int]:
+    """Compare the documents of two parts as ``Documents.against`` does, in no order."""
+    places = np.intersect1d(mine["document"], theirs["document"], assume_unique=True, return_indices=True)[1:]
+    alone, missing = np.ones(len(mine), bool), np.ones(len(theirs), bool)
+    alone[places[0]] = missing[places[1]] = False
+    both_mine, both_theirs = mine[places[0]], theirs[places[1]]
+    differ = both_mine["change"] != both_theirs["change"]
+    pairs = np.column_stack([both_mine["row"][differ], both_theirs["row"][differ]])
+    return mine["row"][alone], theirs["row"][missing], pairs, int((~differ).sum())
 
 
 def _hashes(numbers: Iterable[int]) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.compare.alignment import Pairs, matched, strays
 from dcpdump.compare.capture_rows import ROW, CaptureRows
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 
 #: Frames of a direction that are matched at once, of each side.
 WINDOW = 1 << 17
@@ -57,7 +57,7 @@ class Way:
     b: int
     equal: int  #: frames that both have, in one order
     moved: int  #: frames that both have, but not in one order
-    changed: Array  #: rows of A and of B: the same message with other bytes
+    changed: Array  #: rows of A, rising, and of B: the same message with other bytes
     only: tuple[tuple[Array, Array], tuple[Array, Array]]
     runs: Array
     later: Differences | None  #: None where no frame with a time is in both
@@ -87,12 +87,13 @@ def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: in
     left = strays(_taken(side_a, place_a, only[0][0]), _taken(side_b, place_b, only[1][0]))
     gone = left.moved.joined(left.changed)
     changed.append(_pairs(only[0][0][left.changed.a], only[1][0][left.changed.b]))
+    every = np.concatenate(changed)
     return Way(
         place_a,
         place_b,
         equal,
         len(left.moved),
-        np.concatenate(changed),
+        every[np.argsort(every[:, 0])],
         (_without(only[0], gone.a), _without(only[1], np.sort(gone.b))),
         found,
         _differences(np.concatenate(later)),

@@ -6,11 +6,12 @@ from dataclasses import replace
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
+from dcpdump.plural import counted
 from dcpdump.streams.flow_state import FlowState, standing, why_blocked
 from dcpdump.streams.leak import leak
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
-from dcpdump.streams.wording import clock, counted, span
+from dcpdump.streams.wording import clock, span
 
 #: A connection that was blocked for less of its time was not slowed down by it.
 _PERMILLE = 5

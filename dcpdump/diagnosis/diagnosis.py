@@ -9,8 +9,8 @@ from dcpdump.diagnosis.finding_troubles import finding_troubles
 from dcpdump.diagnosis.not_judged import unjudged
 from dcpdump.diagnosis.stream_troubles import stream_troubles
 from dcpdump.diagnosis.trouble import Trouble, TroubleSeverity, Unjudged
+from dcpdump.plural import counted
 from dcpdump.streams.causes import VerdictKind
-from dcpdump.streams.wording import counted
 
 #: The rule that says of a NOOP that it was not answered.
 _NOOP_RULE = "DCP511"

@@ -6,7 +6,8 @@ from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.diagnosis.evidence import Evidence
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleCode
-from dcpdump.streams.wording import counted, times
+from dcpdump.plural import counted
+from dcpdump.streams.wording import times
 
 _CODES = {Severity.VIOLATION: TroubleCode.VIOLATION, Severity.SUSPICIOUS: TroubleCode.RULE}
 _FRAMES = 8

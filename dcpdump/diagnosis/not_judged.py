@@ -8,10 +8,11 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.evidence import Evidence, Judged
 from dcpdump.diagnosis.trouble import Command, Unjudged, UnjudgedCode
 from dcpdump.dissect import TLS
+from dcpdump.plural import counted
 from dcpdump.streams.causes import Cause, Reason, VerdictKind
 from dcpdump.streams.flow_state import FlowState, standing, why_unknown
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import counted, times
+from dcpdump.streams.wording import times
 
 _NAMED = 3
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from dcpdump.plural import counted
 from dcpdump.spec.names import STATUS, STREAM_END_STATUS
 from dcpdump.streams.causes import Cause, Reason
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, counted
+from dcpdump.streams.wording import client
 
 #: Of a list of vbuckets, people are shown so many entries.
 _SHOWN = 8

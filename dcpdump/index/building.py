@@ -5,7 +5,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, PcapPlace
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PcapPlace
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
@@ -14,10 +14,16 @@ from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.source import bytes_read
 from dcpdump.index.checkpoints import DISTANCE, MEMORY, Checkpoint, packed
-from dcpdump.index.columns import Columns, KnownEnds, columns_of
-from dcpdump.index.spool import SPOOL_BYTES, Spool
+from dcpdump.index.columns import Columns
+from dcpdump.index.part_columns import KnownEnds, columns_of
+from dcpdump.index.spool import Spool
+from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.tls.secrets import Secrets
+
+#: A block has about so many frames at most that are decoded one by one, as the one before has shown; and at least so
+#: many bytes. It is twice as large as that one at most.
+_RECORDS, _LEAST_BYTES = 256, 16 * 1024
 
 #: Where a block can be read again: in its file, or in the spool.
 KeptPlace = BlockPlace | int
@@ -31,9 +37,12 @@ class IndexOptions:
     secrets: Secrets | None = None  #: what opens TLS
     show_secrets: bool = False  #: in records
     block_bytes: int = BLOCK_BYTES
+    first_bytes: int = 64 * 1024  #: of the first block: its frames are waited for
     distance: int = DISTANCE  #: bytes of packets between two checkpoints, at least
     #: The same for each connection that there is, so that saving them takes little of the time.
     connection_distance: int = 32 * 1024
+    #: What is decoded one by one, as a request is, takes as long as so many bytes that are not.
+    record_bytes: int = 16 * 1024
     memory: int = MEMORY  #: bytes of checkpoints, at most
     spool_bytes: int = SPOOL_BYTES
     parts: int = 16  #: decoded parts that are kept
@@ -78,6 +87,7 @@ class Builder:
         self._given, self._options = given, options
         self._dissection = options.dissection(options.secrets)
         self._places = KnownEnds()
+        self._size = BlockSize(options.block_bytes, min(options.first_bytes, options.block_bytes))
         self._blocks = self._read()
         self._number = 0  # of blocks
         self._since = 0  # bytes since the last checkpoint
@@ -87,6 +97,11 @@ class Builder:
         self._before = bytes_read()
         self._plain_bytes = 0
         self._known_ends = self._known_damage = self._evictions = 0
+
+    @property
+    def waits_for(self) -> int | None:
+        """Return None: there is something to do at any time."""
+        return None
 
     def updates(self, wait: float = 0.0) -> list[Update]:
         """Index the next block, however long that takes."""
@@ -118,9 +133,9 @@ class Builder:
             capture.close()
 
     def _read(self) -> Generator[Block | None, None, None]:
-        captures, size = self._given.captures, self._options.block_bytes
+        captures = self._given.captures
         if all(capture.rereadable for capture in captures):
-            yield from blocks_of(captures, size, first=size)
+            yield from blocks_of(captures, self._size)
         else:
             yield from blocks_as_they_come(captures)
 
@@ -133,7 +148,10 @@ class Builder:
         if isinstance(block.place, PcapPlace):
             self._plain_bytes += block.place.size
         self._append(parts)
-        self._since += len(block.data)
+        records = sum(len(part.records) for part in parts)
+        self._since += max(len(block.data), records * self._options.record_bytes)
+        size = len(block.data) * min(2 * max(records, 1), _RECORDS) // max(records, 1)
+        self._size.choose(min(max(size, _LEAST_BYTES), self._options.block_bytes))
         evictions = self._dissection.balance.evictions
         if evictions != self._evictions:
             # What a dissection forgets depends on how much it holds, of which a state knows only what is needed.

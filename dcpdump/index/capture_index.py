@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dcpdump.batch.chosen import record_of
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.filter import Masks
-from dcpdump.batch.gather import Array
 from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
 from dcpdump.errors import CaptureError
@@ -13,7 +12,7 @@ from dcpdump.index.building import IndexInput, IndexOptions, KeptPlace, Update, 
 from dcpdump.index.checkpoints import Checkpoints
 from dcpdump.index.columns import Columns
 from dcpdump.index.helper import builder_of
-from dcpdump.index.matcher import matching
+from dcpdump.index.matcher import Matched, matching
 from dcpdump.index.replay import Replay
 from dcpdump.index.spool import Spool
 from dcpdump.record import Record
@@ -35,12 +34,20 @@ class CaptureIndex:
     """
 
     def __init__(
-        self, captures: Sequence[Capture], options: IndexOptions | None = None, *, helped: bool = False
+        self,
+        captures: Sequence[Capture],
+        options: IndexOptions | None = None,
+        *,
+        helped: bool = False,
+        columns: Columns | None = None,
     ) -> None:
-        """``helped``: index in another process, where one can be had, so that this one stays free for its user."""
+        """``helped``: index in another process, where one can be had, so that this one stays free for its user.
+
+        ``columns``: empty ones, to be filled; they may have been made by another process, which then sees them too.
+        """
         options = IndexOptions() if options is None else options
         self.bytes = input_bytes(captures)  #: of all files; None where that is not known
-        self.columns = Columns()  #: of all frames so far
+        self.columns = Columns() if columns is None else columns  #: of all frames so far
         self._spool = Spool(options.spool_bytes)
         self._builder = builder_of(IndexInput(captures, self.columns, self._spool), options, helped=helped)
         self._blocks: list[KeptPlace] = []
@@ -59,6 +66,16 @@ class CaptureIndex:
     def frames(self) -> int:
         """Return how many frames there are so far."""
         return self.columns.frames
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many frames, answers and gaps the columns have."""
+        return self._counts
+
+    @property
+    def waits_for(self) -> int | None:
+        """Return the file descriptor that is readable when ``step`` has something to take; None: at any time."""
+        return self._builder.waits_for
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -95,20 +112,11 @@ class CaptureIndex:
             raise CaptureError(f"frame {number:,} is not what it was: its capture or key log was changed meanwhile")
         return record_of(part, row)
 
-    def request_of(self, number: int) -> int | None:
-        """Return which request a frame answers; None where it answers none, or that was not captured."""
-        return _partner(self.columns.answer, self.columns.request, number)
-
-    def answers_of(self, number: int) -> list[int]:
-        """Return the frames that answer a request; several where one has many answers."""
-        found: list[int] = self.columns.answer[self.columns.request == number].tolist()
-        return found
-
-    def matching(self, wanted: Masks, first: int = 1) -> Iterator[Array]:
+    def matching(self, wanted: Masks, first: int = 1) -> Iterator[Matched]:
         """Yield the numbers of the frames from ``first`` on that a filter wants, rising, as they are found.
 
         Of the frames that are indexed when it begins. What headers decide is answered from the columns; for keys,
-        seqnos, collections and problems parts are decoded, one for each step: an empty array is a step without a hit.
+        seqnos, collections and problems parts are decoded, one for each step, which may be one without a hit.
         Closing it ends the search.
         """
         if wanted.window is not None and wanted.window.start_ns is None:
@@ -142,8 +150,3 @@ class CaptureIndex:
         self.failure = update.failure
         self._replay.complete = update.complete
         self._counts = update.frames, update.answers, update.gaps
-
-
-def _partner(numbers: Array, partners: Array, number: int) -> int | None:
-    at = int(numbers.searchsorted(number))
-    return int(partners[at]) if at < len(numbers) and numbers[at] == number else None

@@ -11,13 +11,11 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dcpdump.batch.ends import Ends
-from dcpdump.batch.gather import Array
-from dcpdump.batch.layouts import STREAM_ID_LENGTH
-from dcpdump.batch.part import Part
 from dcpdump.errors import OutputError
-from dcpdump.record import Record
+
+Array = NDArray[Any]
 
 #: Bits of ``flags``.
 RESPONSE = 1
@@ -52,8 +50,6 @@ SPARSE_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "answers": {"answer": "u4", "request": "u4"},
     "gaps": {"gap_frame": "u4", "gap_bytes": "u8"},
 }
-_OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
-_PLAIN_SEQNO = ("start_seqno",)
 
 
 class Columns:
@@ -108,6 +104,16 @@ class Columns:
             for name in SPARSE_COLUMNS[sparse]:
                 setattr(self, name, self._mapped(name, count))
 
+    def request_of(self, number: int) -> int | None:
+        """Return which request a frame answers; None where it answers none, or that was not captured."""
+        at = int(self.answer.searchsorted(number))
+        return int(self.request[at]) if at < len(self.answer) and self.answer[at] == number else None
+
+    def answers_of(self, number: int) -> list[int]:
+        """Return the frames that answer a request; several where one has many answers."""
+        found: list[int] = self.answer[self.request == number].tolist()
+        return found
+
     def close(self) -> None:
         """Close the files, which frees what they take once no array of them is left."""
         for file in self._files.values():
@@ -130,101 +136,3 @@ def _write(file: IO[bytes], column: Array) -> None:
 def _no_place(error: OSError) -> OutputError:
     folder = tempfile.gettempdir()
     return OutputError(f"the index cannot be kept: {error.strerror or error}", folder, "TMPDIR=/a/larger/folder")
-
-
-class KnownEnds:
-    """The directions that frames are of, numbered as they are met."""
-
-    def __init__(self) -> None:
-        self.ends: list[Ends] = []
-        self._numbers: dict[tuple[int, int], int] = {}
-
-    def of(self, part: Part) -> Array:
-        """Return the number of each frame's direction."""
-        return np.array([self._number(ends) for ends in part.places], np.uint32)[part.place]
-
-    def _number(self, ends: Ends) -> int:
-        number = self._numbers.setdefault((ends.connection, ends.direction), len(self.ends))
-        if number == len(self.ends):
-            self.ends.append(ends)
-        return number
-
-
-def columns_of(part: Part, places: KnownEnds) -> dict[str, Array]:
-    """Return the columns of a part."""
-    header, count = part.header, len(part)
-    response = header.response
-    planned, seqno, has_seqno = np.zeros(count, bool), np.zeros(count, np.uint64), np.zeros(count, bool)
-    for group in part.groups:
-        planned[group.rows] = True
-        own = next((name for name in (*_OWN_SEQNO, *_PLAIN_SEQNO) if group.plan.has(name)), None)
-        if own is not None:
-            seqno[group.rows], has_seqno[group.rows] = group.column(own), True
-    stream_id = np.zeros(count, np.uint16)
-    tagged = np.flatnonzero(planned & (header.framing == STREAM_ID_LENGTH))
-    stream_id[tagged] = part.stream_id(tagged)
-    flags = (
-        response * np.uint16(RESPONSE)
-        | header.server * np.uint16(SERVER)
-        | (part.gap_before > 0) * np.uint16(GAP_BEFORE)
-        | part.weak.astype(bool) * np.uint16(WEAK)
-        | planned * np.uint16(PLANNED)
-        | part.inferred * np.uint16(INFERRED)
-        | ~response * np.uint16(HAS_VBUCKET)
-        | has_seqno * np.uint16(HAS_SEQNO)
-        | (response & (header.word != 0)) * np.uint16(REFUSED)
-    )
-    flags[tagged] |= HAS_STREAM_ID
-    columns: dict[str, Any] = {
-        "ts_ns": part.ts_ns,
-        "opcode": header.opcode,
-        "magic": header.magic,
-        "vbucket": np.where(response, 0, header.word),
-        "status": np.where(response, header.word, 0),
-        "place": places.of(part),
-        "opaque": header.opaque,
-        "stream_id": stream_id,
-        "seqno": seqno,
-        "length": part.length,
-        "flags": flags,
-    }
-    flags[list(part.odd)] |= ODD
-    columns |= _take_records(part, columns)
-    torn = np.flatnonzero(part.gap_before)
-    columns |= {"gap_frame": torn + part.first, "gap_bytes": part.gap_before[torn]}
-    return columns
-
-
-def _take_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
-    """Put what only records know into the columns; return which answer which."""
-    flags, vbucket = columns["flags"], columns["vbucket"]
-    answers: list[tuple[int, int]] = []
-    for row, known in part.records.items():
-        if known.request is not None:
-            answers.append((part.first + row, known.request.frame))
-        if known.vbucket is not None:
-            vbucket[row] = known.vbucket
-            flags[row] |= HAS_VBUCKET
-        else:
-            vbucket[row] = 0
-            flags[row] &= 0xFFFF ^ HAS_VBUCKET
-        if isinstance(known, Record):
-            _take_record(known, row, columns)
-    answers.sort()
-    numbers = np.array(answers, np.int64).reshape(len(answers), 2)
-    return {"answer": numbers[:, 0], "request": numbers[:, 1]}
-
-
-def _take_record(record: Record, row: int, columns: dict[str, Array]) -> None:
-    flags = columns["flags"]
-    if record.problems:
-        flags[row] |= PROBLEM
-    if record.stream_id is not None:
-        columns["stream_id"][row] = record.stream_id & 0xFFFF
-        flags[row] |= HAS_STREAM_ID if 0 <= record.stream_id <= 0xFFFF else ODD
-    for name in (*_OWN_SEQNO, *_PLAIN_SEQNO):
-        seqno = record.frame.get(name)
-        if seqno is not None:
-            columns["seqno"][row] = seqno
-            flags[row] |= HAS_SEQNO
-            break

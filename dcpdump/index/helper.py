@@ -2,16 +2,14 @@
 
 import gc
 import os
-import pickle
 import threading
 from functools import partial
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.forked_worker import ForkedWorker, can_fork, started, write_all
+from dcpdump.forked_worker import ForkedWorker, Messages, can_fork, packed, started, write_all
 from dcpdump.index.building import Builder, IndexInput, IndexOptions, Update
 
 _NICE = 5
-_SIZE = 8  #: bytes of a length
 _DOUBLE = b"d"
 _ENDED = "the process that read the capture has ended"
 
@@ -32,9 +30,14 @@ class HelperBuilder:
     def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._secrets = given, options.secrets
         self._last = Update()
-        self._received = b""
+        self._messages = Messages()
         self._stopped: DcpdumpError | OSError | None = None
         self._worker: ForkedWorker | None = ForkedWorker(partial(_work, given, options))
+
+    @property
+    def waits_for(self) -> int | None:
+        """Return the file descriptor that is readable when updates are there; None where none will come."""
+        return None if self._worker is None else self._worker.results
 
     def updates(self, wait: float = 0.0) -> list[Update]:
         """Return what has arrived; where nothing has, wait so many seconds for it. Raises what stopped the process."""
@@ -51,9 +54,8 @@ class HelperBuilder:
             self._end()
             last = self._last
             return [Update(last.frames, last.answers, last.gaps, last.bytes_read, last.begins_ns, failure=_ENDED)]
-        self._received += piece
-        found = []
-        for message in self._messages():
+        found: list[Update] = []
+        for message in self._messages.feed(piece):
             if not isinstance(message, Update):
                 self._stopped = message
                 break
@@ -77,18 +79,6 @@ class HelperBuilder:
         for capture in self._given.captures:
             capture.close()
 
-    def _messages(self) -> list[Update | DcpdumpError | OSError]:
-        out = []
-        data, at = self._received, 0
-        while at + _SIZE <= len(data):
-            end = at + _SIZE + int.from_bytes(data[at : at + _SIZE], "big")
-            if end > len(data):
-                break
-            out.append(pickle.loads(data[at + _SIZE : end]))
-            at = end
-        self._received = data[at:]
-        return out
-
     def _end(self) -> None:
         if self._worker is not None:
             self._worker.kill()
@@ -111,12 +101,12 @@ def _work(given: IndexInput, options: IndexOptions, orders: int, results: int) -
                 known, update.key_log = secrets.growth, secrets.key_log()
             if update.idle and before.idle and update.frames == before.frames:
                 continue
-            _send(results, update)
+            write_all(results, packed(update))
             if not before.frames and update.frames:
                 os.nice(_NICE)  # the first frames are waited for
             before = update
     except (DcpdumpError, OSError) as error:
-        _send(results, error)
+        write_all(results, packed(error))
 
 
 def _obey(builder: Builder, orders: int) -> None:
@@ -125,8 +115,3 @@ def _obey(builder: Builder, orders: int) -> None:
         if order == _DOUBLE:
             builder.double_distance()
     os._exit(0)
-
-
-def _send(results: int, message: Update | DcpdumpError | OSError) -> None:
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    write_all(results, len(data).to_bytes(_SIZE, "big") + data)

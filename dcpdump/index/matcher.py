@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,13 @@ from dcpdump.index.replay import Replay
 
 #: Rows of columns that are looked at in one step.
 _STEP = 1 << 20
+
+
+class Matched(NamedTuple):
+    """What a step of a search has found."""
+
+    numbers: Array  #: of the frames that are wanted
+    last: int  #: the last frame that was looked at
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,11 @@ class ColumnRows:
         """The number of the first frame."""
         return int(self.rows.start) + 1
 
+    @property
+    def last(self) -> int:
+        """The number of the last frame."""
+        return int(self.rows.stop)
+
     @cached_property
     def header(self) -> _Header:
         """What the headers say."""
@@ -92,14 +105,14 @@ class ColumnRows:
         return self.columns.stream_id[self.rows].astype(np.int64)
 
 
-def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[Array]:
+def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[Matched]:
     """Yield the numbers of the frames from ``first`` on that are wanted, in steps."""
     end = columns.frames
     for start in range(max(first, 1) - 1, end, _STEP):
         view = ColumnRows(columns, ends, slice(start, min(start + _STEP, end)))
         sure, unsure = _by_columns(view, wanted)
         if not unsure.any():
-            yield np.flatnonzero(sure) + view.first
+            yield Matched(np.flatnonzero(sure) + view.first, view.last)
         else:
             yield from _by_parts(view, replay, wanted, sure, unsure)
 
@@ -116,13 +129,13 @@ def _by_columns(view: ColumnRows, wanted: Masks) -> tuple[Array, Array]:
     return np.zeros(len(keep), bool), keep | undecided
 
 
-def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[Array]:
+def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[Matched]:
     """Yield what is wanted, decoding the parts of frames that are not sure."""
     at, end = 0, len(view)
     while at < end:
         left = np.flatnonzero(unsure[at:])
         if not len(left):
-            yield np.flatnonzero(sure[at:]) + at + view.first
+            yield Matched(np.flatnonzero(sure[at:]) + at + view.first, view.last)
             return
         number = at + int(left[0]) + view.first
         part = replay.part(number)
@@ -136,5 +149,5 @@ def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsu
         numbers = np.array(rows, np.int64) + part.first
         places = numbers[(numbers >= at + view.first) & (numbers < stop + view.first)] - view.first
         found[places - at] = True
-        yield np.flatnonzero(found) + at + view.first
+        yield Matched(np.flatnonzero(found) + at + view.first, stop + view.first - 1)
         at = stop

@@ -14,10 +14,9 @@ from typing import Any
 from dcpdump.batch.block import Block
 from dcpdump.batch.packet_sequence import Packets
 from dcpdump.errors import OutputError
+from dcpdump.index.spool_size import SPOOL_BYTES
 from dcpdump.net.batch import Batch
 
-#: Bytes of a spool, at most.
-SPOOL_BYTES = 4 << 30
 #: In front of each block: its place in all that was written, its length, and a checksum.
 _HEAD = Struct(">QQI")
 

@@ -12,13 +12,12 @@ from dcpdump.big_endian import be16, be32
 from dcpdump.net.connections import Connections, Delivery, Half
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import Bytes, Seen
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.tcp import ACK, FIN, PROTOCOL, RST, SYN, Segment
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-#: The time of a packet that has none.
-NO_TIME: Final = -(1 << 63)
 _NEVER: Final = (1 << 63) - 1
 
 _CONTROL: Final = FIN | SYN | RST

@@ -18,7 +18,7 @@ from dcpdump.batch.number_text import of_day
 from dcpdump.batch.part import Part
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Record
 from dcpdump.redact import Redactor
 from dcpdump.render import OUTPUTS, View

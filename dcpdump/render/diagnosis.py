@@ -10,11 +10,12 @@ from dcpdump.diagnosis.diagnosis import Diagnosis, DiagnosisOutcome
 from dcpdump.diagnosis.evidence import Evidence, speaks_dcp
 from dcpdump.diagnosis.trouble import Command, Trouble, TroubleSeverity, Unjudged
 from dcpdump.iso_time import iso_time
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.conns import agent, ends
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import counted, span
+from dcpdump.streams.wording import span
 
 #: Makes a command line of a command.
 CommandLine = Callable[[Command], str]

@@ -1,7 +1,9 @@
 """Write what differs between two captures: a block a connection for people, rows for programs."""
 
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from dcpdump.compare.clocks import ClockOffset, latency, of_all
@@ -17,7 +19,8 @@ from dcpdump.compare.comparison import (
 )
 from dcpdump.compare.way import Way
 from dcpdump.iso_time import iso_time
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.render.line import message_name
@@ -25,7 +28,7 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table
 from dcpdump.spec import find
 from dcpdump.streams.wording import clock as time_of_day
-from dcpdump.streams.wording import counted, span
+from dcpdump.streams.wording import span
 from dcpdump.wire.frame import magic_of
 
 _NAMES = "AB"
@@ -45,7 +48,6 @@ def why(cause: Absence, of: int, lost: int) -> str:
         Absence.AFTER: f"{other}'s capture of the connection ends before it",
         Absence.OTHERWISE: f"{other} has other frames there",
         Absence.LEFT_OUT: f"{other}'s bytes continue without it",
-        Absence.NO_CONNECTION: f"{other} has no such connection",
     }[cause]
 
 
@@ -60,6 +62,14 @@ class DiffRows:
     def differs(self) -> bool:
         """Return whether any frame differs."""
         return self._found.differs
+
+    @property
+    def remark(self) -> tuple[str, str] | None:
+        """Return what to say of captures that have nothing to compare, and what to try."""
+        if not self._found.unrelated:
+            return None
+        what = "these look like captures of different connections: no change of a document is in both"
+        return what, "dcpdump conns lists the connections of a capture; --by key compares documents of any connections"
 
     # -- for people -------------------------------------------------------------------------------------
 
@@ -152,9 +162,15 @@ class DiffRows:
             yield Line(LineKind.PLAIN, f"  {count - self._most:,} more: --frames N, or -f ndjson for all")
 
     def _frames(self, each: Linked) -> Iterator[OnlyFrame | ChangedFrame]:
+        """Yield the frames of both directions that differ in order of time, by A's clock."""
+        clock = each.clock or self._clock
+        parts: list[Iterator[_Timed]] = []
         for way in each.ways:
-            parts: list[Iterator[OnlyFrame | ChangedFrame]] = [self._found.only(way, of) for of in (0, 1)]
-            yield from chain(*parts, self._found.changed(way))
+            ahead = clock.offset if clock is not None else way.later.p50 if way.later is not None else 0
+            parts.append(_timed(((only.row, only) for only in self._found.only(way, 0)), 0))
+            parts.append(_timed(((only.row, only) for only in self._found.only(way, 1)), ahead))
+            parts.append(_timed(((both.a, both) for both in self._found.changed(way)), 0))
+        return (frame for _, frame in merge(*parts, key=itemgetter(0)))
 
     def _cells(self, frame: OnlyFrame | ChangedFrame) -> tuple[str, ...]:
         if isinstance(frame, ChangedFrame):
@@ -237,6 +253,18 @@ _TOTALS = {
     "changed": "changed",
     "moved": "in another order",
 }
+
+
+_Timed = tuple[int, OnlyFrame | ChangedFrame]
+
+
+def _timed(frames: Iterable[tuple[Any, OnlyFrame | ChangedFrame]], ahead: int) -> Iterator[_Timed]:
+    """Yield frames, each with the time of its row by A's clock; never before that of the frame ahead of it."""
+    latest = NO_TIME
+    for row, frame in frames:
+        if row["ts"] != NO_TIME:
+            latest = max(latest, int(row["ts"]) - ahead)
+        yield latest, frame
 
 
 def _precise(ns: int) -> str:

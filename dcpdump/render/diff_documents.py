@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from dcpdump.compare.documents import Document, Documents
 from dcpdump.escape import safe
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table
-from dcpdump.streams.wording import counted
 
 _HEADS = ("vb", "collection", "key", "A's seqno", "B's seqno", "A's CAS", "B's CAS", "differs")
 _RIGHT = ("vb", "collection", "A's seqno", "B's seqno")
@@ -27,6 +27,13 @@ class DocumentRows:
         """Return whether any document differs."""
         return bool(len(self._only_a) or len(self._only_b) or len(self._differ))
 
+    @property
+    def remark(self) -> tuple[str, str] | None:
+        """Return what to say of captures that have no document in common, and what to try."""
+        if self._equal or len(self._differ) or not (len(self._only_a) and len(self._only_b)):
+            return None
+        return "no document is in both captures", "dcpdump stats shows the vbuckets and messages of a capture"
+
     def lines(self) -> "Iterator[Line | Fitting]":
         """Yield the documents that differ, those in both captures first, and the total."""
         rows = [self._cells(a, b) for a, b in self._pairs(self._most)]
@@ -40,31 +47,28 @@ class DocumentRows:
             yield Line(LineKind.GOOD, f"no difference: the last change of {both} is the same in both")
             return
         parts = [f"{both} equal", f"{len(self._differ):,} changed"]
-        parts += [f"{len(only):,} only in {name}" for name, only in zip(_NAMES, self._only, strict=True)]
+        only = zip(_NAMES, (self._only_a, self._only_b), strict=True)
+        parts += [f"{len(rows):,} only in {name}" for name, rows in only]
         yield Line(LineKind.PROBLEM, "documents by their last change: " + ", ".join(parts))
 
     def objects(self) -> Iterator[Json]:
         """Yield the documents that differ as objects, and the total."""
         for a, b in self._pairs(None):
             yield self._object(a, b)
-        only = dict(zip(("only_a", "only_b"), map(len, self._only), strict=True))
+        only = {"only_a": len(self._only_a), "only_b": len(self._only_b)}
         counts = {"both": self._equal, **only, "changed": len(self._differ)}
         yield {"type": "documents", "equal": not self.differs, **counts}
 
-    @property
-    def _only(self) -> tuple[list[int], list[int]]:
-        return self._only_a.tolist(), self._only_b.tolist()
-
     def _pairs(self, most: int | None) -> Iterator[tuple[Document | None, Document | None]]:
         left = len(self._differ) + len(self._only_a) + len(self._only_b) if most is None else most
-        for a, b in self._differ[:left].tolist():
-            yield self._a.document(a), self._b.document(b)
+        for a, b in self._differ[:left]:
+            yield self._a.document(int(a)), self._b.document(int(b))
         left = max(0, left - len(self._differ))
-        for row in self._only_a[:left].tolist():
-            yield self._a.document(row), None
+        for row in self._only_a[:left]:
+            yield self._a.document(int(row)), None
         left = max(0, left - len(self._only_a))
-        for row in self._only_b[:left].tolist():
-            yield None, self._b.document(row)
+        for row in self._only_b[:left]:
+            yield None, self._b.document(int(row))
 
     def _key(self, key: bytes) -> str:
         return safe(key if self._redactor is None else self._redactor.hash(key))

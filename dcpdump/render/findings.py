@@ -10,9 +10,9 @@ from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.iso_time import iso_time
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
-from dcpdump.streams.wording import counted
 
 Folded = Iterable[tuple[Finding, int]]
 SEVERITY_KINDS = {

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.iso_time import iso_time
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number, spark
@@ -11,7 +12,7 @@ from dcpdump.streams.flow_state import FlowEvidence, FlowState, Standing, standi
 from dcpdump.streams.leak import Leak, leak
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import COUNTED, FIRST, LAST, Excess, Window, between
-from dcpdump.streams.wording import client, clock, counted, span
+from dcpdump.streams.wording import client, clock, span
 
 _HEADS = ("conn", "client", "buffer", "sent", "acked", "acks", "outstanding", "peak", "blocked", "over time", "state")
 #: What a narrow terminal has no room for, the least first.

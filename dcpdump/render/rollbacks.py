@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.iso_time import iso_time
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.streams.explanation import Explanation, written
@@ -10,7 +11,7 @@ from dcpdump.streams.request import ROLLBACK, Request
 from dcpdump.streams.rollback import Rollback
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import LOOP
-from dcpdump.streams.wording import client, clock, counted, seqno, span, status, times
+from dcpdump.streams.wording import client, clock, seqno, span, status, times
 
 _SOON_NS = 1_000_000_000
 

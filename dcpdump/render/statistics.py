@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
 from dcpdump.clock import clock_in_use
 from dcpdump.iso_time import iso_time
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.spec import find
-from dcpdump.streams.wording import counted
 
 _COLUMNS = 64  #: vbuckets in a row of the map
 _HEAT = " ░▒▓█"

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from dcpdump.iso_time import iso_time
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Table, number
@@ -25,7 +26,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, clock, counted, seqno
+from dcpdump.streams.wording import client, clock, seqno
 from dcpdump.wire.collection_names import Names
 
 Judged = tuple[Stream, Verdict]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dcpdump.iso_time import iso_time
+from dcpdump.plural import counted
 from dcpdump.record import Json
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, number
@@ -14,7 +15,7 @@ from dcpdump.streams.rate_meter import Rate
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
-from dcpdump.streams.wording import clock, counted
+from dcpdump.streams.wording import clock
 
 _CONNECTION_HEADS = ("conn", "client", "server", "streams", "frames/s", "kB/s", "unacked", "buffer", "full", "lost", "")
 _STREAM_HEADS = ("conn", "client", "vb", "sid", "frames/s", "kB/s", "last seqno", "lag", "lost", "state")

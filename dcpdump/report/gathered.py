@@ -9,7 +9,7 @@ from dcpdump.batch.course import Course
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import Statistics
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.report.kept_frames import KeptFrames
 from dcpdump.report.latencies import Latencies
 from dcpdump.report.levels import Levels

@@ -8,7 +8,7 @@ import numpy as np
 from dcpdump.batch.course import Axis, Grid, Kind
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 
 #: Rows for each power of ten, from a microsecond on.
 PER_DECADE = 12

@@ -2,9 +2,10 @@
 
 from dcpdump.diagnosis.trouble import Command
 from dcpdump.dissect import payload
+from dcpdump.plural import counted
 from dcpdump.report.context import Context, row, section, table
 from dcpdump.report.html import Markup, element
-from dcpdump.streams.wording import clock, counted
+from dcpdump.streams.wording import clock
 
 _MOST = 200
 _NAMES = {

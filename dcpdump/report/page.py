@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from dcpdump import __version__
 from dcpdump.check.rule import Severity
+from dcpdump.plural import counted
 from dcpdump.report import dialogues, flow, frame_pages, latency, messages, timeline, vbuckets, verdict
 from dcpdump.report.axis import day, size
 from dcpdump.report.context import Context
@@ -18,7 +19,7 @@ from dcpdump.report.html import Markup, element
 from dcpdump.report.losses import losses
 from dcpdump.report.stream_table import MOST as STREAMS
 from dcpdump.report.stream_table import streams
-from dcpdump.streams.wording import counted, span
+from dcpdump.streams.wording import span
 
 #: A page is never longer: frames are dropped first, then streams, then maps.
 MOST = 5_000_000

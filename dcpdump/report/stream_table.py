@@ -2,9 +2,10 @@
 
 from dcpdump.diagnosis.evidence import Judged
 from dcpdump.diagnosis.trouble import Command
+from dcpdump.plural import counted
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Child, Markup, element
-from dcpdump.streams.wording import client, clock, counted, seqno
+from dcpdump.streams.wording import client, clock, seqno
 
 MOST = 2_000
 _HEADS = (

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dcpdump.check.rule import Severity
+from dcpdump.plural import counted
 from dcpdump.report.axis import size
 from dcpdump.report.context import Context, head, hue, section
 from dcpdump.report.draw import DrawnMark, area, axis, band, blocked_bands, marks, picture, symbol
@@ -12,7 +13,7 @@ from dcpdump.report.html import Markup, element
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.request import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import clock, counted, seqno, span, status
+from dcpdump.streams.wording import clock, seqno, span, status
 
 _HEIGHT = 48
 _LEGEND = {

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dcpdump.plural import counted
 from dcpdump.report.axis import TimeAxis
 from dcpdump.report.consumers import consumers
 from dcpdump.report.context import Context, section
@@ -14,7 +15,7 @@ from dcpdump.report.png import png
 from dcpdump.report.silence import COLOURS, LEVELS, Map, silence_map
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, clock, counted, seqno, span
+from dcpdump.streams.wording import client, clock, seqno, span
 
 _MAPS = 8
 _MULTIPLES = 12

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from dcpdump.batch.block import BLOCK_BYTES, Block
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PcapHeader
@@ -25,8 +25,9 @@ class FileSlice(PlainPcap):
         self.packets = piece.packets
         self.stop = piece.start  #: where the next record begins
 
-    def blocks(self, size: int = BLOCK_BYTES) -> Iterator[Block]:
+    def blocks(self, size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
         """Yield the packets, up to the piece's end or to the first that is not plain."""
+        sizes = BlockSize.of(size)
         with self._open(self._piece.path) as file:
             head = file.read(HEADER_SIZE)
             if len(head) < HEADER_SIZE or head[:4] not in MAGICS:
@@ -40,7 +41,7 @@ class FileSlice(PlainPcap):
             before: int | None = None
             rest = b""
             while limit is None or place < limit:
-                data = rest + file.read(size)
+                data = rest + file.read(sizes.take())
                 fresh = len(data) > len(rest)
                 if limit is not None and place + len(data) > limit:
                     data = data[: _end(data, limit - place, header)]

@@ -13,7 +13,7 @@ from dcpdump.batch.slices import pieces_of
 from dcpdump.capture import Capture, open_capture
 from dcpdump.check.checking import Judging
 from dcpdump.errors import CaptureError
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.spark.input import fetched
 from dcpdump.spark.outcome import UNUSABLE, Outcome
 from dcpdump.spark.output import Parts, table_of

@@ -9,9 +9,9 @@ from dcpdump.batch.connection_state import SavedConnection
 from dcpdump.batch.dissector import StreamsOf
 from dcpdump.batch.part import Part
 from dcpdump.batch.resumable import load_connection, saved_connections
-from dcpdump.net.batch import NO_TIME
 from dcpdump.net.event import Seen
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.spark.session_delta import WatchedSession
 from dcpdump.streams.watching import Watching
 from dcpdump.wire.session import Session

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.filter import Masks
 from dcpdump.filter import FrameFilter
-from dcpdump.net.batch import NO_TIME
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.redact import Redactor
 

@@ -11,7 +11,7 @@ from dcpdump.capture import Capture, open_capture
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC
 from dcpdump.capture.source import is_regular
 from dcpdump.errors import CaptureError
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet
 from dcpdump.spark.file_slice import FileSlice, SectionSlice
 from dcpdump.spark.record_finder import PcapForm

@@ -11,7 +11,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import keys_of
 from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.header import MAGICS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.streams.frame_event import OWN_SEQNO, FrameEvent, Shape, event_of, shape_of

@@ -10,7 +10,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.key_columns import prefixes
 from dcpdump.batch.layouts import Group
 from dcpdump.batch.part import Part
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.spec.names import JSON
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION
 from dcpdump.streams.column_events import DOCUMENTS, NO_ROWS, frame_events, stream_ids

@@ -6,7 +6,7 @@ import numpy as np
 
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.column_events import frame_events
 from dcpdump.streams.document_run import Step, one_by_one
 from dcpdump.streams.event_runs import steps

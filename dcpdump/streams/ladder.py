@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.streams.request import ROLLBACK, SUCCESS, Request
-from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import seqno, span, status
+
+if TYPE_CHECKING:
+    from dcpdump.streams.stream import Stream
 
 #: Rows of one ladder, at most.
 MOST = 40
@@ -34,7 +36,7 @@ class Rung(NamedTuple):
     frame: int | None = None
 
 
-def ladder(stream: Stream, now_ns: int | None) -> list[Rung]:
+def ladder(stream: "Stream", now_ns: int | None) -> list[Rung]:
     """Return the rows of a stream's dialogue. ``now_ns``: when the capture ended."""
     exchanges = [_exchange(request) for request in stream.requests]
     out = _folded(exchanges)
@@ -85,7 +87,7 @@ def _folded(exchanges: Sequence[list[Rung]]) -> list[Rung]:
     return [*first, Rung(Arrow.NOTE, f"… {left_out:,} more {'like these' if same else 'requests'} …"), *last]
 
 
-def _messages(stream: Stream) -> str:
+def _messages(stream: "Stream") -> str:
     words = [f"{stream.snapshots:,} snapshot{'s' * (stream.snapshots != 1)}"] if stream.snapshots else []
     words.append(f"{sum(stream.counts):,} messages")
     if stream.first_seqno is not None and stream.high_seqno is not None:
@@ -93,7 +95,7 @@ def _messages(stream: Stream) -> str:
     return ", ".join(words)
 
 
-def _rest(stream: Stream, now_ns: int | None) -> Rung:
+def _rest(stream: "Stream", now_ns: int | None) -> Rung:
     """Return what follows, up to the end of the capture."""
     over = (stream.last_ns, stream.ended_ns, stream.closed_ns)
     last = max((ts for ts in over if ts is not None), default=None)

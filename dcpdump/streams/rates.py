@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from dcpdump.batch.part import Part
-from dcpdump.net.batch import NO_TIME
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.streams.column_events import RESPONSE
 from dcpdump.streams.window import COUNTED
 

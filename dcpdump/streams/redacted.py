@@ -50,7 +50,7 @@ def _hide(connection: ConnectionState, redactor: Redactor) -> None:
         for waiting in queue:
             _hide_waiting(waiting, redactor)
     connection.exchanges.earlier.clear()  # whole answers, which wait for requests
-    connection.src, connection.dst = (hidden_end(end, redactor) for end in (connection.src, connection.dst))
+    connection.src, connection.dst = (redactor.endpoint(end) for end in (connection.src, connection.dst))
 
 
 def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
@@ -82,9 +82,3 @@ def hide_request(request: Request, redactor: Redactor) -> None:
         request.collections = tuple(redactor.identifier(each) for each in request.collections)
     if request.scope is not None:
         request.scope = redactor.identifier(request.scope)
-
-
-def hidden_end(end: str, redactor: Redactor) -> str:
-    """Hash an address and a port."""
-    host, _, port = end.rpartition(":")
-    return f"{redactor.text(host, Holds.SYSTEM)}:{redactor.text(port, Holds.SYSTEM)}" if end else ""

@@ -62,11 +62,6 @@ def times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
-def counted(count: int, noun: str) -> str:
-    """Write how many there are of something: 1 frame, 1,200 frames."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def client(connection: "ConnectionState") -> str:
     """Return the name of DCP_OPEN, else the client's address, else both ends: either may be the client."""
     return connection.name or connection.client_address or f"{connection.src} ? {connection.dst}"

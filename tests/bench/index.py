@@ -19,7 +19,7 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from dcpdump.batch.filter import Masks, masks
 from dcpdump.capture import open_capture
 from dcpdump.filter import FrameFilter, clauses
-from dcpdump.index import CaptureIndex
+from dcpdump.index.capture_index import CaptureIndex
 from tests.bench.__main__ import measure
 
 _JUMPS = 60
@@ -54,10 +54,10 @@ def built(path: str, *, helped: bool) -> None:
 def asked(index: CaptureIndex, wanted: Masks) -> tuple[float, float, int]:
     """Return the seconds until a filter's first hit and until its end, and how many hits there were."""
     before, first, found = cpu(), 0.0, 0
-    for numbers in index.matching(wanted):
-        if len(numbers) and not found:
+    for step in index.matching(wanted):
+        if len(step.numbers) and not found:
             first = cpu() - before
-        found += len(numbers)
+        found += len(step.numbers)
     return first, cpu() - before, found
 
 

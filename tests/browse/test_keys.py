@@ -87,6 +87,7 @@ async def from_the_beginning(shown: Shown) -> None:
     main.answered()
     main.unzoom()
     main.talk(False)
+    main.explain(False)
     main.say("")
     main.list.marks.clear()
     main.list.marked, main.list.follows, main.list.times = None, False, TimeColumn.CLOCK
@@ -275,12 +276,22 @@ async def _(shown: Shown, key: str) -> None:
 async def _(shown: Shown, key: str) -> None:
     await shown.press(key)
     assert shown.number == REFUSED
+    await shown.press(key)
+    assert shown.number == WRONG  # which only its value says
+    await shown.press(key)
+    assert (shown.number, shown.note) == (WRONG, " no other problem is known")
+    shown.browser.apply("opcode mutation")
+    shown.app.main.list.go(APPLE)
+    await shown.press(key)
+    assert shown.number == WRONG
 
 
 @case("do('browser', 'problem', -1)")
 async def _(shown: Shown, key: str) -> None:
     await at(shown, END)
-    await shown.press(key, key)
+    await shown.press(key)
+    assert shown.number == WRONG
+    await shown.press(key)
     assert shown.number == REFUSED
 
 
@@ -419,11 +430,21 @@ async def _(shown: Shown, key: str) -> None:
     assert vbuckets == ["5", "6"]
 
 
-@case("rule_page")
+@case("do('pages', 'explain')")
 async def _(shown: Shown, key: str) -> None:
+    await at(shown, GRANTED)
     await shown.press(key)
-    assert shown.note == " 3 shows findings; e shows the page of a finding's rule"
+    assert "DCP_STREAM_REQ (opcode 0x53)" in shown.screen
+    assert "000000  81" not in shown.screen
+    await shown.press("escape")
+    assert "000000  81" in shown.screen
     await shown.press("3", key)
+    assert (shown.app.main.tab, shown.number) == ("frames", WRONG)
+    assert "Reported when" in shown.screen
+    assert f"#{WRONG} DCP_MUTATION command" in shown.screen
+    await shown.press(key)
+    assert "Reported when" not in shown.screen
+    await shown.press(key)
     assert "Reported when" in shown.screen
 
 

@@ -1,6 +1,7 @@
 """What the screen is made of, without a screen: fields and their bytes, rows and their frames, places, filters."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.browse.field_lines import field_lines, line_at
-from dcpdump.browse.frame_search import FrameSearch
+from dcpdump.browse.frame_search import FrameSearch, RowSearch
+from dcpdump.browse.frame_service import FrameService
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.marks import ranges
 from dcpdump.browse.places import Place, PlaceHistory
+from dcpdump.browse.reader import Reader
 from dcpdump.browse.row_text import TimeColumn, time_text
 from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
-from dcpdump.cli.browsing import FilterCommands
+from dcpdump.cli.browsing import FilterCommands, masks_of
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
-from dcpdump.index import CaptureIndex, IndexOptions
-from dcpdump.net.batch import NO_TIME
+from dcpdump.index.building import IndexOptions
+from dcpdump.index.capture_index import CaptureIndex
+from dcpdump.index.columns import Columns
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.render import table
 from dcpdump.render.lines import LineKind
 from tests.support.console import run
@@ -177,15 +182,66 @@ FILTERS = (
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> None:
     for text in FILTERS:
-        with CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048)) as index:
-            index.step()
-            search = FrameSearch(IndexedFrames(index), COMMANDS.filter_of(text))
-            while index.step() or not search.done:
-                search.step()
-            while not search.done:
+        with closing(Reader(lambda columns: service_of(path, columns))) as reader:
+            reader.step()
+            search = FrameSearch(IndexedFrames(reader), text)
+            while not (reader.complete and search.done):
+                reader.step(0.1)
                 search.step()
             printed = run(f"dcpdump read {path} {text if text.startswith('-') else '--' + text} -f ndjson -q").out
             assert search.listed.numbers.tolist() == [json.loads(line)["frame"] for line in printed.splitlines()], text
+
+
+def test_a_search_that_was_ended_searches_no_more_of_what_comes() -> None:
+    with closing(Reader(lambda columns: service_of(SAMPLES[0], columns))) as reader:
+        while not reader.frames:
+            reader.step(0.1)
+        search = FrameSearch(IndexedFrames(reader), "kind request")
+        search.step()
+        assert not search.done
+        search.close()
+        while not reader.complete:
+            reader.step(0.1)
+            assert not search.step()
+        assert (search.done, search.ended_at, search.listed.frames) == (True, 0, 0)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10_000])
+@pytest.mark.parametrize("text", ["", "seqno=1"])
+def test_the_next_row_with_something_is_found_from_everywhere(
+    text: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dcpdump.browse.frame_search._TEXTS", rows)
+    monkeypatch.setattr("dcpdump.browse.frame_search._PROBLEMS", rows)
+    path = SAMPLES[0].with_name("damage.pcap")
+    with closing(Reader(lambda columns: service_of(path, columns))) as reader:
+        while not reader.complete:
+            reader.step(0.1)
+        frames = IndexedFrames(reader)
+        listed = Listed(everything=True)
+        listed.extend(np.arange(1, reader.frames + 1), np.zeros(reader.frames, bool))
+        if text:
+            lines = run(f"dcpdump read {path} -f line -q --color never").out.splitlines()
+            wanted = [number for number, line in enumerate(lines, 1) if text in line]
+        else:
+            wanted = (np.flatnonzero(frames.trouble(slice(0, reader.frames))) + 1).tolist()
+        assert len(wanted) > 2
+        for start in range(1, reader.frames + 1):
+            assert looked(frames, listed, start, 1, text) == min((n for n in wanted if n > start), default=None)
+            assert looked(frames, listed, start, -1, text) == max((n for n in wanted if n < start), default=None)
+
+
+def looked(frames: IndexedFrames, listed: Listed, start: int, step: int, text: str) -> int | None:
+    search = RowSearch(frames, listed, start, step, text)
+    while not search.done:
+        search.step()
+        frames.index.step(0.1)
+    return search.found
+
+
+def service_of(path: Path, columns: Columns) -> FrameService:
+    index = CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048), columns=columns)
+    return FrameService(index, lambda words: masks_of(words, None), None)
 
 
 def test_a_problem_is_a_line_of_its_own() -> None:

@@ -103,6 +103,16 @@ def test_a_capture_comes_on_standard_input(tmp_path: Path, terminals: list[Termi
     assert terminal.finish() == (0, True)
 
 
+def test_what_is_kept_of_standard_input_is_limited(tmp_path: Path, terminals: list[Terminal]) -> None:
+    command = f"cat {SAMPLES}/refused.pcap | {browsing('-', '--max-spool 2k')}"
+    terminals.append(terminal := Terminal(command, tmp_path))
+    terminal.until(b"#1 ")
+    terminal.press(b"2")
+    terminal.until(b"standard input is longer than --max-spool (2.05 kB)")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
 def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: list[Terminal]) -> None:
     whole = (SAMPLES / "refused.pcap").read_bytes()
     growing = tmp_path / "growing.pcap"
@@ -116,7 +126,9 @@ def test_a_capture_that_is_still_written_is_followed(tmp_path: Path, terminals: 
     terminal.until(b"Erange")
     (child,) = children_of(terminal.pid)
     helpers = children_of(child)
-    assert len(helpers) == 2  # one indexes, one analyses
+    assert len(helpers) == 2  # one answers, one analyses
+    helpers += [each for helper in helpers for each in children_of(helper)]
+    assert len(helpers) == 3  # one indexes
     terminal.press(b"q")
     assert terminal.finish() == (0, True)
     assert [pid for pid in helpers if Path(f"/proc/{pid}").exists()] == []
@@ -133,15 +145,30 @@ def test_what_turns_out_to_have_no_dcp_closes_the_screen(tmp_path: Path, termina
     assert b"dcpdump: error: no DCP in the input" in terminal.shown.partition(ORDINARY)[2]
 
 
-def test_rows_stay_where_the_process_that_reads_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_frames_are_shown_where_the_process_that_indexes_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
     (tmp_path / "part.pcap").write_bytes((SAMPLES / "refused.pcap").read_bytes())
     terminals.append(terminal := Terminal(browsing("part.pcap", "--follow"), tmp_path))
     terminal.until(b"waiting")
     (child,) = children_of(terminal.pid)
-    os.kill(max(children_of(child)), signal.SIGKILL)
+    (indexer,) = (each for helper in children_of(child) for each in children_of(helper))
+    os.kill(indexer, signal.SIGKILL)
     terminal.until(b"the process that read the capture has ended")
     terminal.press(b"g")
     terminal.until(b"#1 ")
+    terminal.press(b"q")
+    assert terminal.finish() == (0, True)
+
+
+def test_rows_stay_where_the_process_that_answers_dies(tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(browsing(f"{SAMPLES}/refused.pcap", "--follow"), tmp_path))
+    terminal.until(b"waiting")
+    (child,) = children_of(terminal.pid)
+    (reader,) = (helper for helper in children_of(child) if children_of(helper))
+    os.kill(reader, signal.SIGKILL)
+    terminal.until(b"the process that reads frames has ended")
+    terminal.press(b"g")
+    terminal.until(b"#1 cannot be read again: the process that reads frames has ended")
+    terminal.until(b"not known")
     terminal.press(b"q")
     assert terminal.finish() == (0, True)
 

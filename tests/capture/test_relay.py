@@ -1,10 +1,13 @@
 """The relay: bytes pass unchanged, ends as they ended, back-pressure is kept, and packets say all of it."""
 
+import itertools
+import os
+import resource
 import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -13,6 +16,7 @@ from dcpdump.errors import LiveError
 from dcpdump.net.connections import Connections
 from dcpdump.net.event import Bytes, End
 from dcpdump.net.packet import Packet
+from tests.support.live import wait_for
 
 HERE = ("127.0.0.1", 0)
 TIMEOUT = 20
@@ -141,6 +145,55 @@ def test_a_reset_is_passed_on_as_a_reset(server: socket.socket, by_client: bool)
         run.end()
         assert len(run.packets) == 5  # the handshake, a byte, the reset
         assert run.packets[-1].data[33] & 0x04
+
+
+def test_what_a_server_sent_before_it_reset_arrives(server: socket.socket) -> None:
+    relay = Relay(HERE, server.getsockname(), print)
+    packets = relay.packets()
+    with socket.create_connection(relay.address, TIMEOUT) as client:
+        found = [next(packets) for _ in range(3)]
+        with accepted(server) as other:
+            client.sendall(b"question")
+            found.append(next(packets))
+            client.sendall(b"more")  # the relay gets to this first, and cannot pass it on
+            other.sendall(b"enough")
+        # closed without having read the question: a reset
+        found += list(itertools.islice(packets, 3))
+        assert client.recv(6) == b"enough"
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    relay.stop()
+    assert list(packets) == []
+    assert delivered(found)[0] == {(0, 0): b"questionmore", (0, 1): b"enough"}
+    assert [packet.data[33] for packet in found[3:]] == [0x18, 0x18, 0x18, 0x14]  # the last one resets
+
+
+def test_connections_beyond_what_the_system_has_wait_until_others_end(server: socket.socket) -> None:
+    """And the lack is reported once, not as often as it is seen."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as opened:
+        run = opened.enter_context(passing(server.getsockname()))
+        clients = [opened.enter_context(socket.socket()) for _ in range(3)]
+        for each in clients:
+            each.settimeout(TIMEOUT)
+        first = opened.enter_context(run.client())
+        first_served = opened.enter_context(accepted(server))
+        free = os.dup(first.fileno())  # the lowest number that is left
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for each in clients:
+            each.connect(run.relay.address)
+        wait_for(lambda: run.said != [])
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        first.close()
+        assert first_served.recv(1) == b""
+        first_served.close()
+        served = [opened.enter_context(accepted(server)) for _ in clients]
+        for at, each in enumerate(clients):
+            each.sendall(b"%d" % at)
+        assert {each.recv(1) for each in served} == {b"0", b"1", b"2"}
+    assert run.said == ["a connection was not accepted: too many open files"]
 
 
 def test_a_sender_is_held_back_by_a_receiver_that_does_not_read(server: socket.socket) -> None:

@@ -30,6 +30,7 @@ TYPED = {
     "dcpdump read --opcode noop,mutati\tx": "read --opcode noop,mutation x",
     "dcpdump check --select DCP40\t1 x": "check --select DCP401 x",
     "dcpdump read --status rollb\tx": "read --status rollback x",
+    "dcpdump streams --sort last\tx": "streams --sort last-seqno x",
     "dcpdump spec buffer_ack\tx": "spec buffer_acknowledgement x",
     "dcpdump help filt\tx": "help filters x",
     "dcpdump read onlyfi\tx": "read onlyfile.pcap x",

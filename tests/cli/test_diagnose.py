@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.plural import counted
 from dcpdump.render.diagnosis import TROUBLES
-from dcpdump.streams.wording import counted
 from tests.support.console import run
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written

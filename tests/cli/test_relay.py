@@ -1,11 +1,15 @@
 """dcpdump relay: a client and a producer speak through it; frames are printed and packets written."""
 
 import json
+import resource
 import shlex
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +17,16 @@ from typing import Any
 
 import pytest
 
+from dcpdump.capture import open_capture
+from dcpdump.capture.made_packets import MadeConnection
+from dcpdump.cli.relay import SavedPackets
+from dcpdump.errors import OutputError
+from dcpdump.wire.encode import encode
 from tests.support.console import run
-from tests.support.live import PATIENCE, ROOT, ended, stopped
+from tests.support.live import PATIENCE, ROOT, ended, needs, stopped, wait_for
 
 DOCUMENTS, VBUCKETS = 30, 2
+GET, SET, QUIT, NOOP, GETKQ = 0x00, 0x01, 0x07, 0x0A, 0x0D
 
 
 def started(*words: str) -> "subprocess.Popen[str]":
@@ -106,3 +116,87 @@ def test_a_port_that_is_taken_is_refused() -> None:
         6,
         f"dcpdump: error: cannot listen: address already in use (127.0.0.1:{port})",
     )
+
+
+def test_a_server_that_is_the_relay_itself_is_refused() -> None:
+    port = free_port()
+    found = run(f"dcpdump relay --listen {port} --to 127.0.0.1:{port}")
+    assert (found.code, found.err.splitlines()) == (
+        6,
+        [
+            f"dcpdump: error: the relay would connect to itself (127.0.0.1:{port})",
+            "hint: --listen takes another port",
+        ],
+    )
+
+
+def test_a_file_that_cannot_grow_ends_with_a_whole_packet(tmp_path: Path) -> None:
+    path, made = tmp_path / "full.pcapng", MadeConnection(("127.0.0.1", 50_000), ("127.0.0.1", 11210))
+    frame = encode("SET", key=b"key", value=bytes(1_000))
+    packets = [*made.opened(1), *(made.data(4 + at, 0, frame) for at in range(10))]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"cannot write: file too large"):
+            list(SavedPackets(str(path), force=False).through(packets))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with open_capture(str(path)) as capture:
+        found = [packet.data for packet in capture]
+    assert (found, capture.damage) == ([packet.data for packet in packets[:7]], [])
+
+
+def test_a_real_server_answers_through_the_relay_as_it_answers_alone(tmp_path: Path) -> None:
+    needs("memcached")
+    written, rows, document = tmp_path / "memcached.pcapng", tmp_path / "rows", bytes(range(256)) * 2_000
+    questions = [question(NOOP)]
+    for at in range(100):
+        key = b"key-%d" % at
+        questions.append(question(SET, key, document[: at * 5_000], bytes(8)))
+        questions.append(question(GET, key))
+        questions.append(question(GETKQ, b"no-" + key))  # not there: not answered
+    questions.append(question(QUIT))
+    with memcached() as port:
+        alone = answers(port, b"".join(questions))
+    words = ("-f", "ndjson", "-o", str(rows), "-w", str(written))
+    with memcached() as target, relay(target, *words) as (process, port):
+        assert answers(port, b"".join(questions)) == alone
+        code, _, _ = stopped(process, signal.SIGINT)
+    assert (code, len(alone) > 24_000_000) == (0, True)
+    printed = [json.loads(line) for line in rows.read_text().splitlines()]
+    again = [json.loads(line) for line in run(f"dcpdump read {written} -f ndjson -q").out.splitlines()]
+    assert [{**each, "file": ""} for each in printed] == [{**each, "file": ""} for each in again]
+    assert Counter(each["kind"] for each in printed) == {"request": len(questions), "response": 202}
+
+
+@contextmanager
+def memcached() -> Iterator[int]:
+    """Run a server, and return its port."""
+    port = free_port()
+    words = ("memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(port), "-U", "0")
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with ended(subprocess.Popen(words, start_new_session=True, **pipes)):
+        wait_for(lambda: listens(port))
+        yield port
+
+
+def question(opcode: int, key: bytes = b"", value: bytes = b"", extras: bytes = b"") -> bytes:
+    """Return a request of memcached's own binary protocol."""
+    body = extras + key + value
+    return struct.pack(">BBHBBHIIQ", 0x80, opcode, len(key), len(extras), 0, 0, len(body), 7, 0) + body
+
+
+def listens(port: int) -> bool:
+    """Return whether something accepts connections on a port."""
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == 0
+
+
+def answers(port: int, questions: bytes) -> bytes:
+    """Return all that a server answers until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        asking = threading.Thread(target=connection.sendall, args=(questions,))
+        asking.start()
+        found = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        asking.join(PATIENCE)
+        return found

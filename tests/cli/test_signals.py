@@ -35,7 +35,7 @@ start()
 
 def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.CompletedProcess[bytes]":
     """Run ``dcpdump …``, which is sent a signal when it begins to import a module."""
-    command = [sys.executable, "-c", _SIGNALLED_AT_IMPORT, module, str(number), *words]
+    command = [sys.executable, "-c", _SIGNALLED_AT_IMPORT, module, str(int(number)), *words]
     return subprocess.run(command, capture_output=True, timeout=60, check=False)
 
 

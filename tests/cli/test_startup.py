@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,20 @@ def test_nothing_is_loaded_for_colours_where_there_is_no_terminal(words: tuple[s
 @pytest.mark.parametrize("command", ["stats", "top"])
 def test_only_the_browser_loads_what_draws_its_screen(command: str) -> None:
     assert loaded(command, "samples/replica.pcap") & {"textual"} == set()
+
+
+@pytest.mark.parametrize("command", [["sql", "select count(*) from frames"], ["export", "-o"]], ids=" ".join)
+def test_tables_are_made_without_pandas(command: list[str], tmp_path: Path) -> None:
+    """pyarrow imports it where it can, with the first array that it makes."""
+    if find_spec("pandas") is None:
+        pytest.skip("pandas is not installed: nothing could import it")
+    words = [*command, *([str(tmp_path / "out")] if command[0] == "export" else []), "samples/replica.pcap", "-q"]
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "dcpdump", *words], capture_output=True, text=True, check=True
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "pyarrow.lib" in imported
+    assert {name for name in imported if name.startswith("pandas.")} == set()
 
 
 def test_a_paste_without_compressed_values_does_not_load_the_decompressor() -> None:

@@ -1,14 +1,17 @@
 """dcpdump diff: captures with differences that are known."""
 
 import json
+import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.console import run
-from tests.support.conversation import said
+from tests.support.conversation import opening, said
+from tests.support.live import PATIENCE, fed
 from tests.support.packets import NOON
 from tests.support.two_captures import (
     CONSUMER,
@@ -57,6 +60,7 @@ def test_what_was_left_out_added_and_changed_is_found(
     a: Place, b: Place, left_out: set[int], added: set[int], other: set[int], way_ms: int
 ) -> None:
     added -= left_out
+    assume(a.src == b.src or set(SEQNOS) - left_out - added)  # or nothing shows that it is one connection
     changed = other - left_out - added
     there = said(stream(sorted(set(SEQNOS) - added)))
     values = {each: "other" if each in changed else "v" for each in SEQNOS}
@@ -189,9 +193,9 @@ direction                          median   p99  both  only A  only B  changed
   7              12              11
   frames that differ
 in    frame  time          message   vb  seqno  evidence
+both     17  12:00:00.017  mutation   7      4  frame 17 of B differs in body
 A        18  12:00:00.018  mutation   7      5  B's capture lacks 59 bytes there
 A        25  12:00:00.025  mutation   7     12  B's capture of the connection ends before it
-both     17  12:00:00.017  mutation   7      4  frame 17 of B differs in body
 
 frames: 22 in both, 2 only in A, 1 changed · 1 connection in both
 """
@@ -204,21 +208,22 @@ def test_documents_are_compared_by_their_last_change(tmp_path: Path) -> None:
     printed = compared(tmp_path, captured(said(a), PRODUCER), captured(said(b), CONSUMER), "--by key -f ndjson")
     assert printed.code == 1
     found = [json.loads(line) for line in printed.out.splitlines()]
-    a_change = {"cas_a": "0x0000000000000000", "name_a": "DCP_MUTATION"}
-    b_change = {"cas_b": "0x0000000000000000", "name_b": "DCP_MUTATION"}
+    a_change, b_change = {"name_a": "DCP_MUTATION"}, {"name_b": "DCP_MUTATION"}
+    cas_2, cas_12, none = "0x1763000000000002", "0x176300000000000c", "0x0000000000000000"
     document = {"type": "document", "vbucket": 7, "collection": 0}
     assert found == [
         document
         | {"key": "k2", "differs": ["value"], "last_seqno_a": 2, "frame": 15, "last_seqno_b": 2, "other_frame": 15}
         | a_change
-        | b_change,
+        | b_change
+        | {"cas_a": cas_2, "cas_b": cas_2},
         document
         | {"key": "k1", "differs": ["message", "value"], "last_seqno_a": 13, "frame": 26}
         | {"last_seqno_b": 13, "other_frame": 25}
         | a_change
         | b_change
-        | {"name_b": "DCP_DELETION"},
-        document | {"key": "k12", "only_in": "A", "last_seqno_a": 12, "frame": 25} | a_change,
+        | {"name_b": "DCP_DELETION", "cas_a": none, "cas_b": none},
+        document | {"key": "k12", "only_in": "A", "last_seqno_a": 12, "frame": 25, "cas_a": cas_12} | a_change,
         {"type": "documents", "equal": False, "both": 9, "only_a": 1, "only_b": 0, "changed": 2},
     ]
 
@@ -245,6 +250,75 @@ def test_connections_are_paired_by_what_they_carry(tmp_path: Path) -> None:
     assert printed.code == 1
 
 
+def test_captures_of_different_connections_are_not_paired_by_what_all_have(tmp_path: Path) -> None:
+    """A HELLO, an OPEN, a NOOP: byte by byte the same. The seqnos are, too, but the documents are not."""
+    other = stream(SEQNOS, value="w").replace("cas=16", "cas=17")
+    first = written(captured(said(stream(SEQNOS)), PRODUCER), tmp_path / "a.pcap")
+    second = written(captured(said(other), CONSUMER), tmp_path / "b.pcap")
+    printed = run(f"dcpdump diff {first} {second}")
+    assert printed.code == 1
+    assert (
+        printed.out
+        == """\
+A c0 10.0.0.9:50000 → 10.0.0.1:11210: only in A, 25 frames
+B c0 192.168.7.7:41000 → 10.0.0.1:11210: only in B, 25 frames
+frames: 0 in both, 25 only in A, 25 only in B · 0 connections in both, 1 connection only in A, 1 connection only in B
+"""
+    )
+    assert printed.err.splitlines()[:2] == [
+        "dcpdump: note: these look like captures of different connections: no change of a document is in both",
+        "hint: dcpdump conns lists the connections of a capture; --by key compares documents of any connections",
+    ]
+
+
+def test_connections_without_documents_are_paired_by_most_of_their_frames(tmp_path: Path) -> None:
+    idle, other = (opening() + "".join(f"STREAM vb={each}\n" for each in range(at, at + 9)) for at in (1, 100))
+    assert both(tmp_path, idle, idle)[0] == 0
+    _, out = both(tmp_path, idle, other)
+    assert out.splitlines()[-1].endswith("0 connections in both, 1 connection only in A, 1 connection only in B")
+
+
+def test_values_that_a_proxy_wrote_anew_are_changed(tmp_path: Path) -> None:
+    printed = compared(
+        tmp_path,
+        captured(said(stream(SEQNOS)), PRODUCER),
+        captured(said(stream(SEQNOS, value="other")), CONSUMER),
+        "-f ndjson",
+    )
+    assert rows(printed, "frame") == []
+    assert [(row["seqno"], row["differs"]) for row in rows(printed, "changed")] == [
+        (n, ["length", "body"]) for n in SEQNOS
+    ]
+
+
+def test_frames_that_differ_are_listed_in_order_of_time(tmp_path: Path) -> None:
+    """Whichever direction and capture they are of; times are those of each capture, the order is that of A's clock."""
+    noops = "RX noop{opaque=0x99}\nTX noop-response{opaque=0x99}\n"
+    a = (
+        stream([1])
+        + noops
+        + mutations([2])
+        + "TX buffer-acknowledgement{buffer-bytes=7}\n"
+        + mutations([3, 5], value="v")
+    )
+    b = (
+        stream([1])
+        + mutations([2])
+        + "TX buffer-acknowledgement{buffer-bytes=7}\n"
+        + mutations([3, 4])
+        + mutations([5], value="w")
+    )
+    printed = compared(tmp_path, captured(said(a), PRODUCER), captured(said(b), CONSUMER), "-f ndjson")
+    differing = [row for row in map(json.loads, printed.out.splitlines()) if row["type"] in ("frame", "changed")]
+    names = [(row.get("only_in", "both"), row["message_kind"], row.get("seqno")) for row in differing]
+    assert names == [
+        ("A", "request", None),
+        ("A", "response", None),
+        ("both", "request", 5),
+        ("B", "request", 4),
+    ]
+
+
 def test_addresses_are_hidden_where_asked(tmp_path: Path) -> None:
     _, out = both(tmp_path, stream(SEQNOS), stream(SEQNOS), "--redact-level full")
     assert "10.0.0.9" not in out
@@ -258,21 +332,62 @@ def test_a_proxy_that_gives_its_own_opaques_changes_frames_and_loses_none(tmp_pa
     assert [(row["seqno"], row["differs"]) for row in rows(printed, "changed")] == [(n, ["opaque"]) for n in SEQNOS]
 
 
-def test_captures_redacted_with_one_salt_compare_as_the_originals(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["frame", "key"])
+def test_captures_redacted_with_one_salt_compare_as_the_originals(by: str, tmp_path: Path) -> None:
     (tmp_path / "salt").write_text("0123456789abcdef")
     texts = stream(SEQNOS), stream(SEQNOS).replace("value=v4", "value=w4")
     for name, text, place in zip("ab", texts, (PRODUCER, CONSUMER), strict=True):
         path = written(captured(said(text), place), tmp_path / f"{name}.pcap")
         assert run(f"dcpdump redact {path} -w {tmp_path}/{name}-redacted.pcap --salt-file {tmp_path}/salt -q").code == 0
-    printed = run(f"dcpdump diff {tmp_path}/a-redacted.pcap {tmp_path}/b-redacted.pcap -q -f ndjson")
+    printed = run(f"dcpdump diff {tmp_path}/a-redacted.pcap {tmp_path}/b-redacted.pcap -q -f ndjson --by {by}")
     assert rows(printed, "frame") == []
-    assert [row["seqno"] for row in rows(printed, "changed")] == [4]
+    if by == "frame":
+        assert [row["seqno"] for row in rows(printed, "changed")] == [4]
+    else:
+        assert [(row["last_seqno_a"], row["differs"]) for row in rows(printed, "document")] == [(4, ["value"])]
+
+
+def test_what_was_inside_tls_is_compared_with_what_was_not() -> None:
+    """As before and after a proxy that ends TLS: here two connections behind one."""
+    keys = "--keylog tests/tls/captures/java-1.3.keys"
+    printed = run(f"dcpdump diff tests/tls/captures/java-1.3.pcap samples/replica.pcap {keys} -q -f ndjson")
+    (connection,) = rows(printed, "connection")
+    assert [(way["both"], way["only_a"], way["only_b"], way["changed"]) for way in connection["ways"]] == [
+        (10, 0, 0, 0),
+        (17, 0, 0, 0),
+    ]
+    assert [(row["only_in"], row["frames"]) for row in rows(printed, "alone")] == [("A", 27)]
+    assert printed.code == 1
+
+
+def test_times_choose_the_frames_of_both_captures(tmp_path: Path) -> None:
+    """Relative ones count from the beginning of each; the first frames of A and B differ, the others do not."""
+    a, b = stream(SEQNOS), stream(SEQNOS).replace("value=v1}", "value=w1}")
+    places = [PRODUCER._replace(syn=False), PRODUCER._replace(syn=False, clock_ns=7_000 * MS)]
+    first, second = (captured(said(text), place) for text, place in zip((a, b), places, strict=True))
+    assert compared(tmp_path, first, second).code == 1
+    printed = compared(tmp_path, first, second, "--since +16ms -f ndjson")
+    assert (printed.code, rows(printed, "total")[0]["both"]) == (0, 7)
+    printed = compared(tmp_path, first, second, "--until +10ms -f ndjson")
+    assert (printed.code, rows(printed, "total")[0]["both"]) == (0, 13)
+
+
+@pytest.mark.parametrize("form", ["text", "ndjson"])
+@pytest.mark.parametrize("by", ["frame", "key"])
+def test_who_interrupts_gets_no_half_comparison(by: str, form: str, tmp_path: Path) -> None:
+    data, out = Path("samples/replica.pcap").read_bytes(), tmp_path / "out"
+    with fed(["diff", "samples/replica.pcap", "-", "--by", by, "-f", form, "-o", str(out)], data) as process:
+        process.send_signal(signal.SIGINT)
+        printed, notes = process.communicate(timeout=PATIENCE)
+    balance = "27 frames read · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames"
+    assert (process.returncode, printed, notes.decode()) == (130, b"", f"of -:\ninterrupted · {balance}\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_capture_without_dcp_is_named(tmp_path: Path) -> None:
     empty = written([], tmp_path / "empty.pcap")
-    printed = run(f"dcpdump diff samples/replica.pcap {empty} -q")
-    assert (printed.code, printed.out) == (3, "")
+    printed = run(f"dcpdump diff samples/replica.pcap {empty} -q -o {tmp_path}/out")
+    assert (printed.code, printed.out, (tmp_path / "out").exists()) == (3, "", False)
     assert printed.err.splitlines()[:1] == [f"of {empty}:"]
 
 

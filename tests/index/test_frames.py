@@ -11,11 +11,15 @@ import pytest
 
 from dcpdump.capture import open_capture, timeline
 from dcpdump.dissect import Dissector
-from dcpdump.index import CaptureIndex, IndexOptions
+from dcpdump.index.building import IndexOptions
+from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.index.columns import HAS_SEQNO, HAS_STREAM_ID, HAS_VBUCKET, ODD, Columns
-from dcpdump.net.batch import NO_TIME
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.net.no_time import NO_TIME
 from dcpdump.record import Json, Record, as_json
+from tests.support.captures import Record as Capture
+from tests.support.captures import pcap
+from tests.support.conversation import opening, packets, said
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
 #: Blocks of one packet, of a few, and of all.
@@ -105,6 +109,21 @@ def known(columns: Columns, bit: int, values: Any) -> list[int | None]:
 def seqno_of(record: Record) -> int | None:
     names = ("by_seqno", "commit_seqno", "abort_seqno", "start_seqno")
     return next((found for name in names if (found := record.frame.get(name)) is not None), None)
+
+
+def test_few_frames_are_decoded_one_by_one_again_wherever_one_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "many-streams.pcap"
+    talk = opening() + "\n".join(f"STREAM vb={vbucket}, start-seqno=0" for vbucket in range(1024))
+    path.write_bytes(pcap([Capture(packet.ts_ns or 0, packet.data) for packet in packets(said(talk))]))
+    with CaptureIndex([open_capture(str(path))], IndexOptions(parts=1000)) as index:
+        index.finish()
+        parts = list(index._replay.parts(1))
+        assert sum(len(part.records) for part in parts) > 2000
+        for number in range(1, index.frames, 50):
+            index._replay.forget()
+            index._replay._kept.clear()
+            assert index.record(number).number == number
+            assert sum(len(part.records) for part in index._replay._kept.values()) <= 700
 
 
 @pytest.mark.parametrize("size", SIZES)

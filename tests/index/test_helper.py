@@ -13,7 +13,7 @@ import pytest
 from dcpdump.capture import open_capture
 from dcpdump.capture.merge import OPEN_LIMIT
 from dcpdump.errors import CaptureError
-from dcpdump.index import CaptureIndex
+from dcpdump.index.capture_index import CaptureIndex
 from tests.bench.captures import capture
 from tests.index.test_frames import SAMPLES, check_frames, options
 from tests.support.live import children_of
@@ -22,7 +22,7 @@ from tests.support.live import children_of
 _WAITING = """
 import os, sys, time
 from dcpdump.capture import open_capture
-from dcpdump.index import CaptureIndex
+from dcpdump.index.capture_index import CaptureIndex
 index = CaptureIndex([open_capture("-")], helped=True)
 while not index.frames:
     index.step(wait=1.0)

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dcpdump.batch.block import BlockSize
 from dcpdump.batch.chosen import record_of
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture
 from dcpdump.errors import CaptureError
-from dcpdump.index import CaptureIndex, NoLongerKept
+from dcpdump.index.capture_index import CaptureIndex
+from dcpdump.index.replay import NoLongerKept
 from dcpdump.net.limits import DEFAULT
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
@@ -126,7 +128,7 @@ def test_memory_that_is_freed_is_freed_again(traffic: list[Packet], tmp_path: Pa
     limits = replace(DEFAULT, memory=64 * 1024)
     # What is freed when depends on the blocks: those of the index have to be the same.
     dissection, expected = Dissection(limits), []
-    for block in blocks_of([open_capture(str(path))], 4096, first=4096):
+    for block in blocks_of([open_capture(str(path))], BlockSize(4096)):
         expected += [record_of(part, row) for part in dissection.feed_block(block) for row in range(len(part))]
     expected += [record_of(part, row) for part in dissection.close_blocks() for row in range(len(part))]
     assert dissection.balance.evictions > 3

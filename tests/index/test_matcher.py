@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.batch.filter import masks
 from dcpdump.capture import open_capture
 from dcpdump.cli.options import Selection, selection
-from dcpdump.index import CaptureIndex
+from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record
 from tests.batch.test_filter import CHOICES, OPTIONS
 from tests.bench.captures import capture
@@ -36,7 +36,7 @@ def check(indexed: Indexed, texts: dict[str, Any], first: int = 1) -> int:
     index, records = indexed
     chosen = chosen_by(texts)
     asked = masks(chosen.texts, chosen.filter, window=chosen.window)
-    found = [number for numbers in index.matching(asked, first) for number in numbers.tolist()]
+    found = [number for step in index.matching(asked, first) for number in step.numbers.tolist()]
     assert found == [record.number for record in records if record.number >= first and chosen.accepts(record)]
     return len(found)
 
@@ -59,5 +59,5 @@ def test_headers_are_answered_without_decoding(tmp_path: Path) -> None:
         index.finish()
         path.unlink()
         chosen = chosen_by({"opcode": "!noop", "kind": "request"})
-        found = [each for numbers in index.matching(masks(chosen.texts, chosen.filter)) for each in numbers.tolist()]
+        found = [each for step in index.matching(masks(chosen.texts, chosen.filter)) for each in step.numbers.tolist()]
         assert 0 < len(found) < index.frames

@@ -10,7 +10,7 @@ import pytest
 from dcpdump.capture import open_capture
 from dcpdump.capture.blocks import interface, packet, secrets, section
 from dcpdump.dissect import Dissector
-from dcpdump.index import CaptureIndex
+from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
 from tests.index.test_frames import SAMPLES, SIZES, check_against, options, spelled

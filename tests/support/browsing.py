@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.browser import Browser
-from dcpdump.cli.browsing import Browsing
+from dcpdump.cli.browsing import BrowseOptions, Browsing
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.standard_input import Copies
 
@@ -61,8 +61,8 @@ class Shown:
         """Wait until everything is read, analysed and decoded."""
         await self.until(lambda: self.browser.frames.index.complete)
         await self.until(lambda: self.browser.analysis is not None)
-        await self.until(lambda: self.app.main.list.next_undecoded() is None)
-        await self.until(lambda: self.browser.search is None or self.browser.search.done)
+        await self.until(lambda: not self.browser.waiting)
+        await self.until(lambda: not self.app.main.list.undescribed())
         await self.pilot.pause()
 
     @property
@@ -81,7 +81,12 @@ Doing = Callable[[Shown], Awaitable[None]]
 
 
 def browse(
-    path: str | Path, doing: Doing, *, size: tuple[int, int] = (120, 40), words: Sequence[str] = ()
+    path: str | Path,
+    doing: Doing,
+    *,
+    size: tuple[int, int] = (120, 40),
+    words: Sequence[str] = (),
+    options: BrowseOptions | None = None,
 ) -> BrowseApp:
     """Open a capture, do something, and leave."""
     given = InputOptions()
@@ -93,7 +98,7 @@ def browse(
             await shown.settled()
             await doing(shown)
 
-    with Browsing(given.open([name]), [name], Copies([name], [name], True), given) as browsing:
+    with Browsing([name], Copies([name], [name], True), given, options or BrowseOptions()) as browsing:
         app = browsing.app(" ".join(words), 64)
         try:
             asyncio.run(run(app))

@@ -12,6 +12,7 @@ from tests.support.conversation import Said, opening
 from tests.support.packets import TcpTalk, flow
 
 MS = 1_000_000
+CAS = 0x1763_0000_0000_0000  #: of a document: plus its seqno
 
 
 class Place(NamedTuple):
@@ -33,7 +34,10 @@ CONSUMER = Place("192.168.7.7:41000", "10.0.0.1:11210", 5_000 * MS, (0, 2 * MS),
 
 def mutations(seqnos: Sequence[int], vbucket: int = 7, value: str = "v") -> str:
     """Return mutations of a stream, as a conversation."""
-    return "".join(f"RX mutation{{vb={vbucket}, seqno:{each}, key=k{each}, value={value}{each}}}\n" for each in seqnos)
+    return "".join(
+        f"RX mutation{{vb={vbucket}, seqno:{each}, cas={CAS + each}, key=k{each}, value={value}{each}}}\n"
+        for each in seqnos
+    )
 
 
 def stream(seqnos: Sequence[int], vbucket: int = 7, value: str = "v") -> str:

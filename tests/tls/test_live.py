@@ -1,4 +1,4 @@
-"""Sniffing TLS while the key log grows: what waited for its secrets is shown as soon as these are there."""
+"""Reading TLS while the key log grows: what waited for its secrets is shown as soon as these are there."""
 
 import os
 import signal
@@ -108,3 +108,24 @@ def test_without_its_secrets_a_connection_is_named_at_the_end(net: Network, fold
     assert (code, out) == (0, "")
     assert "TLS 1.3 on port " in err
     assert os.path.getsize(here.keys) == 0
+
+
+def test_a_capture_from_a_pipe_is_opened_with_secrets_that_come_later(tmp_path: Path) -> None:
+    clear = Path("samples/replica.pcap").read_bytes()
+    sealed = Path("tests/tls/captures/go-1.3.pcap").read_bytes()[24:]  # behind the file header, which is the same
+    keys = tmp_path / "keys.log"
+    keys.touch(0o600)
+    command = [sys.executable, "-m", "dcpdump", "read", "-", "-f", "line", "--keylog", str(keys)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(clear + sealed)
+        process.stdin.flush()
+        assert [process.stdout.readline().split()[0] for _ in range(27)] == [b"#%d" % number for number in range(1, 28)]
+        keys.write_bytes(Path("tests/tls/captures/go-1.3.keys").read_bytes())
+        assert process.stdout.readline().split()[3:5] == [b"TX", b"hello{features=XATTR|SNAPPY|JSON,"]
+        process.stdin.close()
+        assert len(process.stdout.read().splitlines()) == 53
+        assert b"81 of 81 frames shown" in process.stderr.read()
+    assert process.returncode == 0

@@ -1,0 +1,85 @@
+"""Questions that the screen has about frames, and the answers, which may come from another process."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpdump.browse.listed import Numbers
+
+if TYPE_CHECKING:
+    from dcpdump.capture.damage import Damage
+
+
+class Decode(NamedTuple):
+    """Ask for a frame. The answer is its Record."""
+
+    number: int
+
+
+class Describe(NamedTuple):
+    """Ask what frames say. The answers are texts by number, the first frames first."""
+
+    numbers: tuple[int, ...]
+
+
+class Choose(NamedTuple):
+    """Ask which frames a filter wants. The answers are Chosen."""
+
+    text: str  #: of the filter
+    first: int
+    last: int
+
+
+class Pick(NamedTuple):
+    """Ask for the first of some frames that says a text, in lower case. The answer is its number, or None."""
+
+    text: str
+    numbers: Numbers
+
+
+Question = Decode | Describe | Choose | Pick
+
+
+class Chosen(NamedTuple):
+    """Frames that a filter wants."""
+
+    numbers: npt.NDArray[np.uint32]  #: half as long in a pipe as Numbers
+    last: int  #: the last frame that was looked at
+
+
+class Failed(NamedTuple):
+    """Why there is no answer."""
+
+    why: str
+
+
+class Answer(NamedTuple):
+    """An answer, or a piece of it."""
+
+    ticket: int  #: of the question
+    value: Any  #: as the question says, or Failed; None where the last piece had all
+    done: bool  #: nothing more comes
+
+
+class FrameEnds(NamedTuple):
+    """A direction of a connection."""
+
+    connection: int
+    direction: int
+
+
+class IndexNews(NamedTuple):
+    """How far the index is, and what is new of it."""
+
+    counts: tuple[int, int, int]  #: of frames, answers and gaps in the columns
+    read: tuple[int, int | None]  #: bytes, and how many there are
+    begins_ns: int | None
+    idle: bool
+    complete: bool
+    failure: str
+    ends: tuple[FrameEnds, ...]  #: behind those that are known
+    damage: tuple["Damage", ...]
+
+
+Message = Answer | IndexNews | Exception

@@ -1,0 +1,240 @@
+"""Reader: the index as the screen sees it, which another process makes and answers for where one can be had."""
+
+import os
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from select import select
+from threading import active_count
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from dcpdump.browse.questions import Answer, Failed, FrameEnds, IndexNews, Message, Question
+from dcpdump.errors import DcpdumpError
+from dcpdump.forked_worker import ForkedWorker, Messages, can_fork, packed, write_all
+from dcpdump.index.columns import Columns
+
+if TYPE_CHECKING:
+    from dcpdump.browse.frame_service import FrameService
+    from dcpdump.capture.damage import Damage
+
+#: Makes the service, with columns to be filled.
+MakeService = Callable[[Columns], "FrameService"]
+_ENDED = "the process that reads frames has ended"
+
+
+class _Link(Protocol):
+    """What carries questions, and news and answers. ``descriptor`` is readable when some of these are there."""
+
+    @property
+    def descriptor(self) -> int | None: ...
+    @property
+    def busy(self) -> bool: ...
+    def send(self, ticket: int, question: Question | None) -> None: ...
+    def arrived(self, wait: float) -> list[Message] | None: ...
+    def leave(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Reader:
+    """Captures that are indexed, and asked about. ``step`` takes what has come.
+
+    Columns and counts are those of CaptureIndex.
+    """
+
+    def __init__(self, make: MakeService) -> None:
+        self.columns = Columns()
+        self.ends: list[FrameEnds] = []  #: the directions that ``columns.place`` numbers
+        self.damage: list[Damage] = []
+        self.begins_ns: int | None = None
+        self.progress: tuple[int, int | None] = (0, None)  #: bytes that were read, and of how many
+        self.complete = self.idle = False
+        self.failure = ""  #: why nothing more comes before the end
+        self.error: Exception | None = None  #: that ended the reading
+        self._link = _link(make, self.columns)
+        self._ended = False
+        self._tickets = 0
+        self._waiting: set[int] = set()
+        self._came: dict[int, list[Answer]] = defaultdict(list)
+
+    @property
+    def frames(self) -> int:
+        """Return how many frames there are so far."""
+        return self.columns.frames
+
+    @property
+    def descriptor(self) -> int | None:
+        """Return the file descriptor that is readable when something has come; None where nothing comes by itself."""
+        return self._link.descriptor
+
+    def step(self, wait: float = 0.0) -> bool:
+        """Take what has come, or do a little where no other process does it; return whether more may come at once."""
+        messages = self._link.arrived(wait)
+        if messages is None:
+            self.failure, self._ended = self.failure or _ENDED, True
+            return True
+        for message in messages:
+            if isinstance(message, Answer):
+                if message.ticket in self._waiting:
+                    self._came[message.ticket].append(message)
+            elif isinstance(message, IndexNews):
+                self._take(message)
+            else:
+                self.error, self.failure = message, f"reading has ended: {message}"
+        return bool(messages) or self._link.busy
+
+    def _take(self, news: IndexNews) -> None:
+        self.ends += news.ends
+        self.damage += news.damage
+        self.begins_ns, self.progress = news.begins_ns, news.read
+        self.idle, self.complete, self.failure = news.idle, news.complete, news.failure or self.failure
+        if news.counts[0] != self.frames:
+            self.columns.refresh(*news.counts)
+
+    # -- asking -------------------------------------------------------------------------------------------
+
+    def ask(self, question: Question) -> int:
+        """Ask something; return the ticket for its answers."""
+        self._tickets += 1
+        self._waiting.add(self._tickets)
+        self._link.send(self._tickets, question)
+        return self._tickets
+
+    def answers(self, ticket: int) -> list[Answer]:
+        """Return what has come of an answer since the last time."""
+        if self._ended and ticket in self._waiting and ticket not in self._came:
+            self._waiting.discard(ticket)
+            return [Answer(ticket, Failed(self.failure), True)]
+        came = self._came.pop(ticket, [])
+        if came and came[-1].done:
+            self._waiting.discard(ticket)
+        return came
+
+    def drop(self, ticket: int) -> None:
+        """Ask no longer."""
+        if ticket in self._waiting:
+            self._waiting.discard(ticket)
+            self._came.pop(ticket, None)
+            self._link.send(ticket, None)
+
+    def answer(self, ticket: int, wait: float) -> Any:
+        """Return an answer of one piece; None where it has not come after so many seconds."""
+        until = time.monotonic() + wait
+        while not (came := self.answers(ticket)):
+            left = until - time.monotonic()
+            if left < 0:
+                return None
+            self.step(left)
+        return came[0].value
+
+    def leave(self) -> None:
+        """Let the other process end while something else is done: nothing more is asked, and ``close`` follows."""
+        self._link.leave()
+
+    def close(self) -> None:
+        """End what runs, and free everything."""
+        self._link.close()
+        self.columns.close()
+
+
+class _Here:
+    """The service in this process: it does something whenever it is asked what has come."""
+
+    descriptor = None
+
+    def __init__(self, service: "FrameService") -> None:
+        self._service = service
+
+    @property
+    def busy(self) -> bool:
+        return self._service.busy
+
+    def send(self, ticket: int, question: Question | None) -> None:
+        if question is None:
+            self._service.drop(ticket)
+        else:
+            self._service.ask(ticket, question)
+
+    def arrived(self, wait: float) -> list[Message]:
+        return self._service.work()
+
+    def leave(self) -> None:
+        pass  # there is no other process
+
+    def close(self) -> None:
+        self._service.index.close()
+
+
+class _Forked:
+    """The service in another process."""
+
+    busy = False
+
+    def __init__(self, make: MakeService, columns: Columns) -> None:
+        self._messages = Messages()
+        self._worker: ForkedWorker | None = ForkedWorker(lambda orders, results: _serve(make, columns, orders, results))
+
+    @property
+    def descriptor(self) -> int | None:
+        return None if self._worker is None else self._worker.results
+
+    def send(self, ticket: int, question: Question | None) -> None:
+        if self._worker is not None:
+            self._worker.send(packed((ticket, question)))
+
+    def arrived(self, wait: float) -> list[Message] | None:
+        if self._worker is None:
+            return []
+        if wait:
+            self._worker.wait(wait)
+        piece = self._worker.arrived()
+        if piece is None:
+            self.close()
+            return None
+        return list(self._messages.feed(piece))
+
+    def leave(self) -> None:
+        if self._worker is not None:
+            self._worker.ask_to_end()
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
+
+
+def _link(make: MakeService, columns: Columns) -> _Link:
+    if can_fork() and active_count() == 1:
+        with suppress(OSError):  # no more processes allowed
+            return _Forked(make, columns)
+    return _Here(make(columns))
+
+
+def _serve(make: MakeService, columns: Columns, orders: int, results: int) -> None:
+    """Answer questions until nobody is there to ask any."""
+    received = Messages()
+    try:
+        service = make(columns)
+    except (DcpdumpError, OSError) as error:
+        write_all(results, packed(error))
+        return
+
+    def end(*_: object) -> NoReturn:
+        service.index.close()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    while True:
+        waits = [each for each in (orders, service.index.waits_for) if each is not None]
+        if orders in select(waits, [], [], 0 if service.busy else service.patience)[0]:
+            piece = os.read(orders, 1 << 16)
+            if not piece:
+                end()
+            for ticket, question in received.feed(piece):
+                if question is None:
+                    service.drop(ticket)
+                else:
+                    service.ask(ticket, question)
+        for message in service.work():
+            write_all(results, packed(message))

@@ -1,0 +1,68 @@
+"""Borders of panes are dragged with the mouse, and stay where they were dragged to as long as the layout does."""
+
+from pathlib import Path
+
+import pytest
+from textual.widget import Widget
+
+from tests.support.browsing import SAMPLES, Shown, browse
+
+pytestmark = pytest.mark.xdist_group("browse")
+CAPTURE = SAMPLES / "client-rollback.pcap"
+
+
+async def drag(shown: Shown, pane: Widget, start: tuple[int, int], by: tuple[int, int]) -> None:
+    """Press the mouse at a place of a pane, move it, and release it."""
+    at = pane.region.x + start[0], pane.region.y + start[1]
+    to = at[0] + by[0], at[1] + by[1]
+    await shown.pilot.mouse_down(offset=at)
+    await shown.pilot.hover(offset=to)
+    await shown.pilot.mouse_up(offset=to)
+    await shown.pilot.pause()
+
+
+@pytest.mark.parametrize("side", ["left of the bytes", "right of the fields"])
+def test_the_border_between_fields_and_bytes_is_dragged(side: str, tmp_path: Path) -> None:
+    async def do(shown: Shown) -> None:
+        main = shown.app.main
+        before = main.fields.region
+        pane, column = (main.hexes, 0) if side == "left of the bytes" else (main.fields, before.width - 1)
+        await drag(shown, pane, (column, 2), (-15, 0))
+        moved = before.width - main.fields.region.width
+        assert moved in (15, 16)
+        assert main.hexes.region.x == main.fields.region.right
+        assert main.hexes.region.right == 160
+        await drag(shown, main.hexes, (0, 2), (3 - main.hexes.region.x, 0))
+        assert main.fields.region.width == 20
+        await shown.pilot.resize_terminal(100, 30)
+        await shown.pilot.pause()
+        assert main.fields.region.width == 100
+
+    browse(CAPTURE, do, size=(160, 30))
+
+
+def test_the_border_above_the_panes_is_dragged_and_one_pane_may_still_be_over_all() -> None:
+    async def do(shown: Shown) -> None:
+        main = shown.app.main
+        before = main.list.size.height
+        await drag(shown, main.fields, (5, 0), (0, -4))
+        dragged = main.fields.region
+        assert main.list.size.height == before - 4
+        await shown.press("tab", "z")
+        assert main.fields.region.height == 28
+        await shown.press("z")
+        assert main.fields.region == dragged
+
+    browse(CAPTURE, do, size=(160, 30))
+
+
+def test_the_border_between_fields_above_and_bytes_below_is_dragged() -> None:
+    async def do(shown: Shown) -> None:
+        main = shown.app.main
+        fields, hexes = main.fields.region, main.hexes.region
+        await drag(shown, main.hexes, (5, 0), (0, -3))
+        assert main.fields.region.height == fields.height - 3
+        assert main.hexes.region.height == hexes.height + 3
+        assert main.fields.region.y == fields.y
+
+    browse(CAPTURE, do, size=(100, 60))
