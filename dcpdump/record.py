@@ -130,7 +130,8 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     fields = _fields(frame)
     if meaning.items:
         for item, flat in zip(meaning.items, fields["items"], strict=False):
-            flat |= {"collection": item.collection, "key": safe(item.key)}
+            flat |= {} if item.collection is None else {"collection": item.collection}
+            flat["key"] = safe(item.key)
             if path := record.collection_path(item.collection):
                 flat["collection_name"] = path
             flat["value"] = safe(_head(item.body.value, value_bytes))

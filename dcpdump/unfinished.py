@@ -62,6 +62,14 @@ class UnfinishedFolder:
             self._lock = -1
 
 
+def temporary_folder(prefix: str) -> str:
+    """Make a folder for what no later run needs, where the system keeps such."""
+    with signals_held():
+        name = tempfile.mkdtemp(prefix=prefix)
+        _note(name)
+    return name
+
+
 def _note(path: str) -> None:
     """Note what was made, and forget what has another name by now."""
     _made[:] = [*filter(Path.exists, _made), Path(path)]

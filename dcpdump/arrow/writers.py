@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,6 +62,12 @@ class ParquetFile:
         if self._held:
             self._flush()
         self._writer.close()
+
+    def give_up(self) -> None:
+        """Close the file as it is. Arrow would do it later, and complain that what it writes to is closed."""
+        with suppress(pa.ArrowException, OSError):
+            self._writer.close()
+        self._writer.is_open = False
 
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._held, self._schema)

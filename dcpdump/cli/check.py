@@ -47,7 +47,7 @@ _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSP
 @click.option("--all", "everything", is_flag=True, help="Each finding, not a line a rule.")
 @choosing_options(streams=True)
 @input_options()
-@display_options(formats=("text", "ndjson", "sarif"))
+@display_options(formats=("text", "ndjson", "sarif"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def check(
     captures: tuple[str, ...],

@@ -4,6 +4,7 @@ Options that decide on exit codes, overwrite files or print secrets have to be g
 """
 
 import os
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
@@ -106,10 +107,7 @@ def _nearest(word: str, known: Iterable[str], form: str) -> str:
 
 
 def _parsed(path: str) -> dict[str, Any]:
-    try:
-        tomllib: Any = import_module("tomllib")
-    except ImportError as error:  # before Python 3.11
-        raise ConfigError(path, "to read it needs Python 3.11", f"{VARIABLE}= runs without it") from error
+    tomllib: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         found: dict[str, Any] = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:

@@ -20,7 +20,7 @@ from dcpdump.render import conns as rows
 @choosing_options(streams=False)
 @sort_options(CONNECTIONS)
 @input_options()
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def conns(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """List connections: client and server, features, flags, controls, keep-alive, how they ended.

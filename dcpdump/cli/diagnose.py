@@ -43,7 +43,7 @@ _SEVERITIES = [severity.value for severity in TroubleSeverity]
 )
 @click.option("--all", "everything", is_flag=True, help="All troubles and connections, not the worst alone.")
 @input_options()
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def diagnose(captures: tuple[str, ...], fail_on: str, everything: bool, quiet: bool, **options: Any) -> int:
     """Say on one screen what a capture holds, and what is wrong in it, worst first.

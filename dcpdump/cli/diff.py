@@ -49,7 +49,7 @@ from dcpdump.render.diff_documents import DocumentRows
     help="How many frames of each connection, or documents, to list; ndjson has all.",
 )
 @input_options(follow=False)
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> int:
     """Compare two captures of the same connections: what one has and the other has not.

@@ -33,7 +33,7 @@ _COLUMNS: Columns[ConnectionState] = {
 @choosing_options(streams=False)
 @sort_options(_COLUMNS)
 @input_options()
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def flow(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Show flow control: who blocked whom, and when.

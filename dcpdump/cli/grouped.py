@@ -1,7 +1,7 @@
 """Format the help of commands: options in groups, and examples at the end."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -137,13 +137,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options in groups, and examples; its words are completed by their names."""
+    """A command whose help has its options in groups, and examples; its words are completed by their names.
 
-    def __init__(self, *args: Any, **attributes: Any) -> None:
+    ``schema``: returns that of its rows, where they are not in the table of rows.
+    """
+
+    def __init__(self, *args: Any, schema: Callable[[], Any] | None = None, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         complete(self.params)
-        if self.name in ROW_COMMANDS:
-            self.params.append(_schema_option())
+        if schema is not None or self.name in ROW_COMMANDS:
+            self.params.append(_schema_option(schema))
         keep_from_environment(self.name, self.params)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -165,24 +168,25 @@ class GroupedCommand(click.Command):
                 formatter.write(f"  {example}\n")
 
 
-def _schema_option() -> click.Option:
+def _schema_option(own: Callable[[], Any] | None) -> click.Option:
     """Return the option that prints what the rows of a command are, and does no more."""
+
+    def show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            from dcpdump.render.json_schema import schema
+
+            found = schema(ctx.info_name or "") if own is None else own()
+            click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+            ctx.exit()
+
     return click.Option(
         ["--schema"],
         is_flag=True,
         is_eager=True,
         expose_value=False,
-        callback=_print_schema,
+        callback=show,
         help="Print the JSON Schema of the rows of -f ndjson, and do nothing.",
     )
-
-
-def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
-        from dcpdump.render.json_schema import schema
-
-        click.echo(json.dumps(schema(ctx.info_name or ""), indent=2))
-        ctx.exit()
 
 
 def _title(names: Iterable[str]) -> str:

@@ -37,7 +37,7 @@ _DOCUMENT = [find(opcode).collection_key or opcode == DCP_CACHE_TRANSFER for opc
 @clause_option("collection", "NAMES", COLLECTIONS)
 @choosing_options(streams=True)
 @input_options()
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def key(pattern: str, captures: tuple[str, ...], collection: str | None, quiet: bool, **options: Any) -> int:
     """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.

@@ -25,7 +25,7 @@ from dcpdump.cli.config import config_path, defaults, sections
 from dcpdump.cli.encoding import PLAIN
 from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.pager import NO_PAGER
-from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, exit_at_signals, raise_at_signals
+from dcpdump.cli.signals import EndedAtOnce, Terminated, end_at_signals, exit_at_signals, raise_at_signals, raised
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
@@ -302,6 +302,8 @@ def outcome(words: list[str]) -> int:
             raise
         return _complain(_of_os(error), (), code.UNWRITABLE)
     except Exception as error:
+        if (status := raised()) is not None:
+            return status
         if debug:
             raise
         return _complain(

@@ -243,18 +243,20 @@ def display_options(
     formats: Sequence[str] = ("table", "grid", "line", "ndjson", "csv"),
     *,
     value_bytes: str = "64 in every format",
+    secrets: bool = True,
 ) -> Callable[[Command], Command]:
     """Add the options for how to show frames, and where; the first of ``formats`` is the default.
 
-    ``value_bytes``: the default for how much of a value is shown, as help says it.
+    ``value_bytes``: the default for how much of a value is shown, as help says it; "": no values are. ``secrets``:
+    frames are shown that may hold them.
     """
     how_much = f"How much of a value to show: a number, or all; by default {value_bytes}."
     rows = [
         redaction_options,
-        click.option("--show-secrets", is_flag=True, help="Print authentication payloads."),
+        *([click.option("--show-secrets", is_flag=True, help="Print authentication payloads.")] if secrets else []),
         click.option("--force", is_flag=True, help="Let -o replace an existing file."),
         click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all."),
-        click.option("--value-bytes", type=ValueBytes(), help=how_much),
+        *([click.option("--value-bytes", type=ValueBytes(), help=how_much)] if value_bytes else []),
         click.option(
             "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour for people."
         ),
@@ -271,7 +273,7 @@ def display_options(
 
 def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Display:
     """Take the options for how to show frames out of ``options``, and return them as a Display."""
-    given = options.pop("value_bytes")
+    given = options.pop("value_bytes", None)
     form = options.pop("format")
     value_bytes = DEFAULT_VALUE_BYTES if form in ("ndjson", "csv") else text_value_bytes
     if given is not None:
@@ -282,7 +284,7 @@ def display(options: dict[str, Any], *, text_value_bytes: int | None = DEFAULT_V
         value_bytes,
         options.pop("output"),
         options.pop("force"),
-        options.pop("show_secrets"),
+        options.pop("show_secrets", False),
         redactor_of(options),
         _times(form, options),
     )

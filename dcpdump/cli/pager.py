@@ -14,6 +14,9 @@ NO_PAGER = "dcpdump.no-pager"
 #: For less: quit where one screen is enough, pass colours on, leave the text on the screen; for lv the same.
 _HABITS = {"LESS": "FRX", "LV": "-c"}
 
+#: What only a shell understands.
+_NEEDS_SHELL = frozenset("|&;<>()$`\\\"'*?[]#~=%!{}\n")
+
 
 def pager_command() -> str | None:
     """Return the pager that is wanted: DCPDUMP_PAGER, PAGER, else less; None where none is wanted, or there."""
@@ -31,7 +34,12 @@ class Pager:
 
     def __init__(self, command: str) -> None:
         environment = {**_HABITS, **os.environ}
-        self._process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)
+        # A shell between would be ended instead of the pager.
+        words = [] if _NEEDS_SHELL.intersection(command) else command.split()
+        plain = bool(words) and shutil.which(words[0]) is not None
+        self._process = subprocess.Popen(
+            words if plain else command, shell=not plain, stdin=subprocess.PIPE, env=environment
+        )
         assert self._process.stdin is not None
         self.file: BinaryIO = self._process.stdin  # type: ignore[assignment]
 

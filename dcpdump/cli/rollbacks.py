@@ -32,7 +32,7 @@ _COLUMNS: Columns[Rollback] = {
 @choosing_options(streams=True)
 @sort_options(_COLUMNS)
 @input_options()
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def rollbacks(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Explain rollbacks: what was asked for, against the failover log and the purge seqno, as far as they were seen.

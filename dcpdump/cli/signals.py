@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from dcpdump.cli import exit as code
 
+_raised: int | None = None
 _STATUS = {signal.SIGINT: code.INTERRUPTED, signal.SIGTERM: code.TERMINATED}
 
 
@@ -72,8 +73,17 @@ def _set_handlers(handler: "Callable[[int, FrameType | None], object] | signal.H
             signal.signal(number, handler)
 
 
+def raised() -> int | None:
+    """Return the exit code of the signal that raised an exception; None where none did.
+
+    Libraries that it comes in the middle of may make another exception of it: an ImportError, of being imported.
+    """
+    return _raised
+
+
 def _raise(number: int, _: FrameType | None) -> NoReturn:
-    _next_ends_all(number)
+    global _raised
+    _raised = _next_ends_all(number)
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 

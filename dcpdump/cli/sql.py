@@ -20,7 +20,15 @@ from dcpdump.cli.tables import need_pyarrow
 from dcpdump.errors import DcpdumpError
 
 
-@click.command(cls=GroupedCommand)
+def _schema() -> Any:
+    """Return the schema of the tables' rows."""
+    need_pyarrow()
+    from dcpdump.sql.row_schema import schema
+
+    return schema()
+
+
+@click.command(cls=GroupedCommand, schema=_schema)
 @click.argument("words", nargs=-1, metavar="QUERY CAPTURE…")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for queries, one after the other: without QUERY.")
 @window_options
@@ -33,7 +41,7 @@ from dcpdump.errors import DcpdumpError
 def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **options: Any) -> int:
     """Ask captures in SQL: the tables frames, streams, gaps, findings and files, straight from the packets.
 
-    Tables and columns are those of export ('dcpdump export --schema'; 'describe frames'). Only what a query names is
+    Tables and columns are those of export; --schema says what each column means. Only what a query names is
     decoded: conditions on name, opcode, vbucket, by_seqno, connection, ts and frame cost what filters of read cost. The
     query can read nothing but these tables, and write nothing.
     """

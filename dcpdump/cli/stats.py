@@ -25,7 +25,7 @@ from dcpdump.render import statistics
 @selection_options(captures=True)
 @sort_options(statistics.COLUMNS)
 @input_options()
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def stats(captures: tuple[str, ...], quiet: bool, **options: Any) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""

@@ -47,7 +47,7 @@ _STUCK = frozenset(
 )
 @sort_options(rows.COLUMNS)
 @input_options()
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def streams(
     captures: tuple[str, ...],

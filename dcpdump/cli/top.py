@@ -57,7 +57,7 @@ _FORGET_NS = 60 * 1_000_000_000
     help="At most; the default: what fits on the screen, in a pipe all.",
 )
 @input_options()
-@display_options(formats=("text", "ndjson"))
+@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def top(
     captures: tuple[str, ...],

@@ -59,14 +59,29 @@ def _type(kind: str) -> Schema:
 def _fields() -> Schema:
     """Return the properties of all fields of the protocol table; one name may have several types."""
     found: dict[str, list[Schema]] = {}
+    for _, name, each in _all_properties():
+        kinds = found.setdefault(name, [])
+        if each not in kinds:
+            kinds.append(each)
+    return {name: kinds[0] if len(kinds) == 1 else {"anyOf": kinds} for name, kinds in found.items()}
+
+
+@cache
+def messages_of_fields() -> dict[str, list[str]]:
+    """Return which messages have a field, by its name."""
+    found: dict[str, dict[str, None]] = {}
+    for message, name, _ in _all_properties():
+        found.setdefault(name, {})[message] = None
+    return {name: list(messages) for name, messages in found.items()}
+
+
+def _all_properties() -> Iterator[tuple[str, str, Schema]]:
+    """Yield the name of each message, and of each property that its layouts have, with its schema."""
     for message in (*MESSAGES.values(), *PUSHES.values()):
         for layout in (*message.request, *message.response):
             value = layout.value if isinstance(layout.value, tuple) else ()
             for name, each in _properties((*layout.extras, *value)):
-                kinds = found.setdefault(name, [])
-                if each not in kinds:
-                    kinds.append(each)
-    return {name: kinds[0] if len(kinds) == 1 else {"anyOf": kinds} for name, kinds in found.items()}
+                yield message.name, name, each
 
 
 def _properties(parts: tuple[Part, ...]) -> Iterator[tuple[str, Schema]]:

@@ -10,7 +10,7 @@ from scapy.packet import Packet as ScapyPacket
 from dcpdump.scapy.header_fields import header_of, number
 from dcpdump.scapy.packets import BY_LAYOUT, DCP, DCPResponse
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
-from dcpdump.spec.field import Blob, EnumValue, Field, Layout, Message, Repeat
+from dcpdump.spec.field import Blob, EnumValue, Field, FlatTable, Layout, Message, Repeat
 
 CLASSES: dict[str, Any] = {}  #: by name
 
@@ -20,6 +20,21 @@ class _Item(ScapyPacket):  # type: ignore[misc]
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
         return b"", s
+
+
+class _Items(PacketListField):  # type: ignore[misc]
+    """The items of a repeated group; each may be given as a dict of its fields."""
+
+    def any2i(self, pkt: Any, x: Any) -> Any:
+        return super().any2i(pkt, [self.cls(**each) if isinstance(each, dict) else each for each in x or ()])
+
+
+class _Table(StrLenField):  # type: ignore[misc]
+    """The bytes of a FlatBuffers table. They are shown with what its fields say."""
+
+    def i2repr(self, pkt: Any, x: bytes) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in pkt.flat().items())
+        return f"{x!r} ({shown})" if shown else repr(x)
 
 
 def _blob(blob: Blob) -> list[Any]:
@@ -41,7 +56,7 @@ def _repeat(name: str, repeat: Repeat) -> Any:
     blobs = {field.size: field.name for field in repeat.fields if isinstance(field, Blob)}
     fields = [made for field in repeat.fields for made in _sized(field, blobs)]
     item = type(f"{name}_{repeat.name}", (_Item,), {"fields_desc": fields, "name": repeat.name})
-    return PacketListField(repeat.name, [], item, length_from=lambda pkt: pkt.value_length())
+    return _Items(repeat.name, [], item, length_from=lambda pkt: pkt.value_length())
 
 
 def _body(name: str, layout: Layout) -> tuple[list[Any], int]:
@@ -58,17 +73,29 @@ def _body(name: str, layout: Layout) -> tuple[list[Any], int]:
     fields += map(number, fixed)
     repeats = [part for part in parts if isinstance(part, Repeat)]
     fields += [_repeat(name, part) for part in repeats]
-    if not repeats:  # those reach to the end of the value; a FlatBuffers table stays bytes
-        fields.append(StrLenField("value", b"", length_from=lambda pkt: pkt.value_length()))
+    if not repeats:  # those reach to the end of the value
+        kind = StrLenField if _table(layout) is None else _Table
+        fields.append(kind("value", b"", length_from=lambda pkt: pkt.value_length()))
     if layout.tail:
         tail = layout.tail
         fields.append(StrLenField("metadata", b"", length_from=lambda pkt: pkt.getfieldval(tail) or 0))
     return fields, sum(part.width for part in fixed)
 
 
+def _table(layout: Layout) -> FlatTable | None:
+    """Return the FlatBuffers table that a layout's value is."""
+    parts = layout.value if isinstance(layout.value, tuple) else ()
+    return next((part for part in parts if isinstance(part, FlatTable)), None)
+
+
 def _make(message: Message, layout: Layout, name: str, parent: Any, *, response: bool, server: bool) -> Any:
     body, fixed = _body(name, layout)
-    values = {"EXTRAS": None if layout in (RAW, ERROR) else layout.extras_length, "FIXED": fixed, "TAIL": layout.tail}
+    values = {
+        "EXTRAS": None if layout in (RAW, ERROR) else layout.extras_length,
+        "FIXED": fixed,
+        "TAIL": layout.tail,
+        "TABLE": _table(layout),
+    }
     magic, flexible = (0x83 if response else 0x82,) * 2 if server else (parent.MAGIC, parent.FLEXIBLE)
     facts = {key: fact for key, fact in layout.when.items() if key not in ("extras_length", "value_length")}
     fields = [*header_of(response=response, server=server, opcode=message.opcode), *body]

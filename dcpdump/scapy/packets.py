@@ -8,8 +8,9 @@ from scapy.packet import Raw
 
 from dcpdump.scapy.header_fields import header_of
 from dcpdump.spec import MESSAGES, PUSHES, choose
-from dcpdump.spec.field import Field, Layout
+from dcpdump.spec.field import Field, FlatTable, Layout
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
+from dcpdump.wire.flat import FlatError, place_slots
 from dcpdump.wire.frame import Header, magic_of, unpack_header
 
 _Key = tuple[int, bool, bool, int]  #: opcode, response, server, identity of the layout
@@ -25,6 +26,7 @@ class DCP(ScapyPacket):  # type: ignore[misc]
     EXTRAS: int | None = None  #: bytes of extras, None where they vary
     FIXED = 0  #: bytes of the value that have fields of their own
     TAIL = ""  #: the field that sizes the metadata behind the value
+    TABLE: FlatTable | None = None  #: the FlatBuffers table that the value is
     fields_desc: ClassVar[list[Any]] = [
         *header_of(response=False, server=False, opcode=None),
         StrLenField("extras", b"", length_from=lambda packet: packet.extras_length or 0),
@@ -44,6 +46,15 @@ class DCP(ScapyPacket):  # type: ignore[misc]
         taken = (self.framing_length or 0) + (self.extras_length or 0) + (self.key_length or 0) + self.FIXED
         metadata = (self.getfieldval(self.TAIL) or 0) if self.TAIL else 0
         return max(0, (self.body_length or 0) - taken - metadata)
+
+    def flat(self) -> dict[str, int | bytes]:
+        """Return the fields of a value that is a FlatBuffers table, those that it has; none where it is not one."""
+        if self.TABLE is None:
+            return {}
+        try:
+            return {placed.field.name: placed.value for placed in place_slots(self.value, self.TABLE)}
+        except FlatError:
+            return {}
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         """Fill in the length of the body."""

@@ -27,6 +27,9 @@ def packets_of(sources: Iterable[Any]) -> Iterator[Packet]:
     """Yield packets of scapy's as dcpdump reads them, numbered from 1. Lists of packets may be among them."""
     flat = (each for one in sources for each in ([one] if isinstance(one, ScapyPacket) else one))
     for number, packet in enumerate(flat, 1):
+        if not isinstance(packet, ScapyPacket):
+            what = type(packet).__name__
+            raise TypeError(f"{what} is no packet of scapy's; paths of captures are given one by one: read(*paths)")
         yield to_packet(packet, number)
 
 
@@ -37,6 +40,10 @@ def to_scapy(record: Record) -> Any:
     if raw.where.ts_ns is not None:
         packet.time = raw.where.ts_ns / 10**9
     return packet
+
+
+#: Larger frames have no length in the header of IP: 0, as where the network card cuts segments.
+_MOST = 65_000
 
 
 class DCPSession(DefaultSession):  # type: ignore[misc]
@@ -50,6 +57,7 @@ class DCPSession(DefaultSession):  # type: ignore[misc]
         super().__init__(supersession)
         self._dissector = Dissector()
         self._count = 0
+        self._first: dict[tuple[str, int], int] = {}  #: sequence numbers of directions' first bytes
 
     def recv(self, sock: Any) -> Iterator[Any]:
         """Yield the frames that the socket's next packet completes."""
@@ -69,8 +77,17 @@ class DCPSession(DefaultSession):  # type: ignore[misc]
         records = self._dissector.feed(to_packet(packet, self._count))
         if not records and not packet.haslayer(DCP):
             yield packet
+        tcp = packet.getlayer(TCP)
+        if tcp is None:
+            yield from map(to_scapy, records)
+            return
+        ends = f"{tcp.underlayer.src if tcp.underlayer is not None else ''} {tcp.sport}", tcp.dport
+        if "S" in tcp.flags:
+            self._first[ends] = tcp.seq + 1
+        elif len(tcp.payload):
+            self._first.setdefault(ends, tcp.seq)
         for record in records:
-            yield _below(packet, to_scapy(record))
+            yield _below(packet, to_scapy(record), self._first.get(ends, tcp.seq) + record.frame.raw.offset)
 
 
 def _between(src: str, dst: str) -> Any:
@@ -80,12 +97,23 @@ def _between(src: str, dst: str) -> Any:
     return ip(src=source.strip("[]"), dst=target.strip("[]")) / TCP(sport=int(sport), dport=int(dport))
 
 
-def _below(packet: Any, frame: Any) -> Any:
-    """Return a frame below the headers of the packet that completed it."""
-    if not packet.haslayer(TCP):
-        return frame
+def _below(packet: Any, frame: Any, seq: int) -> Any:
+    """Return a frame below the headers of the packet that completed it, as if it had been sent by itself.
+
+    So frames can be written and read again: lengths and checksums are filled in when the packet is built.
+    """
     headers = packet.copy()
-    headers[TCP].remove_payload()
-    headers[TCP].add_payload(frame)
-    headers.time = packet.time
+    headers.original = b""
+    tcp = headers[TCP]
+    tcp.remove_payload()
+    tcp.add_payload(frame)
+    tcp.seq = seq & 0xFFFFFFFF
+    tcp.chksum = None
+    ip = tcp.underlayer
+    whole = len(frame) <= _MOST
+    if isinstance(ip, IP):
+        ip.len, ip.chksum = None if whole else 0, None
+    elif isinstance(ip, IPv6):
+        ip.plen = None if whole else 0
+    headers.time, headers.wirelen = packet.time, None
     return headers

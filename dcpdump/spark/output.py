@@ -140,9 +140,13 @@ class Parts:
         try:
             with self._opened(path) as stream:
                 writer = ParquetFile(stream, rows.schema)
-                for batch in rows.to_batches():
-                    writer.feed(batch)
-                writer.close()
+                try:
+                    for batch in rows.to_batches():
+                        writer.feed(batch)
+                    writer.close()
+                except BaseException:
+                    writer.give_up()
+                    raise
         except OSError as error:
             raise _unwritable(error, path) from error
         self.written.append(Written(table, path, rows.num_rows))

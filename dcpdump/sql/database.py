@@ -9,7 +9,6 @@ import gc
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
@@ -22,6 +21,7 @@ import pyarrow as pa
 from dcpdump.errors import DcpdumpError
 from dcpdump.sql.interrupts import Calls, interrupting
 from dcpdump.sql.query import Query, query_of
+from dcpdump.unfinished import temporary_folder
 
 _SETTINGS = {
     "threads": 1,  # frames are read in the thread that catches signals
@@ -51,7 +51,7 @@ class Engine:
 
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._schemas = schemas
-        self._folder = tempfile.mkdtemp(prefix="dcpdump-sql-")
+        self._folder = temporary_folder("dcpdump-sql-")
         self._open = ExitStack()
         self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from

@@ -50,6 +50,7 @@ def interrupting(interrupt: Callable[[], None], calls: Calls) -> Iterator[None]:
     try:
         yield
     finally:
+        calls.over.set()  # the signal may have come before a call was entered, or after it was left
         signal.set_wakeup_fd(before)
         os.close(writing)
         watcher.join()

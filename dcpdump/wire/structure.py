@@ -5,6 +5,9 @@ from dcpdump.wire.flat import FlatError, place_slots
 from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
 from dcpdump.wire.tiles import REST, VALUE, Tiles
 
+#: So many items of a value are taken apart. vBuckets and features have numbers of 16 bits, and no server's failover
+#: log or cache transfer comes near: more would only take a hundred times the memory of the frame.
+MOST_ITEMS = 1 << 16
 TABLE = Blob("flatbuffers", "(FlatBuffers)", holds=Holds.NOTHING)
 
 
@@ -35,6 +38,11 @@ def _repeat(tiles: Tiles, repeat: Repeat, at: int, end: int) -> int:
     """Tile items to the end of the value; less than the fixed part of one is left unexplained."""
     raw, needs, number = tiles.raw, repeat.width, 0
     while at < end:
+        if number == MOST_ITEMS:
+            tiles.blob(REST, at, end, Section.REST)
+            text = f"{repeat.name}: after {number:,} items {end - at} bytes are not taken apart"
+            tiles.problems.append(Problem(Fault.LEFT_OVER, text, at, end, 0, end - at))
+            return end
         if end - at < needs or raw.lost(at, at + needs):
             tiles.blob(REST, at, end, Section.REST)
             if raw.length <= len(tiles.data):

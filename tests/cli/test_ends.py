@@ -145,6 +145,24 @@ def test_a_signal_ends_an_analysis_with_what_was_found_so_far(command: str, numb
     assert (process.returncode, out.decode(), err.decode()) == (code, whole.out, f"interrupted · {whole.err}")
 
 
+_WHILE_IT_IMPORTS = """
+import signal, sys
+from contextlib import suppress
+from dcpdump.cli.main import outcome
+from dcpdump.cli.signals import raise_at_signals
+raise_at_signals()
+with suppress(KeyboardInterrupt):
+    signal.raise_signal(signal.SIGINT)  # what a library makes of it while it is initialised:
+sys.modules["dcpdump.arrow.schema"] = None
+sys.exit(outcome(["export", "samples/replica.pcap", "-o", "none"]))
+"""
+
+
+def test_a_signal_of_which_a_library_makes_an_import_error_is_no_bug() -> None:
+    done = subprocess.run([sys.executable, "-c", _WHILE_IT_IMPORTS], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_a_report_that_was_interrupted_is_written_where_it_was_to_go(tmp_path: Path) -> None:
     data, out = REPLICA.read_bytes(), tmp_path / "streams.txt"
     with fed(["streams", "-", "-o", str(out), "-q"], data) as process:

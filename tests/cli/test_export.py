@@ -15,7 +15,7 @@ import pytest
 from dcpdump.arrow import schema, verdicts
 from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary
 from dcpdump.arrow.folder import SCHEMAS
-from dcpdump.arrow.writers import ArrowFile
+from dcpdump.arrow.writers import ArrowFile, ParquetFile
 from dcpdump.cli.tables import TABLES as NAMES
 from tests.support.batch_rows import spelled
 from tests.support.captures import Record, pcap
@@ -323,3 +323,18 @@ def test_duckdb_opens_the_tables(tmp_path: Path) -> None:
             wanted.setdefault(row["name"], []).append(row["fields"]["by_seqno"])
     assert found == [(name, len(seqnos), max(seqnos)) for name, seqnos in sorted(wanted.items())]
     assert duckdb.sql(f"select key from '{tmp_path}/out/frames.parquet' where key = 'hello'::blob").fetchall()
+
+
+def test_a_table_that_is_given_up_does_not_complain_when_it_is_forgotten(tmp_path: Path) -> None:
+    complaints: list[object] = []
+    before, sys.unraisablehook = sys.unraisablehook, complaints.append
+    try:
+        rows = pa.table({"number": [1, 2, 3]})
+        with pa.OSFile(str(tmp_path / "rows.parquet"), "wb") as stream:
+            writer = ParquetFile(stream, rows.schema)
+            writer.feed(rows.to_batches()[0])
+            writer.give_up()
+        del writer
+    finally:
+        sys.unraisablehook = before
+    assert complaints == []

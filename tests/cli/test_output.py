@@ -208,3 +208,12 @@ def test_objects_keep_their_text_in_an_encoding_that_lacks_its_characters() -> N
     words = [sys.executable, "-m", "dcpdump", "explain", "-q", "-f", "ndjson", frame.hex()]
     done = subprocess.run(words, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True)
     assert json.loads(done.stdout.decode("ascii"))["key"] == "ключ 🎉 é"
+
+
+def test_options_that_would_do_nothing_are_refused() -> None:
+    for command in ("streams", "check", "stats", "conns", "flow", "rollbacks", "diagnose", "diff", "top"):
+        for option in ("--value-bytes", "--show-secrets"):
+            words = f"dcpdump {command} {REPLICA} {option}" + (" 3" if option == "--value-bytes" else "")
+            assert run(words).code == 2, words
+            assert option not in run(f"dcpdump {command} --help").out
+    assert run(f"dcpdump key x {REPLICA} --show-secrets").code == 2

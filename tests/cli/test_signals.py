@@ -35,7 +35,7 @@ start()
 
 def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.CompletedProcess[bytes]":
     """Run ``dcpdump …``, which is sent a signal when it begins to import a module."""
-    command = [sys.executable, "-c", _SIGNALLED_AT_IMPORT, module, str(number), *words]
+    command = [sys.executable, "-c", _SIGNALLED_AT_IMPORT, module, str(int(number)), *words]
     return subprocess.run(command, capture_output=True, timeout=60, check=False)
 
 
@@ -119,7 +119,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 def paged() -> Iterator["subprocess.Popen[bytes]"]:
     """Run a command on a terminal, during the block, whose pager never ends and which waits for it."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "DCPDUMP_PAGER": "exec sleep 600", "TERM": "xterm"}
+    environment = {**os.environ, "DCPDUMP_PAGER": "sleep 600", "TERM": "xterm"}
     words = [sys.executable, "-m", "dcpdump", "streams", "samples/replica.pcap"]
     with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)

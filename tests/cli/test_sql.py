@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 from dcpdump.cli.sql_prompt import words
 from dcpdump.sql.cells import plain, rows_of
+from dcpdump.sql.interrupts import Calls, interrupting
 from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import opening, packets, said
-from tests.support.live import PATIENCE
+from tests.support.live import PATIENCE, wait_for
 
 REPLICA = "samples/replica.pcap"
 DAMAGE = "samples/damage.pcap"
@@ -318,6 +319,91 @@ def test_the_process_says_nothing_of_its_own_at_its_end() -> None:
     command = (sys.executable, "-m", "dcpdump", "sql", "select max(frame) m from frames", REPLICA, "-q", "-f", "csv")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "m\n27\n", "")
+
+
+# -- signals ----------------------------------------------------------------------------------------------------
+
+ENDLESS = "select count(*) from frames a, range(1000000) b, range(1000000) c where b.range + c.range < 0"
+
+
+def spent(pid: int) -> float:
+    """Return the seconds of CPU time that a process has taken."""
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_query_and_leaves_nothing(number: int, code: int, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "dcpdump", "sql", ENDLESS, REPLICA, "-o", str(tmp_path / "out"), "-f", "csv"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        wait_for(lambda: spent(process.pid) > 2)  # by then it is in the query
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out, err.decode().splitlines()[0]) == (
+        code,
+        b"",
+        "interrupted · 27 frames read · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames",
+    )
+    assert [path.name for path in tmp_path.rglob("*")] == ["tmp"]
+
+
+def test_a_signal_that_comes_between_two_calls_ends_what_waits_for_their_end() -> None:
+    def broken_off() -> None:
+        calls = Calls()
+        with interrupting(lambda: None, calls):
+            calls.__enter__()  # the signal comes before it is left in order
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        broken_off()
+
+
+# -- TLS --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_inside_tls_is_asked_with_a_key_log() -> None:
+    captures = "tests/tls/captures/go-1.3.pcap --keylog tests/tls/captures/go-1.3.keys"
+    query = "select connection, count(*) n from frames where name = 'DCP_MUTATION' group by 1 order by 1"
+    assert run(f'dcpdump sql "{query}" {captures} -q -f csv').out == "connection,n\r\n0,4\r\n1,4\r\n"
+    closed = run(f'dcpdump sql "{query}" tests/tls/captures/go-1.3.pcap')
+    assert (closed.code, closed.out, "--keylog FILE" in closed.err) == (3, "", True)
+
+
+# -- the schema -------------------------------------------------------------------------------------------------
+
+
+def test_the_schema_has_the_columns_that_queries_have_with_their_types() -> None:
+    tables = json.loads(run("dcpdump sql --schema").out)["$defs"]
+    assert list(tables) == ["frames", "gaps", "streams", "findings", "files"]
+    for name, table in tables.items():
+        described = run(f"dcpdump sql 'select column_name, column_type from (describe {name})' {REPLICA} -f ndjson -q")
+        found = {row["column_name"]: row["column_type"] for row in map(json.loads, described.out.splitlines())}
+        types = {column: each["sqlType"] for column, each in table["properties"].items()}
+        assert types == {column: re.sub(r"\(.*\)", "", kind) for column, kind in found.items()}
+
+
+def test_rows_of_every_table_fit_the_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed: no row is held against it")
+    schema = json.loads(run("dcpdump sql --schema").out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    captures = " ".join(str(path) for path in sorted(Path("samples").glob("*.pcap")))
+    for name in schema["$defs"]:
+        judge = jsonschema.Draft202012Validator({**schema, "oneOf": [{"$ref": f"#/$defs/{name}"}]})
+        rows = run(f"dcpdump sql 'from {name}' {captures} -f ndjson -q").out.splitlines()
+        assert [error.message for row in rows for error in judge.iter_errors(json.loads(row))] == []
+        assert rows, name
+
+
+def test_every_column_is_explained() -> None:
+    tables = json.loads(run("dcpdump sql --schema").out)["$defs"]
+    frames = {name: each["description"] for name, each in tables["frames"]["properties"].items()}
+    assert frames["state"] == "the field state (SET_VBUCKET, DCP_SET_VBUCKET_STATE)"
+    assert frames["snapshot_type_names"] == "what snapshot_type means (DCP_SNAPSHOT_MARKER)"
+    assert frames["name"] == "the name of the message"
+    assert tables["gaps"]["properties"]["bytes"]["description"] == "how many bytes; null where it cannot be known"
+    assert all(each["description"] for table in tables.values() for each in table["properties"].values())
 
 
 # -- the prompt -------------------------------------------------------------------------------------------------

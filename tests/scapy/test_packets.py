@@ -1,5 +1,6 @@
 """DCP in scapy: classes of the protocol table, frames built and read back, sessions, packets in and out."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.plist import PacketList
 from scapy.sendrecv import sniff
-from scapy.utils import rdpcap
+from scapy.utils import rdpcap, wrpcap
 
 import dcpdump
 from dcpdump import scapy as dcp
@@ -18,11 +19,13 @@ from dcpdump.record import Record, as_json
 from dcpdump.scapy import DCP, DCPResponse, DCPSession, class_of_layout
 from dcpdump.scapy.classes import CLASSES
 from dcpdump.spec.field import Field, FlatTable, Repeat
+from dcpdump.wire.encode import Values, encode
 from dcpdump.wire.frame import unpack_header
 from tests.support.strategies import PUSHED, SHAPES, Sent, Shape, damaged, pushed, sent
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 CAPTURES = sorted(SAMPLES.glob("*.pcap"))
+WHOLE = [path for path in CAPTURES if path.stem != "damage"]  # no frame lacks bytes
 
 
 def class_for(shape: Shape) -> Any:
@@ -148,6 +151,46 @@ def test_packets_of_scapy_are_read_as_the_file_is(capture: Path) -> None:
 def shown(record: Record) -> dict[str, Any]:
     """Return a record as JSON without the name of its file."""
     return {name: value for name, value in as_json(record).items() if name != "file"}
+
+
+@pytest.mark.parametrize("capture", WHOLE, ids=lambda path: path.stem)
+def test_frames_of_a_session_can_be_written_and_read_again(capture: Path, tmp_path: Path) -> None:
+    """Several that were in one segment, and those of several segments: each with its own sequence number."""
+    frames = [packet for packet in sniff(offline=str(capture), session=DCPSession) if packet.haslayer(DCP)]
+    wrpcap(str(tmp_path / "frames.pcap"), frames)
+    whole = [bytes(frame[DCP]) for frame in frames]
+    assert whole
+    for again in (dcpdump.read(frames), dcpdump.read(tmp_path / "frames.pcap")):
+        assert sorted(record.frame.raw.data for record in again) == sorted(whole)
+
+
+def test_items_of_a_group_are_given_as_dicts() -> None:
+    entries = [{"vbucket_uuid": 7, "seqno": 9}, {"vbucket_uuid": 1, "seqno": 0}]
+    packet = DCP(bytes(dcp.DCP_STREAM_REQ_RESPONSE(failover_log=entries)))
+    assert [(each.vbucket_uuid, each.seqno) for each in packet.failover_log] == [(7, 9), (1, 0)]
+
+
+@given(sent())
+def test_the_fields_of_a_flatbuffers_table_are_those_of_explain(one: Sent) -> None:
+    packet, (record,) = DCP(one.data), dcpdump.explain(one.data)
+    flat = {field.field.name: field.value for field in record.frame.fields if field.group == "flat"}
+    table = packet.flat()
+    assert {name: value for name, value in flat.items() if name in table} == table
+    assert bool(table) == bool(flat)
+
+
+def test_a_flatbuffers_table_is_shown_with_its_fields() -> None:
+    values: Values = {"by_seqno": 3, "event": 3, "version": 2, "manifest_uid": 5, "scope_id": 8, "scope_name": b"shop"}
+    packet = DCP(encode("DCP_SYSTEM_EVENT", values, layout="2"))
+    assert packet.flat() == {"manifest_uid": 5, "scope_id": 8, "scope_name": b"shop"}
+    assert re.search(r"value *= .*\(.*scope_id=8.*\)", packet.show(dump=True))
+    packet.value = b"no table"
+    assert (packet.flat(), packet.sprintf("%value%")) == ({}, "b'no table'")
+
+
+def test_a_list_of_paths_is_named() -> None:
+    with pytest.raises(TypeError, match=r"str is no packet of scapy's; paths of captures are given one by one"):
+        next(dcpdump.read([str(CAPTURES[0])]))
 
 
 def test_single_packets_and_lists_may_be_mixed_but_not_with_paths() -> None:

@@ -8,6 +8,7 @@ from dcpdump.spec.field import Field
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import EncodeError, encode, encode_frame
 from dcpdump.wire.frame import Fault, Frame, Problem, RawFrame, Section, Span, unpack_header
+from dcpdump.wire.structure import MOST_ITEMS
 
 FOREVER = 0xFFFF_FFFF_FFFF_FFFF
 FEATURES = [0x06, 0x0B, 0x0A, 0x12]
@@ -652,3 +653,21 @@ def test_a_field_covers_as_many_bytes_as_it_is_wide() -> None:
         for field in read(bytes.fromhex(wire)).fields:
             if isinstance(field.field, Field):
                 assert field.end - field.start == field.field.width
+
+
+def test_no_more_items_are_taken_apart_than_there_are_vbuckets() -> None:
+    data = encode("HELLO", {"features": [6] * (MOST_ITEMS + 3)})
+    frame = read(data)
+    assert len(frame.fields) == 9 + MOST_ITEMS + 1  # the header's fields, the items, the rest
+    assert frame.problems == (
+        Problem(
+            Fault.LEFT_OVER,
+            "features: after 65,536 items 6 bytes are not taken apart",
+            len(data) - 6,
+            len(data),
+            0,
+            6,
+        ),
+    )
+    assert encode_frame(frame) == data
+    assert texts(read(encode("HELLO", {"features": [6] * MOST_ITEMS}))) == []

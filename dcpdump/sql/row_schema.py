@@ -1,0 +1,121 @@
+"""Make the JSON Schema (draft 2020-12) of the tables that a query may name: columns, types, and what they mean."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.render.json_schema import DRAFT, messages_of_fields
+from dcpdump.render.row_keys import KEYS, OTHERWISE, ROWS
+from dcpdump.sql.query import FRAMES
+
+Schema = dict[str, Any]
+
+_MOST = 4  #: names of messages that are listed
+_TABLES = {
+    FRAMES: "a row for each frame, in the order in which frames completed; dcpdump spec MESSAGE explains its fields",
+    "gaps": "a row for each run of bytes of a connection that was not captured",
+    "streams": "a row for each stream of a vbucket, with what became of it",
+    "findings": "a row for each break of a rule, as check finds it",
+    "files": "a row for each capture that was read",
+}
+#: table and column, or column of any table → its meaning, where ndjson of other commands has no such key.
+_MEANINGS: dict[str | tuple[str, str], str] = {
+    "ts": "when, to the microsecond",
+    "time_ns": "when, in nanoseconds since 1970",
+    "direction": "0: sent by the end that opened the connection; 1: by the other",
+    "path": "the capture, as it was named",
+    "size": "its bytes; null of a pipe",
+    "first_ts": "when its first packet came, to the microsecond",
+    "first_time_ns": "the same in nanoseconds since 1970",
+    "last_ts": "when its last packet came, to the microsecond",
+    "last_time_ns": "the same in nanoseconds since 1970",
+    "problem": "what is wrong with it",
+    ("files", "status"): "ok or damaged",
+    ("gaps", "bytes"): "how many bytes; null where it cannot be known",
+    ("gaps", "offset"): "where they begin in their direction",
+    ("gaps", "packet"): "the number of the packet that showed it, in its file",
+    ("gaps", "reason"): "why they are missing",
+    (FRAMES, "stream_id"): "the DCP stream id; null: none",
+    (FRAMES, "key"): "the key without its collection: bytes",
+    (FRAMES, "value"): "the beginning of the value, decompressed: bytes; all of it with --value-bytes all",
+    (FRAMES, "collection_name"): "the field collection name (DCP_SYSTEM_EVENT)",
+}
+#: Rows of other commands whose keys are columns of a table.
+_ROWS = {FRAMES: "frame", "streams": "streams", "findings": "check"}
+#: Type → its name in SQL and in JSON. Nested ones by their kind.
+_TYPES: dict[pa.DataType, tuple[str, str]] = {
+    pa.bool_(): ("BOOLEAN", "boolean"),
+    pa.string(): ("VARCHAR", "string"),
+    pa.binary(): ("BLOB", "string"),
+    pa.uint8(): ("UTINYINT", "integer"),
+    pa.uint16(): ("USMALLINT", "integer"),
+    pa.uint32(): ("UINTEGER", "integer"),
+    pa.uint64(): ("UBIGINT", "integer"),
+    pa.int32(): ("INTEGER", "integer"),
+    pa.int64(): ("BIGINT", "integer"),
+}
+
+
+def schema() -> Schema:
+    """Return the schema of the rows of ``select *`` from each table."""
+    return {
+        "$schema": DRAFT,
+        "title": "a row of: dcpdump sql 'select * from TABLE' CAPTURE… -f ndjson",
+        "description": "A row has the columns that a query names; sqlType is the type of a column in SQL.",
+        "oneOf": [{"$ref": f"#/$defs/{name}"} for name in SCHEMAS],
+        "$defs": {name: _table(name, make()) for name, make in SCHEMAS.items()},
+    }
+
+
+def _table(name: str, columns: pa.Schema) -> Schema:
+    properties = {
+        field.name: {"description": _meaning(name, field.name), "sqlType": _sql(field.type), **_json(field.type)}
+        for field in columns
+    }
+    head = {"title": name, "description": _TABLES[name], "type": "object", "properties": properties}
+    return {**head, "required": columns.names, "additionalProperties": False}
+
+
+def _meaning(table: str, column: str) -> str:
+    """Return what a column means, as the commands say it that have such a key, or the protocol table."""
+    own = _MEANINGS.get((table, column)) or _MEANINGS.get(column)
+    if own is not None:
+        return own
+    row = _ROWS.get(table, "")
+    if table != FRAMES or column in ROWS[row].split():
+        return (OTHERWISE.get((row, column)) or KEYS[column])[1]
+    known, base = messages_of_fields(), column.removesuffix("_names").removesuffix("_name")
+    messages = known.get(column) or known[base]
+    names = ", ".join(messages[:_MOST]) + (" …" if len(messages) > _MOST else "")
+    what = f"what {base} means" if base != column and base in known else f"the field {column.replace('_', ' ')}"
+    return f"{what} ({names})"
+
+
+def _sql(kind: pa.DataType) -> str:
+    """Return the name of a type in SQL; of structures without their parts."""
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP WITH TIME ZONE"
+    if pa.types.is_dictionary(kind):
+        return _sql(kind.value_type)
+    if pa.types.is_list(kind):
+        return f"{_sql(kind.value_type)}[]"
+    if pa.types.is_struct(kind):
+        return "STRUCT"
+    return "MAP" if pa.types.is_map(kind) else _TYPES[kind][0]
+
+
+def _json(kind: pa.DataType) -> Schema:
+    """Return the schema of a type's values as ndjson has them."""
+    if pa.types.is_timestamp(kind):
+        return {"type": ["string", "null"], "format": "date-time"}
+    if pa.types.is_dictionary(kind):
+        return _json(kind.value_type)
+    if pa.types.is_list(kind):
+        return {"type": ["array", "null"], "items": _json(kind.value_type)}
+    if pa.types.is_struct(kind):
+        properties = {field.name: _json(field.type) for field in kind}
+        return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
+    if pa.types.is_map(kind):
+        return {"type": ["object", "null"], "additionalProperties": _json(kind.item_type)}
+    return {"type": [_TYPES[kind][1], "null"]}
