@@ -76,7 +76,7 @@ class Browser:
     def waiting(self) -> bool:
         """Return whether something that was asked for is still to come."""
         searching = self.rows is not None or (self.search is not None and not self.search.done)
-        return searching or self.detail.waiting or self._describing is not None
+        return searching or not self.detail.shows(self.number) or self._describing is not None
 
     def _describe(self) -> None:
         """Ask what the rows say that are seen, and show it."""
