@@ -35,7 +35,7 @@ class Browser:
         self.frames, self.screen, self.commands, self.analysing = frames, screen, commands, analysing
         self.filter = ""
         self.search: FrameSearch | None = None
-        self.rows: RowSearch | None = None  #: what looks for the next row with something
+        self.rows: RowSearch | None = None  #: the search for the next row with something
         self.detail = Detail(frames, screen, lambda: self.analysis)
         self.places = PlaceHistory()
         self.sought = ""  #: the text that was searched last
@@ -76,7 +76,7 @@ class Browser:
     def waiting(self) -> bool:
         """Return whether something that was asked for is still to come."""
         searching = self.rows is not None or (self.search is not None and not self.search.done)
-        return searching or self.detail.waiting or self._describing is not None
+        return searching or not self.detail.shows(self.number) or self._describing is not None
 
     def _describe(self) -> None:
         """Ask what the rows say that are seen, and show it."""
@@ -275,17 +275,17 @@ class Browser:
 
     def problem(self, step: int) -> None:
         """Go to the next row with a problem, a refusal or lost bytes, among those that are listed."""
-        self._look(step, "")
+        self._search_rows(step, "")
 
     def find(self, step: int) -> None:
         """Go to the next listed row with the text that is searched."""
         if self.sought:
-            self._look(step, self.sought)
+            self._search_rows(step, self.sought)
         else:
             self.screen.say("\\ searches a text")
 
-    def _look(self, step: int, text: str) -> None:
-        """Look for the next row with a text, or with a problem, for as long as the cursor stays."""
+    def _search_rows(self, step: int, text: str) -> None:
+        """Search the next row with a text, or with a problem, for as long as the cursor stays."""
         if self.number is None:
             return
         if self.rows is not None:

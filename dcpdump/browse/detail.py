@@ -30,10 +30,9 @@ class Detail:
         """Return whether no frame was asked for yet."""
         return self._number is None
 
-    @property
-    def waiting(self) -> bool:
-        """Return whether a frame was asked for that has not come yet."""
-        return self._ticket is not None
+    def shows(self, number: int | None) -> bool:
+        """Return whether a frame has come, and is shown."""
+        return self._ticket is None and number == self._number
 
     def show(self, number: int | None) -> None:
         """Show a frame as soon as it comes; None: nothing."""

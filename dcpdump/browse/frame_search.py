@@ -7,7 +7,7 @@ from dcpdump.browse.listed import Listed
 from dcpdump.browse.questions import Choose, Chosen, Failed, Pick
 from dcpdump.index.columns import GAP_BEFORE
 
-#: Rows that are looked at in one go for a text; for a problem, which is mostly seen without a text.
+#: Rows that are searched in one go: for a text, and for a problem.
 _TEXTS, _PROBLEMS = 2_000, 16_384
 #: The filter of frames with a problem.
 _WITH_PROBLEM = "problems"

@@ -45,7 +45,7 @@ class Chosen(NamedTuple):
     """Frames that a filter wants."""
 
     numbers: npt.NDArray[np.uint32]  #: half as long in a pipe as Numbers
-    last: int  #: the last frame that was looked at
+    last: int  #: the last frame that was searched
 
 
 class Failed(NamedTuple):

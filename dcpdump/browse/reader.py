@@ -212,7 +212,7 @@ def _link(make: MakeService, columns: Columns) -> _Link:
 
 
 def _serve(make: MakeService, columns: Columns, orders: int, results: int) -> None:
-    """Answer questions until nobody is there to ask any."""
+    """Answer questions until the process that asks them has ended."""
     received = Messages()
     try:
         service = make(columns)

@@ -23,7 +23,7 @@ class Matched(NamedTuple):
     """What a step of a search has found."""
 
     numbers: Array  #: of the frames that are wanted
-    last: int  #: the last frame that was looked at
+    last: int  #: the last frame that was searched
 
 
 @dataclass(frozen=True)

@@ -227,11 +227,11 @@ def test_the_next_row_with_something_is_found_from_everywhere(
             wanted = (np.flatnonzero(frames.trouble(slice(0, reader.frames))) + 1).tolist()
         assert len(wanted) > 2
         for start in range(1, reader.frames + 1):
-            assert looked(frames, listed, start, 1, text) == min((n for n in wanted if n > start), default=None)
-            assert looked(frames, listed, start, -1, text) == max((n for n in wanted if n < start), default=None)
+            assert searched(frames, listed, start, 1, text) == min((n for n in wanted if n > start), default=None)
+            assert searched(frames, listed, start, -1, text) == max((n for n in wanted if n < start), default=None)
 
 
-def looked(frames: IndexedFrames, listed: Listed, start: int, step: int, text: str) -> int | None:
+def searched(frames: IndexedFrames, listed: Listed, start: int, step: int, text: str) -> int | None:
     search = RowSearch(frames, listed, start, step, text)
     while not search.done:
         search.step()

@@ -42,7 +42,7 @@ def test_nothing_of_a_key_or_a_value_is_seen_copied_or_written(
     monkeypatch.chdir(tmp_path)
     copied: list[str] = []
 
-    async def look(shown: Shown) -> None:
+    async def see(shown: Shown) -> None:
         monkeypatch.setattr(shown.app.marks, "_clipboard", copied.append)
         seen = []
         for number in (APPLE, PEAR):
@@ -70,7 +70,7 @@ def test_nothing_of_a_key_or_a_value_is_seen_copied_or_written(
         key = {row["frame"]: row["key"] for row in rows if "key" in row}[APPLE]
         assert any(key in text for text in copied)
 
-    browse(talk, look, size=(160, 50), options=BrowseOptions(hidden=hidden))
+    browse(talk, see, size=(160, 50), options=BrowseOptions(hidden=hidden))
     assert not Path("piece.pcapng").exists()
 
 
