@@ -46,7 +46,7 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
     query can read nothing but these tables, and write nothing.
     """
     if find_spec("duckdb") is None or find_spec("pyarrow") is None:
-        raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=1.1' 'pyarrow>=15'")
+        raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=2' 'pyarrow>=15'")
     need_pyarrow()
     times = {name: options.pop(name) for name in ("since", "until", "tz")}
     selection(dict(times))  # what is wrong with them is said before anything is read

@@ -311,7 +311,7 @@ def test_without_duckdb_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     assert run(f"dcpdump sql 'select 1' {REPLICA}") == (
         2,
         "",
-        "dcpdump: error: SQL needs DuckDB and pyarrow\nhint: pip install 'duckdb>=1.1' 'pyarrow>=15'\n",
+        "dcpdump: error: SQL needs DuckDB and pyarrow\nhint: pip install 'duckdb>=2' 'pyarrow>=15'\n",
     )
 
 
