@@ -199,7 +199,7 @@ class CaptureOutput:
         """Move the tables into place, and replace those of an earlier run over the same capture."""
         wanted, written = set(tables), list(written)
         empty = Parts(self.folder, "empty")
-        for name in wanted - {each.table for each in written}:
+        for name in sorted(wanted - {each.table for each in written}):
             empty.leave_empty(name)
         written += empty.close()
         by_table: dict[str, list[str]] = {name: [] for name in TABLES if name in wanted}

@@ -1,6 +1,7 @@
 """dcpdump pipeline, without Spark: the tables of export, by capture and day, whole or not at all."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from dcpdump.errors import DcpdumpError
 from dcpdump.spark import output as shelf
 from dcpdump.spark.java import find_java, make_java_home
 from tests.support.console import run
+from tests.support.hostile import in_pcap, short_connections
 from tests.support.tables import exported, found
 
 REPLICA = "samples/replica.pcap"
@@ -61,6 +63,20 @@ def test_a_table_without_rows_is_there_with_its_columns(tmp_path: Path) -> None:
     run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out -q")
     (file,) = (tmp_path / "out/gaps").rglob("*.parquet")
     assert (pq.ParquetFile(file).metadata.num_rows, "reason" in pq.read_schema(file).names) == (0, True)
+
+
+def test_files_have_the_same_names_each_time_but_for_what_tells_runs_apart(tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(in_pcap(short_connections(2)))  # no gaps, no streams, no findings: three tables without rows
+    found = []
+    for seed in "1234":  # of the order of sets
+        words = f"pipeline {capture} -o {tmp_path}/{seed} --engine local -q".split()
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-m", "dcpdump", *words], env=environment, check=True)
+        written = sorted(str(path.relative_to(tmp_path / seed)) for path in (tmp_path / seed).rglob("*.parquet"))
+        found.append([re.sub(r"-[0-9a-f]{12}-", "-", name) for name in written])
+    assert found == [found[0]] * 4
+    assert len(found[0]) == len(TABLES)
 
 
 def test_only_the_tables_that_are_asked_for_are_written(tmp_path: Path) -> None:
