@@ -55,7 +55,11 @@ class Engine:
         self._open = ExitStack()
         self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from
-        self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder})
+        try:
+            self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder})
+        except duckdb.OutOfMemoryException as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise MemoryError(str(error)) from None
         for setting in ("TimeZone = 'UTC'", "lock_configuration = true"):
             self._execute(f"SET {setting}")
 

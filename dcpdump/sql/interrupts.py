@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from dcpdump.forked_worker import started
+
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
 _AGAIN_S = 0.05
 
@@ -29,7 +31,7 @@ def interrupting(interrupt: Callable[[], None], calls: Calls) -> Iterator[None]:
     """Call ``interrupt``, in a thread of its own, whenever a signal comes that ends things.
 
     It is called again and again until the call under way is over: what has not quite begun forgets an interrupt.
-    Signals are only caught in the main thread: elsewhere nothing is called.
+    Signals are only caught in the main thread: elsewhere nothing is called, nor where no thread can be started.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -44,14 +46,16 @@ def interrupting(interrupt: Callable[[], None], calls: Calls) -> Iterator[None]:
                 while not calls.over.wait(_AGAIN_S):
                     interrupt()
 
-    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     watcher = threading.Thread(target=watch, name="interrupts", daemon=True)
-    watcher.start()
+    watched = started(watcher)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False) if watched else -1
     try:
         yield
     finally:
         calls.over.set()  # the signal may have come before a call was entered, or after it was left
-        signal.set_wakeup_fd(before)
+        if watched:
+            signal.set_wakeup_fd(before)
         os.close(writing)
-        watcher.join()
+        if watched:
+            watcher.join()
         os.close(reading)

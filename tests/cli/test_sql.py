@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from select import select
+from threading import Thread
 from typing import Any
 
 import duckdb
@@ -484,3 +485,12 @@ def test_queries_may_come_from_a_file() -> None:
 
 def test_tables_columns_and_keywords_are_completed() -> None:
     assert {"frames", "findings", "by_seqno", "verdict", "select"} <= set(words())
+
+
+def test_a_query_is_answered_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refused)
+    query = "select count(*) as frames from frames"
+    assert run(f"dcpdump sql '{query}' {REPLICA} -f csv -q") == (0, "frames\r\n27\r\n", "")
