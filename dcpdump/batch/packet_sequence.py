@@ -1,5 +1,6 @@
 """Packets of a batch as a sequence, each made when it is looked at."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import overload
 
@@ -8,14 +9,8 @@ from dcpdump.net.no_time import NO_TIME
 from dcpdump.net.packet import Packet
 
 
-class Packets(Sequence[Packet]):
-    """The packets of a batch. ``wire``: how long each of them was on the wire."""
-
-    def __init__(self, batch: Batch, wire: Callable[[int], int]) -> None:
-        self._batch, self._wire = batch, wire
-
-    def __len__(self) -> int:
-        return len(self._batch)
+class PacketSequence(Sequence[Packet]):
+    """A sequence of packets that are not kept."""
 
     @overload
     def __getitem__(self, index: int) -> Packet: ...
@@ -25,7 +20,24 @@ class Packets(Sequence[Packet]):
 
     def __getitem__(self, index: int | slice) -> Packet | Sequence[Packet]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+            return [self._packet(place) for place in range(*index.indices(len(self)))]
+        return self._packet(index)
+
+    @abstractmethod
+    def _packet(self, index: int) -> Packet:
+        """Make a packet."""
+
+
+class Packets(PacketSequence):
+    """The packets of a batch. ``wire``: how long each of them was on the wire."""
+
+    def __init__(self, batch: Batch, wire: Callable[[int], int]) -> None:
+        self._batch, self._wire = batch, wire
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def _packet(self, index: int) -> Packet:
         batch = self._batch
         data = batch.data[batch.starts[index] : batch.ends[index]]
         ts = batch.times[index]
@@ -33,3 +45,16 @@ class Packets(Sequence[Packet]):
         return Packet(
             batch.numbers[index], None if ts == NO_TIME else ts, batch.links[index], data, self._wire(index), name
         )
+
+
+class Window(PacketSequence):
+    """Some of the packets of a sequence."""
+
+    def __init__(self, packets: Sequence[Packet], rows: range) -> None:
+        self._packets, self._rows = packets, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _packet(self, index: int) -> Packet:
+        return self._packets[self._rows[index]]

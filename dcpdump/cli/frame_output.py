@@ -105,9 +105,9 @@ class FrameOutput(Selected):
             return
         most = len(rows) if self._bulk.in_columns else _SHOWN_ROWS
         pieces = [rows[at : at + most] for at in range(0, len(rows), most)]
-        self.finish()  # these rows must not overtake the pending ones
-        self._pending.extend(map(len, pieces))
-        self._write(self._made((part, piece)) for piece in pieces)
+        for piece in pieces:
+            self._pending.append(len(piece))
+            self._write(self._workers.put_here((part, piece)))
 
     def _made(self, wanted: tuple[Part, list[int]]) -> bytes:
         return self._sink.recoded(self._bulk.text(*wanted))

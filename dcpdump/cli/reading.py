@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
-from dcpdump.batch.slices import pieces_of
+from dcpdump.batch.slices import Slicer
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
@@ -194,11 +194,11 @@ class Reading(Generic[P]):
 
     def _feed(self, blocks: Blocks) -> Generator[None, None, bool]:
         """Feed the consumer until the input ends; return whether it had enough before."""
-        consumer = self._consumer
+        consumer, slicer = self._consumer, Slicer(self._dissection)
         for block in blocks:
             if block is not None:
                 consumer.meet(block)
-                for pieces in pieces_of(self._dissection, block):
+                for pieces in slicer.feed(block):
                     if self._take(pieces) or self._has_last:
                         return True
             elif self._take(self._dissection.idle()):

@@ -20,6 +20,8 @@ T = TypeVar("T")
 #: Bytes of shared memory of a worker. Pages that are never written use no memory, so it may be large.
 _SHARED_BYTES = 64 << 20
 _SIZE = 8  #: bytes of a length
+#: Items that are kept until they are made, at most.
+_MOST_PENDING = 8
 
 
 def worth_having(jobs: int | None, captures: Sequence[Capture]) -> int:
@@ -66,6 +68,12 @@ class Workers(Generic[T]):
         worker.shared[: len(order)] = order
         worker.process.send(len(order).to_bytes(_SIZE, "big"))
         self._pending.append((worker, thing))
+
+    def put_here(self, thing: T) -> Iterator[bytes | memoryview]:
+        """Queue an item that is sooner made here than handed over, and yield the results that are not waited for."""
+        self._pending.append((None, thing))
+        while self._pending and (self._pending[0][0] is None or len(self._pending) > _MOST_PENDING):
+            yield from self._next()
 
     def finish(self) -> Iterator[bytes | memoryview]:
         """Yield the results that are left."""

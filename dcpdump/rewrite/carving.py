@@ -15,7 +15,7 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.batch.slices import pieces_of
+from dcpdump.batch.slices import Slicer
 from dcpdump.capture import Capture
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
@@ -67,9 +67,10 @@ class Carving:
 
     def survey(self) -> None:
         """Read all captures, and note what is wanted."""
+        slicer = Slicer(self.dissector)
         for block in blocks_of(self._captures):
             self._begin(block.begins_ns)
-            for parts in pieces_of(self.dissector, block):
+            for parts in slicer.feed(block):
                 for part in parts:
                     self._take(part)
         for part in self.dissector.close_blocks():

@@ -14,7 +14,7 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.batch.slices import pieces_of
+from dcpdump.batch.slices import Slicer
 from dcpdump.capture import Capture
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.rewriter import Rewriter
@@ -187,8 +187,9 @@ class Redaction:
 
 
 def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part]:
+    slicer = Slicer(dissection)
     for block in blocks_of(captures):
-        for parts in pieces_of(dissection, block):
+        for parts in slicer.feed(block):
             yield from parts
     yield from dissection.close_blocks()
 

@@ -58,6 +58,27 @@ def test_what_is_too_large_to_share_is_made_all_the_same(shared: int, monkeypatc
     assert made(numbers, long, 2) == [long(number) for number in numbers]
 
 
+def test_what_is_made_here_does_not_wait_for_what_is_made_elsewhere() -> None:
+    until, ready = os.pipe()
+    here = os.getpid()
+
+    def make(number: int) -> bytes:
+        if os.getpid() != here:
+            os.read(until, 1)
+        return b"%d" % number
+
+    team: Workers[int] = Workers(2, make, lambda number: b"%d" % number, lambda text: int(bytes(text)))
+    try:
+        assert [bytes(each) for each in team.put_here(1)] == [b"1"]
+        assert list(team.put(2)) == list(team.put_here(3)) == list(team.put(4)) == []
+        os.write(ready, b"..")
+        assert [bytes(each) for each in team.finish()] == [b"2", b"3", b"4"]
+    finally:
+        team.close()
+        os.close(until)
+        os.close(ready)
+
+
 def test_what_a_worker_dies_of_is_done_here() -> None:
     here = os.getpid()
 
