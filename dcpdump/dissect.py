@@ -65,6 +65,7 @@ class Dissector:
         self.balance = self._connections.counts
         self.tally = Tally()
         self.names = ServerNames()  #: of collections, by server and bucket
+        self.fields = 0  #: of frames decoded one by one, and their problems: what their records' memory depends on
         self._unsealing = Unsealing(Secrets() if secrets is None else secrets, self.tally)
 
     @property
@@ -256,6 +257,7 @@ class Dissector:
 
     def _record(self, conversation: Conversation, direction: int, raw: RawFrame, number: int) -> Record:
         frame = decode(raw, show_secrets=self._show_secrets)
+        self.fields += len(frame.fields) + len(frame.problems)
         if frame.message.dcp:
             self.tally.dcp_frames += 1
         understood = conversation.session.understand(frame, number, direction)

@@ -29,3 +29,15 @@ class PasteError(DcpdumpError):
 
 class OutputError(DcpdumpError):
     """The output cannot be written."""
+
+
+#: What the loader of shared objects says where there is no address space for one.
+_NO_SPACE = ("failed to map segment", "cannot allocate memory")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether memory was too little, also for a library of which a shared object could not be loaded."""
+    if not isinstance(error, ImportError):
+        return isinstance(error, MemoryError)
+    text = str(error).lower()  # NumPy's quotes the loader at its end
+    return any(words in text for words in _NO_SPACE)

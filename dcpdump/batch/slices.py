@@ -14,6 +14,8 @@ P = TypeVar("P")
 
 #: Frames of a slice, about. A frame that is decoded by itself uses some 3 KB until its slice is done.
 MOST_FRAMES = 16_384
+#: Fields of such a frame, about. One that lists items has as many as there are, and counts as more frames.
+_FIELDS = 12
 #: What the first slice has.
 _FIRST_BYTES = 256 * 1024
 
@@ -26,7 +28,7 @@ class Slicer(Generic[P]):
         self._most = _FIRST_BYTES  # bytes of a slice
 
     def feed(self, block: Block) -> Iterator[list[P]]:
-        """Feed a block, and yield the pieces that each slice of it completes."""
+        """Feed a block, and yield the pieces that each slice of it completes; the list is emptied after that."""
         dissection, count = self._dissection, len(block)
         size = block.batch.ends[-1] - block.batch.starts[0] if count else 0
         at = 0
@@ -34,10 +36,12 @@ class Slicer(Generic[P]):
             left = size * (count - at) // count
             slices = max(1, -(-left // self._most))
             step = -(-(count - at) // slices)
-            before = dissection.next_frame
-            yield dissection.feed_block(cut(block, at, at + step) if step < count else block)
-            made = dissection.next_frame - before
-            self._most = max(1, (left // slices) * MOST_FRAMES // max(made, 1))
+            frames, fields = dissection.next_frame, dissection.fields
+            pieces = dissection.feed_block(cut(block, at, at + step) if step < count else block)
+            yield pieces
+            pieces.clear()  # or they would be there while the next are made
+            made = max(1, dissection.next_frame - frames, (dissection.fields - fields) // _FIELDS)
+            self._most = max(1, (left // slices) * MOST_FRAMES // made)
             at += step
 
 

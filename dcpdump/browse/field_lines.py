@@ -10,7 +10,7 @@ from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.table import TableRow, row_texts, table_rows
 from dcpdump.spec.field import Field
 from dcpdump.wire.frame import FieldValue, Section
-from dcpdump.wire.json_text import TooDeep, parse_json
+from dcpdump.wire.json_text import parse_json
 
 
 class FieldLine(NamedTuple):
@@ -142,7 +142,7 @@ def _wire_title(record: Record) -> str:
 def _json_lines(value: bytes) -> list[str]:
     try:
         parsed = parse_json(value)
-    except (ValueError, TooDeep, RecursionError):
+    except (ValueError, RecursionError):
         return []
     if not isinstance(parsed, (dict, list)):
         return []

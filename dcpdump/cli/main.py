@@ -29,7 +29,7 @@ from dcpdump.cli.signals import EndedAtOnce, Terminated, clean_up, end_at_signal
 from dcpdump.cli.sink import PipeClosed
 from dcpdump.cli.stderr import complain, note, trace
 from dcpdump.compiled import is_compiled
-from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError
+from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory
 
 #: name → (module:function, help in one line)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -291,16 +291,14 @@ def outcome(words: list[str]) -> int:
         if debug:
             raise
         return _complain(_of_os(error), (), code.UNWRITABLE)
-    except MemoryError:
-        if debug:
-            raise
-        hint = "ulimit -v, or the limit of the container, says how much there may be"
-        return _complain("not enough memory", (hint,), code.UNWRITABLE)
     except Exception as error:
         if (status := raised()) is not None:
             return status
         if debug:
             raise
+        if is_out_of_memory(error):
+            hint = "ulimit -v, or the limit of the container, says how much there may be"
+            return _complain("not enough memory", (hint,), code.UNWRITABLE)
         return _complain(
             f"a bug in dcpdump: {type(error).__name__}: {error}",
             ("run again with 'dcpdump --debug …' and report what it prints",),

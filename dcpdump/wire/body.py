@@ -8,6 +8,7 @@ from dcpdump.wire.json_text import json_fault
 from dcpdump.wire.snappy import decompress
 
 DEEP = 900  #: so many brackets may nest deeper than can be judged
+MOST_XATTRS = 1 << 14  #: so many xattrs of a document are taken apart; a server's documents have a few
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ def split_xattrs(value: bytes) -> tuple[tuple[tuple[bytes, bytes], ...] | None, 
     at, end = 4, 4 + length
     body = value[end:]
     while at < end:
+        if len(pairs) == MOST_XATTRS:
+            return tuple(pairs), body, f"after {len(pairs):,} xattrs {end - at} bytes of xattrs are not taken apart"
         if at + 4 > end:
             return tuple(pairs), body, f"xattr {len(pairs)} needs 4 bytes of length, {end - at} are left"
         size = int.from_bytes(value[at : at + 4], "big")

@@ -11,7 +11,11 @@ from dcpdump.wire.json_scan import DEEPEST, doubtful, is_surely_json
 #: How deep a text that is parsed may nest: far deeper than any that the protocol has, and not so deep that who walks
 #: through it, or writes it again, could run out of stack.
 MOST_NESTED = 100
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+#: A text with more values is not parsed: parsed they may take a hundred times its memory. A manifest has thousands.
+MOST_VALUES: Final = 1 << 18
+_MOST_JUDGED: Final = 1 << 19  #: what is only judged has no more at once
+#: A bracket, or a string without escaped quotes: those a regular expression would have to remember, each of them.
+_BRACKET = re.compile(rb'[\[\]{}]|"[^"]*"?')
 _NO_VALUE = "Expecting value"
 #: What the fault of a value that should be JSON begins with.
 MARKED_JSON: Final = "the body is marked JSON but is not: "
@@ -33,14 +37,17 @@ _COMPLAINTS = {
 _COMPILED: Final = is_compiled("dcpdump.wire.json_scan")
 
 
-class TooDeep(ValueError):
-    """A text nests too deep to be parsed."""
+class NotParsed(ValueError):
+    """A text is too much to be parsed, JSON or not; the message is what a sentence about it goes on with."""
 
 
 def json_fault(body: bytes) -> str:
     """Return why a body that should be JSON is not; empty where it is, or where it nests too deep to tell."""
-    if _COMPILED and is_surely_json(body, 0, len(body)):
+    many = _has_more_values(body, _MOST_JUDGED)
+    if (_COMPILED or many) and is_surely_json(body, 0, len(body)):
         return ""
+    if many:  # the parser would make all of them
+        return "" if _nests_deeper(body, DEEPEST) else f"{MARKED_JSON}it is no JSON"
     try:
         text = body.decode("utf-8")
         if text[:1] not in "{[" or _SCAN(text, 0)[1] != len(text):
@@ -92,20 +99,31 @@ def json_complaint(error: ValueError | StopIteration, body: bytes) -> str:
 
 
 def parse_json(text: bytes) -> Any:
-    """Parse JSON as the standard has it: no NaN; numbers of any length. Raises ValueError, and of it TooDeep."""
-    if _nests_too_deep(text):
-        raise TooDeep(f"it nests deeper than {MOST_NESTED}")
+    """Parse JSON as the standard has it: no NaN; numbers of any length. Raises ValueError, and of it NotParsed."""
+    if _has_more_values(text, MOST_VALUES):
+        raise NotParsed(f"has more than {MOST_VALUES:,} values, and is not taken apart")
+    if _nests_deeper(text, MOST_NESTED):
+        raise NotParsed("nests too deep to tell whether it is JSON")
     return json.loads(text.decode("utf-8"), parse_int=_number, parse_float=_real, parse_constant=_no_constant)
 
 
-def _nests_too_deep(text: bytes) -> bool:
-    if text.count(b"[") + text.count(b"{") <= MOST_NESTED:
+def _has_more_values(text: bytes, most: int) -> bool:
+    """Return whether JSON may have more values."""
+    return len(text) > most and sum(map(text.count, (b"[", b"{", b","))) > most
+
+
+def _nests_deeper(text: bytes, most: int) -> bool:
+    if text.count(b"[") + text.count(b"{") <= most:
         return False
     depth = 0
-    for bracket in re.finditer(rb"[\[\]{}]", _STRING.sub(b"", text)):
-        depth += 1 if bracket[0] in b"[{" else -1
-        if depth > MOST_NESTED:
-            return True
+    for found in _BRACKET.finditer(text.replace(b"\\\\", b"").replace(b'\\"', b"")):
+        bracket = found[0]
+        if bracket in b"[{":
+            depth += 1
+            if depth > most:
+                return True
+        elif bracket in b"]}":
+            depth -= 1
     return False
 
 

@@ -5,9 +5,9 @@ from dcpdump.wire.flat import FlatError, place_slots
 from dcpdump.wire.frame import Fault, FieldValue, Problem, Section
 from dcpdump.wire.tiles import REST, VALUE, Tiles
 
-#: So many items of a value are taken apart. vBuckets and features have numbers of 16 bits, and no server's failover
-#: log or cache transfer comes near: more would only take a hundred times the memory of the frame.
-MOST_ITEMS = 1 << 16
+#: So many items of a value are taken apart. A cluster has at most 1,024 vBuckets, and no server's failover log, list of
+#: features or cache transfer comes near: more would only take a hundred times the memory of the frame.
+MOST_ITEMS = 1 << 14
 TABLE = Blob("flatbuffers", "(FlatBuffers)", holds=Holds.NOTHING)
 
 

@@ -11,7 +11,7 @@ from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import COLLECTIONS_GET_MANIFEST, DCP_CACHE_TRANSFER, GET_CLUSTER_CONFIG
 from dcpdump.wire.body import Body, open_value, split_xattrs
 from dcpdump.wire.frame import Fault, Frame, Problem, Section
-from dcpdump.wire.json_text import TooDeep, json_complaint, json_fault, parse_json
+from dcpdump.wire.json_text import NotParsed, json_complaint, json_fault, parse_json
 from dcpdump.wire.key_prefix import (
     RESERVED_IDS,
     SEPARATOR,
@@ -156,8 +156,8 @@ def _control_json(frame: Frame, body: Body | None, problems: list[Problem]) -> A
         value = plain
     try:
         return parse_json(value)
-    except TooDeep:
-        fault = "the value nests too deep to tell whether it is JSON"
+    except NotParsed as error:
+        fault = f"the value {error}"
     except ValueError as error:
         fault = f"the value is not JSON: {json_complaint(error, value)}"
     problems.append(Problem(Fault.NOT_JSON, fault, *_span(frame, Section.VALUE)))

@@ -655,14 +655,14 @@ def test_a_field_covers_as_many_bytes_as_it_is_wide() -> None:
                 assert field.end - field.start == field.field.width
 
 
-def test_no_more_items_are_taken_apart_than_there_are_vbuckets() -> None:
+def test_no_more_items_are_taken_apart_than_any_server_sends() -> None:
     data = encode("HELLO", {"features": [6] * (MOST_ITEMS + 3)})
     frame = read(data)
     assert len(frame.fields) == 9 + MOST_ITEMS + 1  # the header's fields, the items, the rest
     assert frame.problems == (
         Problem(
             Fault.LEFT_OVER,
-            "features: after 65,536 items 6 bytes are not taken apart",
+            "features: after 16,384 items 6 bytes are not taken apart",
             len(data) - 6,
             len(data),
             0,

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
+from dcpdump.wire.body import MOST_XATTRS
 from dcpdump.wire.decode import decode
 from dcpdump.wire.encode import Item as Record
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Frame, RawFrame
-from dcpdump.wire.json_text import MOST_NESTED, TooDeep
+from dcpdump.wire.json_text import MOST_NESTED, MOST_VALUES, NotParsed
 from dcpdump.wire.value import (
     MAX_VALUE,
     Body,
@@ -302,9 +303,41 @@ def test_json_is_parsed_as_deep_as_a_bound_that_no_machine_moves(begin: bytes, e
         parsed = parsed[0] if isinstance(parsed, list) else parsed["[["]
     assert parsed == 1
     for depth in (MOST_NESTED + 1, 100_000):
-        with pytest.raises(TooDeep):
+        with pytest.raises(NotParsed):
             parse_json(begin * depth + b"1" + end * depth)
     assert parse_json(b"[" + b"[]," * 1000 + b"[]]") == [[]] * 1001
+
+
+def test_json_with_very_many_values_is_not_taken_apart() -> None:
+    with pytest.raises(NotParsed, match="has more than 262,144 values"):
+        parse_json(b"[" + b"1," * MOST_VALUES + b"1]")
+
+
+def test_json_with_very_many_values_is_judged_without_making_them() -> None:
+    many = b"1," * (2 * MOST_VALUES)
+    assert json_fault(b"[" + many + b"1]") == ""
+    assert json_fault(b"[" + many + b"]") == "the body is marked JSON but is not: it is no JSON"
+    assert json_fault(b"[" * 100 + many + b"]" + b"]" * 99) == ""  # it nests too deep to tell
+
+
+@pytest.mark.parametrize("text", [rb'"\\[["', rb'"\\"', rb'"\"[[["', rb'"]\""', rb'"\\\"["'])
+def test_brackets_in_strings_do_not_nest(text: bytes) -> None:
+    value = b"[" + b"[]," * MOST_NESTED + text + b"]"
+    assert parse_json(value)[-1] == json.loads(text)
+    deep = b"[" * (MOST_NESTED - 1) + b"[" + text + b"]" + b"]" * (MOST_NESTED - 1)
+    assert json.loads(deep) == parse_json(deep)
+    with pytest.raises(NotParsed):
+        parse_json(b"[" + deep + b"]")
+
+
+def test_no_more_xattrs_are_taken_apart_than_any_document_has() -> None:
+    pair = b"\0\0\0\4k\0v\0"
+    block = pair * (MOST_XATTRS + 2)
+    pairs, body, fault = split_xattrs(len(block).to_bytes(4, "big") + block + b"{}")
+    assert pairs == ((b"k", b"v"),) * MOST_XATTRS
+    assert (body, fault) == (b"{}", "after 16,384 xattrs 16 bytes of xattrs are not taken apart")
+    whole = pair * MOST_XATTRS
+    assert split_xattrs(len(whole).to_bytes(4, "big") + whole)[2] == ""
 
 
 def test_a_number_of_any_length_is_json() -> None:
