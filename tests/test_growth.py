@@ -15,9 +15,11 @@ from tests.support.console import run
 from tests.support.hostile import (
     SHAPES,
     cache_transfers,
+    escapes,
     half_of_the_segments,
     in_pcap,
     in_small_blocks,
+    large_manifest,
     noops_without_answers,
     stray_segments,
 )
@@ -88,14 +90,31 @@ print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 
-@pytest.mark.parametrize("command", ["streams CAPTURE", "export CAPTURE -o OUT", "redact CAPTURE -w OUT"])
-@pytest.mark.parametrize("name", ["answers_without_noops", "unknown_opcodes"])
-def test_tiny_frames_take_no_more_than_300_mb(name: str, command: str, tmp_path: Path) -> None:
-    shape = next(each for each in SHAPES if each.__name__ == name)
-    path = tmp_path / "tiny.pcap"
-    path.write_bytes(in_pcap(shape(100_000)))
+def assert_takes_no_more_than_300_mb(command: str, packets: list[Packet], tmp_path: Path) -> None:
+    """Have a command read a capture of packets in no more memory."""
+    path = tmp_path / "large.pcap"
+    path.write_bytes(in_pcap(packets))
     words = command.replace("CAPTURE", str(path)).replace("OUT", str(tmp_path / "out")).split()
     measuring = [sys.executable, "-c", _MEASURING, sys.executable, "-m", "dcpdump", *words]
     code, most = map(int, subprocess.run(measuring, capture_output=True, check=True, text=True).stdout.split())
     assert code in (0, 4)
     assert most // (1024 if sys.platform == "linux" else MIB) <= 300
+
+
+@pytest.mark.parametrize("command", ["streams CAPTURE", "export CAPTURE -o OUT", "redact CAPTURE -w OUT"])
+@pytest.mark.parametrize("name", ["answers_without_noops", "unknown_opcodes"])
+def test_tiny_frames_take_no_more_than_300_mb(name: str, command: str, tmp_path: Path) -> None:
+    shape = next(each for each in SHAPES if each.__name__ == name)
+    assert_takes_no_more_than_300_mb(command, shape(100_000), tmp_path)
+
+
+@pytest.mark.parametrize("command", ["read CAPTURE -f table -q", "export CAPTURE -o OUT", "report CAPTURE -o OUT"])
+@pytest.mark.parametrize(
+    ("shape", "count"),
+    [(cache_transfers, 100_000), (large_manifest, 4_000_000), (escapes, 6_000_000)],
+    ids=lambda each: each.__name__ if callable(each) else "",
+)
+def test_one_frame_of_very_many_items_takes_no_more_than_300_mb(
+    shape: Shape, count: int, command: str, tmp_path: Path
+) -> None:
+    assert_takes_no_more_than_300_mb(command, shape(count), tmp_path)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 #: Frames of a slice, about. A frame that is decoded by itself uses some 3 KB until its slice is done.
-MOST_FRAMES = 16_384
+MOST_FRAMES = 8_192
 #: Fields of such a frame, about. One that lists items has as many as there are, and counts as more frames.
 _FIELDS = 12
 #: What the first slice has.

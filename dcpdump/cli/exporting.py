@@ -21,6 +21,9 @@ from dcpdump.cli.workers import Workers
 from dcpdump.dissect import Dissector
 from dcpdump.streams.watching import Watching
 
+#: Parts of more bytes than any block's have a frame that is large, of which handing it over would make more copies.
+_LARGE = 8 << 20
+
 
 class Exporting(Consumer[Part]):
     """A consumer that writes tables. ``jobs``: how many processes may be used."""
@@ -65,7 +68,8 @@ class Exporting(Consumer[Part]):
         if "frames" in self._tables.names:
             for group in _groups(parts):
                 if not self._is_full:
-                    self._write(self._decoding.put(group))
+                    large = sum(len(part.data) for part in group) > _LARGE
+                    self._write((self._decoding.put_here if large else self._decoding.put)(group))
         return self._is_full and not self._others.needs_all
 
     def finish(self) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from dcpdump.plural import counted
 from dcpdump.record import Record
 from dcpdump.render.table import TableRow, table_rows, title
 from dcpdump.report.context import Context, section
@@ -11,6 +12,7 @@ from dcpdump.streams.wording import clock
 _VALUE = 64  #: bytes of a value in the table
 _LINE = 16
 _BYTES = 512  #: of a frame that are shown
+_ROWS = 512  #: of its table, and of its problems: a list of items may have very many
 
 
 def frames(context: Context) -> Markup | None:
@@ -28,12 +30,17 @@ def frames(context: Context) -> Markup | None:
 def _frame(record: Record) -> Markup:
     raw = record.frame.raw
     rows = table_rows(record, _VALUE)
+    more = len(rows) - _ROWS
+    del rows[_ROWS:]
     place = [f"c{record.connection}", f"{record.src} → {record.dst}", f"packet {raw.where.packet:,}"]
     if raw.where.ts_ns is not None:
         place.insert(0, clock(raw.where.ts_ns))
     if record.request is not None and record.latency_ns is not None:
         place.append(f"answers frame {record.request.frame:,} after {record.latency_ns / 1000:,.0f} µs")
-    problems = [element("p", f"! {problem.text}", class_="problem") for problem in record.problems]
+    problems = [element("p", f"! {problem.text}", class_="problem") for problem in record.problems[:_ROWS]]
+    for count, what in ((len(record.problems) - _ROWS, "problem"), (more, "field")):
+        if count > 0:
+            problems.append(element("p", f"{counted(count, f'more {what}')} not shown here", class_="detail"))
     return element(
         "details",
         element(
@@ -70,13 +77,14 @@ def _table(rows: Sequence[TableRow]) -> Markup:
 
 def _hex(data: bytes, rows: Sequence[TableRow]) -> Markup:
     """Return the bytes, each part of a field marked with the field's number."""
-    owners: list[int | None] = [None] * len(data)
+    shown = min(len(data), _BYTES)
+    owners: list[int | None] = [None] * shown
     for at, row in enumerate(rows):
-        for place in range(row.start, min(row.end, len(data))):
+        for place in range(row.start, min(row.end, shown)):
             owners[place] = at
     lines: list[Markup] = []
-    for start in range(0, min(len(data), _BYTES), _LINE):
-        piece, fields = data[start : start + _LINE], owners[start : start + _LINE]
+    for start in range(0, shown, _LINE):
+        piece, fields = data[start : min(start + _LINE, shown)], owners[start : start + _LINE]
         lines.append(element("span", f"{start:06x}  ", class_="offset"))
         lines += _cells([f"{byte:02x}" for byte in piece], fields, " ")
         lines.append(Markup("   " * (_LINE - len(piece)) + "  "))

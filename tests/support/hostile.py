@@ -147,6 +147,22 @@ def manifests(count: int) -> list[Packet]:
     return talk.packets
 
 
+def large_manifest(count: int) -> list[Packet]:
+    """Return an answer with one manifest of so many values."""
+    return _manifest(b"[" + b"[]," * count + b"[]]")
+
+
+def escapes(count: int) -> list[Packet]:
+    """Return an answer with one manifest of a string of so many escapes, among many brackets."""
+    return _manifest(b"[" * 101 + b'"' + b"\\n" * count + b'"' + b"]" * 101)
+
+
+def _manifest(text: bytes) -> list[Packet]:
+    talk = _opened(_talk(60_000)).send(0, encode("COLLECTIONS_GET_MANIFEST", opaque=3))
+    answer = encode("COLLECTIONS_GET_MANIFEST", response=True, value=text, opaque=3, datatype=1)
+    return talk.send(1, answer).packets
+
+
 def reconnects(count: int) -> list[Packet]:
     """Return a client that opens its connection and its streams again and again."""
     out: list[Packet] = []
