@@ -1,7 +1,7 @@
 """FrameService: index captures, and answer what is asked about their frames, a little of everything at a time."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -137,7 +137,7 @@ class FrameService:
             case Choose(text, first, last):
                 yield from self._choose(text, first, last)
             case Pick(text, numbers):
-                yield from self._pick(text, numbers)
+                yield from self._pick(text, numbers if isinstance(numbers, range) else numbers.tolist())
 
     def _record(self, number: int) -> Record:
         """Return a frame as it may be shown, with the names of collections as they were known then."""
@@ -180,9 +180,9 @@ class FrameService:
             if over:
                 return
 
-    def _pick(self, text: str, numbers: Any) -> Iterator[int | None]:
+    def _pick(self, text: str, numbers: Sequence[int]) -> Iterator[int | None]:
         due = time.monotonic() + _PIECE_S
-        for number in numbers.tolist():
+        for number in numbers:
             if text in self._text(number).lower():
                 yield number
                 return

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from dcpdump.browse.listed import Numbers
-
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from dcpdump.browse.listed import Numbers
     from dcpdump.capture.damage import Damage
 
 
@@ -35,7 +34,7 @@ class Pick(NamedTuple):
     """Ask for the first of some frames that says a text, in lower case. The answer is its number, or None."""
 
     text: str
-    numbers: Numbers
+    numbers: "Numbers"
 
 
 Question = Decode | Describe | Choose | Pick
@@ -44,7 +43,7 @@ Question = Decode | Describe | Choose | Pick
 class Chosen(NamedTuple):
     """Frames that a filter wants."""
 
-    numbers: npt.NDArray[np.uint32]  #: half as long in a pipe as Numbers
+    numbers: "npt.NDArray[np.uint32]"  #: half as long in a pipe as Numbers
     last: int  #: the last frame that was searched
 
 
