@@ -40,4 +40,4 @@ def test_the_first_frames_are_shown_without_numpy() -> None:
     number, *modules = done.stdout.split()
     assert number == "2"
     assert "textual" in modules
-    assert {"numpy", "pyarrow", "scapy"} & set(modules) == set()
+    assert {"numpy", "pyarrow", "scapy", "secrets"} & set(modules) == set()
