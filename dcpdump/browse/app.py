@@ -183,6 +183,7 @@ class BrowseApp(App[int]):
             return
         bar.remember(text)
         self.main.answered()
+        self.status.show()
         if bar.kind != "write":
             self.main.say("")
         if bar.kind == "search":

@@ -39,10 +39,12 @@ class ChosenFrames(Listed):
     def __init__(self) -> None:
         self._numbers, self._gaps = Growing(), Growing()
 
-    def extend(self, numbers: npt.NDArray[np.integer[Any]], gap_before: npt.NDArray[np.bool_]) -> None:
-        """Append frames by their numbers, from 1, and whether bytes were lost before each."""
+    def extend(self, numbers: npt.NDArray[np.integer[Any]], lost: npt.NDArray[np.integer[Any]]) -> None:
+        """Append frames by their numbers, from 1. ``lost``: frames before which bytes were lost, listed or not."""
+        at = np.searchsorted(numbers, lost)
+        at = at[at < len(numbers)]
         self._numbers.append(numbers)
-        self._gaps.append(np.flatnonzero(gap_before) + self.frames + 1)
+        self._gaps.append(at[numbers[at] == lost[: len(at)]] + self.frames + 1)
         self.gaps = self._gaps.all.data
         self.frames += len(numbers)
 

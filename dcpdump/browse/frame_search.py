@@ -1,5 +1,6 @@
 """Search: the frames that a filter wants, found step by step, and further while the index grows."""
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,6 @@ from dcpdump.browse.frame_scan import FrameScan
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.questions import Choose, Chosen, Failed, Pick
-from dcpdump.index.columns import GAP_BEFORE
 
 if TYPE_CHECKING:
     from dcpdump.browse.listed import Numbers
@@ -62,10 +62,10 @@ class FrameSearch:
 
     def _take(self, found: Chosen) -> bool:
         self._next = found.last + 1
-        if len(found.numbers):
-            flags = self._frames.index.columns.flags[found.numbers - 1]
-            self.listed.extend(found.numbers, flags & GAP_BEFORE != 0)
-        return bool(len(found.numbers))
+        numbers, columns = found.numbers, self._frames.index.columns
+        lost = slice(*(bisect_left(columns.values("gap_frame"), each) for each in (found.first, found.last + 1)))
+        self.listed.extend(numbers, columns.gap_frame[lost])
+        return bool(len(numbers))
 
     def close(self) -> None:
         """End the search; what was found stays, and what comes is not searched."""
@@ -110,7 +110,8 @@ class RowSearch:
             if isinstance(answer.value, Failed):
                 self.failure = answer.value.why
             elif isinstance(answer.value, Chosen):
-                self._hits += answer.value.numbers[np.isin(answer.value.numbers, self._asked)].tolist()
+                numbers = answer.value.numbers
+                self._hits += numbers[np.isin(numbers, self._asked)].tolist()
             elif answer.value is not None:
                 self._hits.append(answer.value)
             if self.failure or answer.done or (self._hits and (self._text or self._step > 0)):

@@ -168,17 +168,18 @@ class FrameService:
         yield texts
 
     def _choose(self, text: str, first: int, last: int) -> Iterator[Chosen | None]:
-        kept, due = [], 0.0  # the first hits come at once
+        begin, kept, due = first, [], 0.0  # the first hits come at once
         for found in self.index.matching(self._masks_of(text), first):
-            kept.append(found.numbers[found.numbers <= last].astype(np.uint32))
-            over = found.last >= last
-            if over or time.monotonic() > due:
-                yield Chosen(np.concatenate(kept), min(found.last, last))
-                kept, due = [], time.monotonic() + _PIECE_S
-            else:
+            kept.append(found.wanted)
+            end = min(found.last, last)
+            if end < last and time.monotonic() < due:
                 yield None
-            if over:
+                continue
+            wanted = np.concatenate(kept)[: end - begin + 1]
+            yield Chosen(begin, end, np.packbits(wanted))
+            if end == last:
                 return
+            begin, kept, due = end + 1, [], time.monotonic() + _PIECE_S
 
     def _pick(self, text: str, numbers: Sequence[int]) -> Iterator[int | None]:
         due = time.monotonic() + _PIECE_S

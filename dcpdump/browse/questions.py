@@ -43,8 +43,16 @@ Question = Decode | Describe | Choose | Pick
 class Chosen(NamedTuple):
     """Frames that a filter wants."""
 
-    numbers: "npt.NDArray[np.uint32]"  #: half as long in a pipe as Numbers
-    last: int  #: the last frame that was searched
+    first: int  #: the first frame that was searched
+    last: int  #: and the last
+    packed: "npt.NDArray[np.uint8]"  #: a bit for each of them, as numpy.packbits has it
+
+    @property
+    def numbers(self) -> "npt.NDArray[np.int64]":
+        """Return the numbers of the frames."""
+        import numpy as np
+
+        return np.flatnonzero(np.unpackbits(self.packed, count=self.last - self.first + 1)) + self.first
 
 
 class Failed(NamedTuple):

@@ -86,7 +86,9 @@ def all_frames(gaps: list[bool]) -> AllFrames:
 def chosen_frames(numbers: list[int], gaps: list[bool]) -> ChosenFrames:
     listed, middle = ChosenFrames(), len(gaps) // 2
     for half in (slice(0, middle), slice(middle, None)):
-        listed.extend(np.array(numbers[half], np.int64), np.array(gaps[half], bool))
+        torn = [number for number, gap in zip(numbers[half], gaps[half], strict=True) if gap]
+        lost = [each for number in torn for each in (number - 1, number)]  # the first of them is not listed
+        listed.extend(np.array(numbers[half], np.int64), np.array(lost, np.int64))
     return listed
 
 
