@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -64,16 +64,35 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of a file to one process, and all that start Spark to one, which begins with them.
+#: What takes longest is begun first, so that nothing is waited for at the end.
+_LONGEST = ("tests/spark/", "tests/test_growth.py")
 
-    For ``pytest -n auto --dist loadgroup --no-loadscope-reorder``: a session of Spark is shared, and takes longest.
-    """
-    for item in items:
-        is_spark = item.path.parent.name == "spark"
-        item.add_marker(pytest.mark.xdist_group("spark" if is_spark else item.path.as_posix()))
-    items.sort(key=lambda item: item.path.parent.name != "spark")
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes test: one more than there are cores, since some wait for what they test."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the tests of a file to one process, and all of Spark to one: they share what is made for several."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "spark" if file.startswith("tests/spark/") else file
+
+    if config.getvalue("dist") != "load":  # something else was asked for
+        return None
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

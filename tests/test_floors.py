@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,8 +79,14 @@ PACKAGE = Path(__file__).parent.parent / "dcpdump"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return what a module is parsed to."""
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -149,7 +156,7 @@ if problem.text or problem.code is other.code or frame.message is None:
 def test_nothing_is_decided_by_words_for_people(path: Path) -> None:
     if path.relative_to(PACKAGE).parts[0] in READS_WORDS:
         return
-    assert list(decisions_on_words(ast.parse(path.read_text()))) == []
+    assert list(decisions_on_words(tree_of(path))) == []
 
 
 #: What NamedTuple and others call so, though it is for everybody.
@@ -191,7 +198,7 @@ _OF_PYSPARK = {"SparkContext._gateway", "SparkContext._jvm", "SparkContext._acti
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_nothing_private_is_used_by_others(path: Path) -> None:
-    assert set(privates_of_others(ast.parse(path.read_text()))) <= _OF_PYSPARK
+    assert set(privates_of_others(tree_of(path))) <= _OF_PYSPARK
 
 
 #: Classes of ``net`` and ``wire`` that others refine, and why.
@@ -206,14 +213,14 @@ def test_no_machine_of_the_ground_is_refined_for_speed() -> None:
         node.name
         for folder in ("net", "wire")
         for path in (PACKAGE / folder).glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
     }
     refined = {
         f"{path.relative_to(PACKAGE).as_posix()} {node.name}({base.id})"
         for path in MODULES
         if path.relative_to(PACKAGE).parts[0] not in ("net", "wire")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
         for base in node.bases
         if isinstance(base, ast.Name) and base.id in ground
@@ -225,10 +232,10 @@ def test_no_machine_of_the_ground_is_refined_for_speed() -> None:
 _LOOKS_LIKE_AN_OPCODE = {"net/ethertype.py": {0x57}, "tls/suites.py": {0x67}}
 
 
-def opcode_literals(source: str) -> set[int]:
+def opcode_literals(source: str, tree: ast.Module) -> set[int]:
     """Return the opcodes of DCP that a module writes as hexadecimal numbers."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and type(node.value) is int and 0x50 <= node.value <= 0x67:
             written = ast.get_source_segment(source, node) or ""
             found |= {node.value} if written.lower().startswith("0x") else set()
@@ -236,14 +243,15 @@ def opcode_literals(source: str) -> set[int]:
 
 
 def test_an_opcode_that_is_written_as_a_number_is_noticed() -> None:
-    assert opcode_literals("if opcode == 0x57 or size > 80 or flags & 0x08: pass") == {0x57}
+    source = "if opcode == 0x57 or size > 80 or flags & 0x08: pass"
+    assert opcode_literals(source, ast.parse(source)) == {0x57}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_opcodes_are_named_by_the_specification_alone(path: Path) -> None:
     place = path.relative_to(PACKAGE)
     if place.parts[0] != "spec":
-        assert opcode_literals(path.read_text()) <= _LOOKS_LIKE_AN_OPCODE.get(place.as_posix(), set())
+        assert opcode_literals(path.read_text(), tree_of(path)) <= _LOOKS_LIKE_AN_OPCODE.get(place.as_posix(), set())
 
 
 _LINES, _FUNCTION_LINES, _PARAMETERS = 350, 60, 6
@@ -255,9 +263,9 @@ _LARGE = {
 }
 
 
-def large(place: str, source: str) -> Iterator[str]:
+def large(place: str, tree: ast.Module) -> Iterator[str]:
     """Yield the functions of a module that are too long, or have too many parameters; commands have their options."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef):
             continue
         arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
@@ -272,11 +280,10 @@ def test_what_is_large_is_noticed() -> None:
     source = (
         "def a(self, b, c, *, d, e, f, g): pass\ndef h(self, b, c, d, e, f, g, i): pass\ndef j():\n" + "    x\n" * 60
     )
-    assert list(large("m", source)) == ["m h", "m j"]
+    assert list(large("m", ast.parse(source))) == ["m h", "m j"]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_module_fits_a_few_screens_and_a_function_one(path: Path) -> None:
-    source = path.read_text()
-    assert source.count("\n") <= _LINES
-    assert [each for each in large(path.relative_to(PACKAGE).as_posix(), source) if each not in _LARGE] == []
+    assert path.read_text().count("\n") <= _LINES
+    assert [each for each in large(path.relative_to(PACKAGE).as_posix(), tree_of(path)) if each not in _LARGE] == []

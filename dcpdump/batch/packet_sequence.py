@@ -47,7 +47,7 @@ class Packets(PacketSequence):
         )
 
 
-class Window(PacketSequence):
+class PacketSlice(PacketSequence):
     """Some of the packets of a sequence."""
 
     def __init__(self, packets: Sequence[Packet], rows: range) -> None:

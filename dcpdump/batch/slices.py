@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.packet_sequence import Window
+from dcpdump.batch.packet_sequence import PacketSlice
 
 if TYPE_CHECKING:
     from dcpdump.batch.dissector import BlockDissector
@@ -46,4 +46,4 @@ def cut(block: Block, at: int, stop: int) -> Block:
     batch = block.batch
     rows = slice(at, stop)
     columns = {name: getattr(batch, name)[rows] for name in ("starts", "ends", "links", "numbers", "times", "file")}
-    return Block(replace(batch, **columns), Window(block.packets, range(at, min(stop, len(block)))))
+    return Block(replace(batch, **columns), PacketSlice(block.packets, range(at, min(stop, len(block)))))

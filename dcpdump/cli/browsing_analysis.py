@@ -13,12 +13,12 @@ from dcpdump.check.rules import RULES
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import evidence_of
 from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.ledger_reading import Chosen
+from dcpdump.cli.ledger_reading import StreamChoice
 from dcpdump.cli.options import Display
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.redact import Redactor
 
-_ALL = Chosen((), None, None, None, None)
+_ALL = StreamChoice((), None, None, None, None)
 _TEXT = Display("text", "never", None, None, False, False)
 
 

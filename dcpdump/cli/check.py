@@ -17,7 +17,7 @@ from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
+from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
@@ -89,7 +89,7 @@ class Checking(LedgerConsumer):
 
     def __init__(
         self,
-        chosen: Chosen,
+        chosen: StreamChoice,
         shown: Display,
         given: InputOptions,
         rules: Sequence[Rule],

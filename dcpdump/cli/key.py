@@ -12,7 +12,7 @@ from dcpdump.capture import expand
 from dcpdump.cli import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
+from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.options import COLLECTIONS, Display, clause_option, display, display_options
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
@@ -69,7 +69,7 @@ class Tracing(LedgerConsumer):
     runs = False
 
     def __init__(
-        self, chosen: Chosen, shown: Display, given: InputOptions, matches: Clause, texts: Mapping[str, str]
+        self, chosen: StreamChoice, shown: Display, given: InputOptions, matches: Clause, texts: Mapping[str, str]
     ) -> None:
         super().__init__(chosen, shown, given, self._collect)
         self._matches, self._texts = matches, texts

@@ -49,7 +49,7 @@ _PLACES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class StreamChoice:
     """Which streams and connections to show, and where the capture is to end."""
 
     places: tuple[Clause, ...]
@@ -82,7 +82,7 @@ class Chosen:
             return False
         return self._lasts(stream.last_ns, start_ns) and self.connection(stream.connection, start_ns)
 
-    def settled(self, connections: Iterable[ConnectionState]) -> "Chosen":
+    def settled(self, connections: Iterable[ConnectionState]) -> "StreamChoice":
         """Return the same choice by the numbers of connections, before their addresses are hashed."""
         numbers = frozenset(each.number for each in connections if self.is_between(each))
 
@@ -115,12 +115,12 @@ def choosing_options(*, streams: bool) -> Callable[[Command], Command]:
     return add
 
 
-def choosing(options: dict[str, Any]) -> Chosen:
+def choosing(options: dict[str, Any]) -> StreamChoice:
     """Take the options that choose out of ``options``, and return the choice. Raises FilterError."""
     given = [(parse, options.pop(name)) for name, parse, _, _ in _PLACES]
     vbucket, stream_id = options.pop("vbucket", None), options.pop("stream_id", None)
     since, until, zone = options.pop("since"), options.pop("until"), zone_in(options)
-    return Chosen(
+    return StreamChoice(
         tuple(parse(text) for parse, text in given if text is not None),
         None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
         None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
@@ -146,7 +146,7 @@ class LedgerConsumer(Consumer[Part]):
     closely = False
 
     def __init__(
-        self, chosen: Chosen, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
+        self, chosen: StreamChoice, shown: Display, given: InputOptions, look: Callable[[Part], None] | None = None
     ) -> None:
         self.dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         self.ledger = Ledger(closely=self.closely)

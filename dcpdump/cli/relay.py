@@ -167,7 +167,7 @@ def relay(listen: Address, target: Address, write: str | None, summary: str, qui
         dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)
         reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
         with source.stop:
-            if not quiet or not listen[1]:  # nobody could know the port
+            if not quiet or not listen[1]:  # else the port is not known
                 note(f"relaying {text(passing.address)} → {text(target)} · Ctrl-C stops")
             try:
                 return reading.run("none" if quiet else summary)

@@ -15,7 +15,7 @@ from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, evidence_of, names_of
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import Chosen, choosing, choosing_options
+from dcpdump.cli.ledger_reading import StreamChoice, choosing, choosing_options
 from dcpdump.cli.options import Display, redaction_options, redactor_of
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
@@ -77,7 +77,9 @@ def report(
 class Reporting(Checking):
     """The rules over all frames; also gathers what the pictures need."""
 
-    def __init__(self, chosen: Chosen, shown: Display, given: InputOptions, *, checked: bool, alone: bool) -> None:
+    def __init__(
+        self, chosen: StreamChoice, shown: Display, given: InputOptions, *, checked: bool, alone: bool
+    ) -> None:
         super().__init__(chosen, shown, given, RULES if checked else (), everything=False, alone=alone)
         self.gathered = Gathered()
 

@@ -13,7 +13,7 @@ from dcpdump.capture import expand
 from dcpdump.capture.live_queue import LiveQueue
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.ledger_reading import Chosen, LedgerConsumer, choosing, choosing_options
+from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.listing import report
 from dcpdump.cli.live_reading import InterfaceSource, packet_counts, reporting
 from dcpdump.cli.options import Display, display, display_options
@@ -160,7 +160,7 @@ class LiveTables(LedgerConsumer):
 
     def __init__(
         self,
-        chosen: Chosen,
+        chosen: StreamChoice,
         shown: Display,
         given: InputOptions,
         queue: LiveQueue | None,

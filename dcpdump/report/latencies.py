@@ -16,7 +16,7 @@ DECADES = 9
 _SLOWEST = 50
 
 
-class Answer(NamedTuple):
+class AnswerTime(NamedTuple):
     """An answer, and how long it took."""
 
     latency_ns: int
@@ -32,23 +32,23 @@ class Latencies:
     def __init__(self) -> None:
         self.axis = Axis()
         self.grids: dict[int, Grid] = {}
-        self.slowest: dict[int, list[Answer]] = {}
+        self.slowest: dict[int, list[AnswerTime]] = {}
 
     def feed(self, part: Part, rows: set[int] | None = None) -> None:
         """Take the answers of a part, or of some of its rows."""
-        found: dict[int, list[Answer]] = {}
+        found: dict[int, list[AnswerTime]] = {}
         for row, record in part.records.items():
             asked, ts = record.request, int(part.ts_ns[row])
             if asked is None or asked.ts_ns is None or ts == NO_TIME or ts < asked.ts_ns:
                 continue
             if rows is None or row in rows:
                 connection = part.places[part.place[row]].connection
-                answer = Answer(ts - asked.ts_ns, ts, part.first + row, asked.frame, connection)
+                answer = AnswerTime(ts - asked.ts_ns, ts, part.first + row, asked.frame, connection)
                 found.setdefault(int(part.header.opcode[row]), []).append(answer)
         for opcode, answers in found.items():
             self._put(opcode, answers)
 
-    def _put(self, opcode: int, answers: list[Answer]) -> None:
+    def _put(self, opcode: int, answers: list[AnswerTime]) -> None:
         times = np.array([answer.ts_ns for answer in answers], np.int64)
         for _ in range(self.axis.meet(int(times[0]), int(times.max()))):
             for grid in self.grids.values():

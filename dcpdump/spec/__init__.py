@@ -3,6 +3,7 @@
 To add an opcode, or a version of one, add an entry to the module of its family; nothing else changes.
 """
 
+import functools
 from collections.abc import Iterable
 
 from dcpdump.spec import cache, connection, document, neighbours, other, snapshot, stream, system_event
@@ -36,7 +37,12 @@ UNKNOWN_NAME = "UNKNOWN"
 def find(opcode: int, *, server: bool = False) -> Message:
     """Return the message of an opcode; an unknown opcode is a Message too, without layouts."""
     message = (PUSHES if server else MESSAGES).get(opcode)
-    return message or Message(opcode, UNKNOWN_NAME)
+    return message or _unknown(opcode)
+
+
+@functools.cache
+def _unknown(opcode: int) -> Message:
+    return Message(opcode, UNKNOWN_NAME)
 
 
 def choose(

@@ -46,7 +46,7 @@ class ServerHello:
 
 
 @dataclass(slots=True)
-class Messages:
+class HandshakeMessages:
     """Puts the messages of a handshake together, which may span records. A lost part costs what is begun."""
 
     held: bytes = b""

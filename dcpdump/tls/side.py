@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
-from dcpdump.tls.handshake import Messages
+from dcpdump.tls.handshake import HandshakeMessages
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
 from dcpdump.tls.late import Joining
 from dcpdump.tls.record_cutter import HEAD, Sealed, SealedCutter
@@ -93,7 +93,7 @@ class Side:
     def __init__(self, direction: int, secrets: Secrets, offset: int, *, late: bool, searching: bool) -> None:
         self.direction = direction
         self.cutter = SealedCutter(offset, searching=searching)
-        self.messages = Messages()
+        self.messages = HandshakeMessages()
         self.joining = Joining(secrets)
         self.late = late  #: its text does not begin with the connection
         self.ccs = False  #: a ChangeCipherSpec came in clear

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dcpdump.net.event import Bytes, End, Seen
-from dcpdump.tls.handshake import Messages
+from dcpdump.tls.handshake import HandshakeMessages
 from dcpdump.tls.keyring import Key, Keyring
 from dcpdump.tls.record_cutter import Sealed
 from dcpdump.tls.side import Queued, Side
@@ -40,7 +40,7 @@ def restore_side(side: Side, state: SideState, ring: Keyring) -> None:
         setattr(side, name, value)
     side.cutter.restore(state["cutter"])
     side.joining.restore(state["joining"])
-    side.messages = Messages(*state["messages"])
+    side.messages = HandshakeMessages(*state["messages"])
     key, basis, early = state["key"], state["basis"], state["early"]
     if key is not None:
         side.key = Key(*key)

@@ -6,35 +6,25 @@ xattrs, JSON) is a second step: see value.py.
 """
 
 from dataclasses import replace
-from functools import cache
-from struct import Struct
 
 from dcpdump.spec import choose, find
-from dcpdump.spec.field import NEVER, Blob, Field, Layout, Presence
+from dcpdump.spec.field import NEVER, Blob, Layout, Presence
 from dcpdump.spec.header import HEADER_LENGTH, REQUEST_INFOS, RESPONSE_INFOS, Magic
 from dcpdump.wire.frame import Fault, FieldValue, Frame, Problem, RawFrame, Section, magic_of
 from dcpdump.wire.framing import frame_infos
 from dcpdump.wire.secret import looks_secret, masked_body
 from dcpdump.wire.sections import section_ends, tile_header
 from dcpdump.wire.structure import tile_value
-from dcpdump.wire.tiles import REST, VALUE, Tiles
+from dcpdump.wire.tiles import REST, VALUE, Tiles, packed
 
 KEY = Blob("key", "Key")
 TAIL = Blob("metadata", "Metadata")
 EXTRAS = Blob("extras", "Extras")
 
-_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
-
 
 def decode(raw: RawFrame, *, show_secrets: bool = False) -> Frame:
     """Decode every byte of a frame. Never raises; credentials are replaced by asterisks."""
     return _Decoding(raw).frame(show_secrets)
-
-
-@cache
-def packed(fields: tuple[Field, ...]) -> Struct:
-    """Return the big-endian struct that reads these fields at once."""
-    return Struct(">" + "".join(_FORMATS[field.width] for field in fields))
 
 
 class _Decoding(Tiles):

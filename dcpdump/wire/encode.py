@@ -5,7 +5,6 @@ can carry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 
 from dcpdump.spec import ERROR, MESSAGES, PUSHES, RAW
 from dcpdump.spec.field import Blob, Field, FlatTable, Layout, Message, Part, Repeat
@@ -18,6 +17,10 @@ Scalar = int | bytes
 Item = int | Mapping[str, Scalar]
 Values = Mapping[str, Scalar | Sequence[Item]]
 
+#: The first of a name, of clients' messages and then the server's own.
+_BY_NAME = {known.name: known for known in reversed([*MESSAGES.values(), *PUSHES.values()])}
+#: Most bytes of the header's numbers; of a key's length one where the framing is flexible.
+_WIDTHS = Header(1, 1, 1, 2, 1, 1, 2, 4, 4, 8)
 METADATA = "metadata"  #: bytes after the value; the field that sizes them is filled in
 
 
@@ -97,10 +100,9 @@ def _message(message: str | int | Message) -> Message:
         return message
     if isinstance(message, int):
         return MESSAGES.get(message) or Message(message, f"opcode 0x{message:02x}")
-    for known in chain(MESSAGES.values(), PUSHES.values()):
-        if known.name == message:
-            return known
-    raise EncodeError(f"no message is named {message!r}")
+    if message not in _BY_NAME:
+        raise EncodeError(f"no message is named {message!r}")
+    return _BY_NAME[message]
 
 
 def _layout(message: Message, values: Values, response: bool, status: int, version: str | None) -> Layout:
@@ -157,10 +159,10 @@ def _header(header: Header) -> bytes:
     flexible = magic_of(header.magic).flexible
     if header.framing_length and not flexible:
         raise EncodeError(f"magic 0x{header.magic:02x} has no framing extras")
-    limits = {"framing_length": 1, "key_length": 1 if flexible else 2, "magic": 1, "opcode": 1, "extras_length": 1}
-    limits |= {"datatype": 1, "word": 2, "body_length": 4, "opaque": 4, "cas": 8}
-    for name, number in zip(Header._fields, header, strict=True):
-        _number(name, number, limits[name])
+    widths = _WIDTHS._replace(key_length=1) if flexible else _WIDTHS
+    for name, number, width in zip(Header._fields, header, widths, strict=True):
+        if not isinstance(number, int) or number < 0 or number >> 8 * width:
+            _number(name, number, width)  # which says what is wrong
     return pack_header(header)
 
 

@@ -1,11 +1,23 @@
 """Lay the fields of one frame over its bytes, and note what does not fit. Knows no layout."""
 
+from functools import cache
+from struct import Struct
+
 from dcpdump.spec.field import Blob, Field
 from dcpdump.spec.names import APPLICATION_STATUS, STATUS
 from dcpdump.wire.frame import Fault, FieldValue, Problem, RawFrame, Section
 
 VALUE = Blob("value", "Value")
 REST = Blob("unexplained", "Unexplained")
+
+
+_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+@cache
+def packed(fields: tuple[Field, ...]) -> Struct:
+    """Return the big-endian struct that reads these fields at once."""
+    return Struct(">" + "".join(_FORMATS[field.width] for field in fields))
 
 
 class Tiles:

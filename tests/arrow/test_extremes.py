@@ -25,7 +25,6 @@ from tests.support.packets import NOON, TcpTalk, flow
 from tests.support.strategies import PUSHED, SHAPES, Shape
 from tests.support.tables import exported, found
 
-pytestmark = pytest.mark.xdist_group("extremes")
 NAN = 0x7FF8_0000_0000_0001
 FIRST_OPAQUE = 0x7FFF_0000
 EVERY = [*SHAPES, *PUSHED]

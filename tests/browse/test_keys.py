@@ -11,8 +11,6 @@ from tests.support.browsing import Shown, browse
 from tests.support.captures import Record, pcap
 from tests.support.conversation import opening, packets, said
 
-pytestmark = pytest.mark.xdist_group("browse")
-
 #: Frames 1 to 10 open the connection; the numbers behind the lines are those of the frames.
 TALK = (
     opening()

@@ -7,7 +7,6 @@ from textual.widget import Widget
 
 from tests.support.browsing import SAMPLES, Shown, browse
 
-pytestmark = pytest.mark.xdist_group("browse")
 CAPTURE = SAMPLES / "client-rollback.pcap"
 
 

@@ -16,7 +16,6 @@ from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.conversation import packets, said
 
-pytestmark = pytest.mark.xdist_group("browse")
 APPLE, PEAR = 16, 17
 SECRET = re.compile(r"apple|pear|\"n\"|6170706c65|61 70 70 6c 65")
 

@@ -11,8 +11,6 @@ from tests.support.browsing import SAMPLES, Shown, browse
 from tests.support.captures import Record, pcap
 from tests.support.conversation import opening, packets, said
 
-pytestmark = pytest.mark.xdist_group("browse")
-
 SIZES = ((60, 15), (80, 24), (200, 50))
 FOLDER = Path(__file__).parent / "screens"
 

@@ -18,8 +18,6 @@ import pytest
 from tests.support.console import run
 from tests.support.live import PATIENCE, children_of
 
-pytestmark = pytest.mark.xdist_group("browse")
-
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
 ALTERNATE, ORDINARY = b"\x1b[?1049h", b"\x1b[?1049l"
 #: Shows how the terminal is before and after.
