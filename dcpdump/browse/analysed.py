@@ -102,7 +102,7 @@ def _finding(finding: Finding, more: int) -> TabRow:
         finding_lines.sentence(finding),
     )
     when = "" if finding.ts_ns is None else f"  {clock_in_use().full(finding.ts_ns)}"
-    page = (Line(line.kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(rule))
+    page = (Line(line.kind, f"{cells[-1]}{when}"), Line(LineKind.PLAIN, ""), *finding_lines.page(rule, None))
     clauses = [("connection", str(finding.connection))]
     if finding.vbucket is not None:
         clauses.append(("vbucket", str(finding.vbucket)))

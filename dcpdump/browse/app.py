@@ -2,18 +2,18 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from textual import on
 from textual.app import App
 from textual.binding import Binding
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widgets import Input
 
 from dcpdump.browse.browser import Browser
-from dcpdump.browse.dialogs import KeyQuestion, TextDialog
 from dcpdump.browse.dialogue import LadderPane
 from dcpdump.browse.filterbar import FilterBar
 from dcpdump.browse.framelist import FrameList
@@ -23,6 +23,7 @@ from dcpdump.browse.layout import CSS
 from dcpdump.browse.marks import Marks
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pane import Pane
+from dcpdump.browse.pieces import Piece
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.status import Status
 from dcpdump.browse.tabpages import TabPages
@@ -39,6 +40,7 @@ class BrowseApp(App[int]):
     """The screen, as long as it is open."""
 
     CSS = CSS
+    theme = Reactive("ansi-dark")  # from the beginning: a change would have all style sheets parsed once more
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [  # noqa: RUF012 - as Textual has it
         Binding(each.bound, each.action, each.text, show=False, priority=True) for each in all_keys()
@@ -46,7 +48,6 @@ class BrowseApp(App[int]):
 
     def __init__(self, opened: OpenCaptures) -> None:
         super().__init__(ansi_color=True)
-        self.theme = "ansi-dark"
         self.opened = opened
         self.main = BrowseScreen(opened.frames, opened.value_bytes)
         self.browser = Browser(opened.frames, self.main, opened.commands, opened.analysing)
@@ -182,6 +183,7 @@ class BrowseApp(App[int]):
             return
         bar.remember(text)
         self.main.answered()
+        self.status.show()
         if bar.kind != "write":
             self.main.say("")
         if bar.kind == "search":
@@ -275,7 +277,7 @@ class BrowseApp(App[int]):
 
     def action_about(self) -> None:
         """Show what the capture is."""
-        self.push_screen(TextDialog("capture", self.status.about()))
+        self._show_text("capture", self.status.about())
 
     def action_follow(self) -> None:
         """Stay at the end."""
@@ -285,11 +287,21 @@ class BrowseApp(App[int]):
     def action_help(self) -> None:
         """Show the keys."""
         width = max(len(key.shown) for keys in KEYS.values() for key in keys)
-        lines = [
+        lines: list[list[Piece]] = [
             [(f" {keys}", "bold")] if not text else [(f"  {keys:<{width}}  ", "cyan"), (text, "")]
             for keys, text in help_lines()
         ]
-        self.push_screen(TextDialog("keys", lines))
+        self._show_text("keys", lines)
+
+    def _show_text(self, title: str, lines: Sequence[Sequence[Piece]]) -> None:
+        from dcpdump.browse.dialogs import TextDialog
+
+        self.push_screen(TextDialog(title, lines))
+
+    def _ask_key(self, question: str, answers: Sequence[tuple[str, str]], take: Callable[[str | None], None]) -> None:
+        from dcpdump.browse.dialogs import KeyQuestion
+
+        self.push_screen(KeyQuestion(question, answers), take)
 
     # -- taking along -------------------------------------------------------------------------------------
 
@@ -299,7 +311,7 @@ class BrowseApp(App[int]):
 
     def action_copy(self) -> None:
         """Ask what to copy."""
-        self.push_screen(KeyQuestion("copy", self.marks.copies()), self.marks.copy)
+        self._ask_key("copy", self.marks.copies(), self.marks.copy)
 
     # -- leaving ------------------------------------------------------------------------------------------
 
@@ -308,8 +320,8 @@ class BrowseApp(App[int]):
         if not self.marks.unwritten:
             self.exit(0)
             return
-        question = f"{self.marks.what()} not written"
-        self.push_screen(KeyQuestion(question, (("q", "leave"), ("w", "write them"))), self._answer_leaving)
+        answers = (("q", "leave"), ("w", "write them"))
+        self._ask_key(f"{self.marks.what()} not written", answers, self._answer_leaving)
 
     def _answer_leaving(self, key: str | None) -> None:
         if key == "q":

@@ -3,24 +3,26 @@
 import re
 import time
 from collections.abc import Callable
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.analysis import Analysis
 from dcpdump.browse.commands import Commands
 from dcpdump.browse.detail import Detail
 from dcpdump.browse.field_lines import clause_of
-from dcpdump.browse.frame_search import FrameSearch, RowSearch
-from dcpdump.browse.indexed_frames import IndexedFrames, Mask
+from dcpdump.browse.indexed_frames import IndexedFrames
+from dcpdump.browse.listed import AllFrames
 from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.questions import Describe
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError, parse_instant
-from dcpdump.index.columns import GAP_BEFORE
 from dcpdump.record import Record
+
+if TYPE_CHECKING:
+    from dcpdump.browse.frame_scan import FrameScan
+    from dcpdump.browse.frame_search import FrameSearch, RowSearch
 
 #: Seconds that one turn may take before keys are taken again.
 _TURN = 0.015
@@ -39,7 +41,8 @@ class Browser:
         self.detail = Detail(frames, screen, lambda: self.analysis)
         self.places = PlaceHistory()
         self.sought = ""  #: the text that was searched last
-        self._everything = screen.list.listed
+        self._everything = AllFrames()
+        screen.list.listed = self._everything
         self._describing: tuple[int, tuple[int, ...]] | None = None  # the ticket, and the frames
 
     # -- as time goes -------------------------------------------------------------------------------------
@@ -65,11 +68,9 @@ class Browser:
         return more
 
     def _take_rows(self) -> bool:
-        before, count = self._everything.frames, self.frames.count
-        if count == before:
+        if self._everything.frames == self.frames.count:
             return False
-        flags = self.frames.index.columns.flags[before:count]
-        self._everything.extend(np.arange(before + 1, count + 1), flags & GAP_BEFORE != 0)
+        self._everything.grow(self.frames.count, self.frames.index.columns.values("gap_frame"))
         return self.search is None
 
     @property
@@ -185,6 +186,8 @@ class Browser:
         if not text:
             self._list_everything(number)
             return
+        from dcpdump.browse.frame_search import FrameSearch
+
         self._end_searches()
         self.filter = text
         search = self.search = FrameSearch(self.frames, text)
@@ -259,19 +262,23 @@ class Browser:
 
     def of_stream(self, step: int) -> None:
         """Go to the next frame of this stream."""
-        self._jump(step, self.frames.of_stream, "no other frame of this stream")
+        if self.number is not None:
+            self.go(self._scan().next_of_stream(self.number, step), "no other frame of this stream")
 
     def snapshot(self, step: int) -> None:
         """Go to the next snapshot marker of this stream."""
-        self._jump(step, self.frames.markers, "no other snapshot of this stream")
+        if self.number is not None:
+            self.go(self._scan().next_marker(self.number, step), "no other snapshot of this stream")
 
     def marker(self) -> None:
         """Go to the marker of the snapshot that the frame is in."""
-        self._jump(-1, self.frames.markers, "no marker before it")
-
-    def _jump(self, step: int, wanted: Callable[[int], Callable[[slice], Mask]], nothing: str) -> None:
         if self.number is not None:
-            self.go(self.frames.next(self.number, step, wanted(self.number)), nothing)
+            self.go(self._scan().next_marker(self.number, -1), "no marker before it")
+
+    def _scan(self) -> "FrameScan":
+        from dcpdump.browse.frame_scan import FrameScan
+
+        return FrameScan(self.frames)
 
     def problem(self, step: int) -> None:
         """Go to the next row with a problem, a refusal or lost bytes, among those that are listed."""
@@ -288,6 +295,8 @@ class Browser:
         """Search the next row with a text, or with a problem, for as long as the cursor stays."""
         if self.number is None:
             return
+        from dcpdump.browse.frame_search import RowSearch
+
         if self.rows is not None:
             self.rows.close()
         rows = self.rows = RowSearch(self.frames, self.screen.list.listed, self.number, step, text)

@@ -1,11 +1,18 @@
 """Search: the frames that a filter wants, found step by step, and further while the index grows."""
 
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from dcpdump.browse.chosen_frames import ChosenFrames
+from dcpdump.browse.frame_scan import FrameScan
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
 from dcpdump.browse.questions import Choose, Chosen, Failed, Pick
-from dcpdump.index.columns import GAP_BEFORE
+
+if TYPE_CHECKING:
+    from dcpdump.browse.listed import Numbers
 
 #: Rows that are searched in one go: for a text, and for a problem.
 _TEXTS, _PROBLEMS = 2_000, 16_384
@@ -18,7 +25,7 @@ class FrameSearch:
 
     def __init__(self, frames: IndexedFrames, text: str) -> None:
         self._frames, self._text = frames, text
-        self.listed = Listed(everything=False)
+        self.listed = ChosenFrames()
         self.failure = ""  #: why it ended
         self.ended_at: int | None = None  #: the last frame that was searched before it was ended
         self._next = 1  # the first frame that was not searched
@@ -55,10 +62,10 @@ class FrameSearch:
 
     def _take(self, found: Chosen) -> bool:
         self._next = found.last + 1
-        if len(found.numbers):
-            flags = self._frames.index.columns.flags[found.numbers - 1]
-            self.listed.extend(found.numbers, flags & GAP_BEFORE != 0)
-        return bool(len(found.numbers))
+        numbers, columns = found.numbers, self._frames.index.columns
+        lost = slice(*(bisect_left(columns.values("gap_frame"), each) for each in (found.first, found.last + 1)))
+        self.listed.extend(numbers, columns.gap_frame[lost])
+        return bool(len(numbers))
 
     def close(self) -> None:
         """End the search; what was found stays, and what comes is not searched."""
@@ -81,7 +88,7 @@ class RowSearch:
         self.done = False
         self._known: int | None = None  # of those that are asked about, the last has a problem that columns know
         self._hits: list[int] = []
-        self._asked: np.ndarray[tuple[int], np.dtype[np.int64]] = np.empty(0, np.int64)
+        self._asked: Numbers = range(0)
         self._ticket: int | None = None
 
     @property
@@ -103,7 +110,8 @@ class RowSearch:
             if isinstance(answer.value, Failed):
                 self.failure = answer.value.why
             elif isinstance(answer.value, Chosen):
-                self._hits += answer.value.numbers[np.isin(answer.value.numbers, self._asked)].tolist()
+                numbers = answer.value.numbers
+                self._hits += numbers[np.isin(numbers, self._asked)].tolist()
             elif answer.value is not None:
                 self._hits.append(answer.value)
             if self.failure or answer.done or (self._hits and (self._text or self._step > 0)):
@@ -122,7 +130,7 @@ class RowSearch:
             self._asked = numbers
             self._ticket = self._frames.index.ask(Pick(self._text, numbers))
             return
-        known = np.flatnonzero(self._frames.troubled(numbers))
+        known = np.flatnonzero(FrameScan(self._frames).troubled(numbers))
         self._known = int(numbers[known[0]]) if len(known) else None
         self._asked = numbers[: known[0]] if len(known) else numbers
         if len(self._asked):

@@ -1,7 +1,7 @@
 """FrameService: index captures, and answer what is asked about their frames, a little of everything at a time."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -137,7 +137,7 @@ class FrameService:
             case Choose(text, first, last):
                 yield from self._choose(text, first, last)
             case Pick(text, numbers):
-                yield from self._pick(text, numbers)
+                yield from self._pick(text, numbers if isinstance(numbers, range) else numbers.tolist())
 
     def _record(self, number: int) -> Record:
         """Return a frame as it may be shown, with the names of collections as they were known then."""
@@ -168,21 +168,22 @@ class FrameService:
         yield texts
 
     def _choose(self, text: str, first: int, last: int) -> Iterator[Chosen | None]:
-        kept, due = [], 0.0  # the first hits come at once
+        begin, kept, due = first, [], 0.0  # the first hits come at once
         for found in self.index.matching(self._masks_of(text), first):
-            kept.append(found.numbers[found.numbers <= last].astype(np.uint32))
-            over = found.last >= last
-            if over or time.monotonic() > due:
-                yield Chosen(np.concatenate(kept), min(found.last, last))
-                kept, due = [], time.monotonic() + _PIECE_S
-            else:
+            kept.append(found.wanted)
+            end = min(found.last, last)
+            if end < last and time.monotonic() < due:
                 yield None
-            if over:
+                continue
+            wanted = np.concatenate(kept)[: end - begin + 1]
+            yield Chosen(begin, end, np.packbits(wanted))
+            if end == last:
                 return
+            begin, kept, due = end + 1, [], time.monotonic() + _PIECE_S
 
-    def _pick(self, text: str, numbers: Any) -> Iterator[int | None]:
+    def _pick(self, text: str, numbers: Sequence[int]) -> Iterator[int | None]:
         due = time.monotonic() + _PIECE_S
-        for number in numbers.tolist():
+        for number in numbers:
             if text in self._text(number).lower():
                 yield number
                 return

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import Listed
+from dcpdump.browse.listed import AllFrames, Listed
 from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
 from dcpdump.browse.row_text import RowShape, TimeColumn, gap_row, row
@@ -19,7 +19,7 @@ class FrameList(Pane):
     def __init__(self, frames: IndexedFrames) -> None:
         super().__init__(id="list")
         self._frames = frames
-        self.listed = Listed(everything=True)
+        self.listed: Listed = AllFrames()
         self.marks: set[int] = set()
         self.marked: int | None = None  #: that was marked last
         self.times = TimeColumn.CLOCK

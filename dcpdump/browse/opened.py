@@ -1,7 +1,7 @@
 """Opened: what is browsed, and what the screen needs of the command line."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dcpdump.browse.analysing import Analysing
 from dcpdump.browse.commands import Commands
@@ -9,8 +9,7 @@ from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.render.lines import Line
 
 
-@dataclass(frozen=True)
-class OpenCaptures:
+class OpenCaptures(NamedTuple):
     """Captures that are browsed."""
 
     name: str

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from dcpdump.browse.listed import Numbers
-
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from dcpdump.browse.listed import Numbers
     from dcpdump.capture.damage import Damage
 
 
@@ -35,7 +34,7 @@ class Pick(NamedTuple):
     """Ask for the first of some frames that says a text, in lower case. The answer is its number, or None."""
 
     text: str
-    numbers: Numbers
+    numbers: "Numbers"
 
 
 Question = Decode | Describe | Choose | Pick
@@ -44,8 +43,16 @@ Question = Decode | Describe | Choose | Pick
 class Chosen(NamedTuple):
     """Frames that a filter wants."""
 
-    numbers: npt.NDArray[np.uint32]  #: half as long in a pipe as Numbers
-    last: int  #: the last frame that was searched
+    first: int  #: the first frame that was searched
+    last: int  #: and the last
+    packed: "npt.NDArray[np.uint8]"  #: a bit for each of them, as numpy.packbits has it
+
+    @property
+    def numbers(self) -> "npt.NDArray[np.int64]":
+        """Return the numbers of the frames."""
+        import numpy as np
+
+        return np.flatnonzero(np.unpackbits(self.packed, count=self.last - self.first + 1)) + self.first
 
 
 class Failed(NamedTuple):

@@ -3,11 +3,11 @@
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from dcpdump.browse.dialogs import PagePane, TextPane
 from dcpdump.browse.dialogue import LadderPane
 from dcpdump.browse.fields import FieldsPane
 from dcpdump.browse.filterbar import FilterBar
@@ -19,6 +19,7 @@ from dcpdump.browse.pane import Pane
 from dcpdump.browse.pieces import Piece
 from dcpdump.browse.row_text import TimeColumn
 from dcpdump.browse.tabs import TabTable
+from dcpdump.browse.text_panes import PagePane, TextPane
 from dcpdump.browse.topline import TABS, TopLine
 
 #: Fields and bytes stand beside each other from this width on, and below each other from this height on.
@@ -58,6 +59,7 @@ class BrowseScreen(Screen[int]):
 
     def compose(self) -> ComposeResult:
         """Put the parts below one another."""
+        self._fit(self.app.size)
         yield self.top
         yield self.filter_line
         yield Horizontal(self.prompt, self.bar, id="asking")
@@ -75,16 +77,22 @@ class BrowseScreen(Screen[int]):
 
     def on_resize(self) -> None:
         """Choose what fits."""
-        width, height = self.size
-        if self.has_class("narrow") != (width < WIDE):
+        before = self.classes
+        self._fit(self.size)
+        if self.has_class("narrow") != ("narrow" in before):
             for each in (self.fields, self.hexes):  # what was dragged was dragged in the other layout
                 each.styles.clear_rule("width")
                 each.styles.clear_rule("height")
+        if self.classes != before:
+            self.update_node_styles()
+
+    def _fit(self, size: Size) -> None:
+        """Say by classes what a size has space for."""
+        width, height = size
         self.set_class(width < WIDE, "narrow", update=False)
         self.set_class(height >= TALL, "tall", update=False)
         self.set_class(height < TALL, "short", update=False)
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny", update=False)
-        self.update_node_styles()
 
     @on(Pane.Dragged)
     def _dragged(self, message: Pane.Dragged) -> None:

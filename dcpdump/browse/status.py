@@ -5,12 +5,13 @@ import time
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.opened import OpenCaptures
 from dcpdump.browse.pieces import Piece
-from dcpdump.browse.topline import State, density, some
+from dcpdump.browse.topline import State
 from dcpdump.plural import counted
 from dcpdump.render.style import STYLES
 
-#: While it is read, the density is drawn again so many seconds after the last time.
-_DENSITY_S = 0.5
+#: The density is drawn so many seconds after the first frame: it takes NumPy, whose import would delay that. While the
+#: capture is read, it is drawn again so many seconds after the last time.
+_AFTER_S, _AGAIN_S = 0.2, 0.5
 
 
 class Status:
@@ -18,7 +19,7 @@ class Status:
 
     def __init__(self, browser: Browser, opened: OpenCaptures) -> None:
         self._browser, self._opened = browser, opened
-        self._due = 0.0
+        self._due: float | None = None  # when the density is drawn
         self._drawn: object = None
 
     def show(self) -> None:
@@ -87,16 +88,25 @@ class Status:
             return "this needs all frames: " + (self._notes() or ("reading",))[0]
         return f"all frames are read once more: {100 * analysing.progress:.0f} %"
 
+    @property
+    def waiting(self) -> bool:
+        """Return whether the density is still to be drawn."""
+        return self._drawn is None and self._browser.frames.count > 0
+
     def _draw_density(self) -> None:
-        top, listed = self._browser.screen.top, self._browser.screen.list.listed
-        state = (self._browser.frames.count, listed.frames, id(listed), top.bars)
-        wait = not self._browser.frames.index.complete and time.monotonic() < self._due
-        if state == self._drawn or wait:
+        browser, now = self._browser, time.monotonic()
+        top, listed = browser.screen.top, browser.screen.list.listed
+        if self._due is None:
+            if self.waiting and browser.detail.shows(browser.number):
+                self._due = now + _AFTER_S
             return
-        self._drawn, self._due = state, time.monotonic() + _DENSITY_S
-        times = self._browser.frames.index.columns.ts_ns
-        chosen = None if listed.everything else times[some(listed.numbers) - 1]
-        top.density = density(times, chosen, top.bars)
+        state = (browser.frames.count, listed.frames, id(listed), top.bars)
+        if state == self._drawn or (now < self._due and (self.waiting or not browser.frames.index.complete)):
+            return
+        self._drawn, self._due = state, now + _AGAIN_S
+        from dcpdump.browse.density import density
+
+        top.density = density(browser.frames.index.columns.ts_ns, listed, top.bars)
         top.refresh()
 
     def about(self) -> list[list[Piece]]:

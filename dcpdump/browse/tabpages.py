@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from dcpdump.browse.analysis import StreamPlace, TabRow
 from dcpdump.browse.browser import Browser
 from dcpdump.browse.dialogue import LadderPane, rung_pieces
@@ -173,15 +171,12 @@ class TabPages:
 
     def _snapshots(self, after: int, before: int | None) -> list[Rung]:
         """Return the snapshots of the stream between two frames, a row each."""
+        from dcpdump.browse.frame_scan import FrameScan
+
         frames = self._browser.frames
-        stream, markers = frames.of_stream(after), frames.markers(after)
-        span = slice(after, (before or frames.count + 1) - 1)
-        of_stream = np.flatnonzero(stream(span)) + span.start + 1
-        found = np.flatnonzero(markers(span)) + span.start + 1
-        ends = [*found[1:], span.stop + 1]
+        found = FrameScan(frames).snapshots(after, before)
         out = []
-        for number, end in zip(found[:_MOST].tolist(), ends, strict=False):
-            messages = int(np.searchsorted(of_stream, end) - np.searchsorted(of_stream, number)) - 1
+        for number, messages in found[:_MOST]:
             text = f"snapshot-marker, {messages:,} message{'s' * (messages != 1)} follow"
             out.append(Rung(Arrow.BAND, text, frames.ts_ns(number), number))
         if len(found) > _MOST:

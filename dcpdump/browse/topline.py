@@ -1,24 +1,23 @@
 """TopLine: the capture, how much of it is listed, its density over time with the place of the cursor, the tabs."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpdump.browse.listed import Numbers
 from dcpdump.browse.pane import strip_of
 from dcpdump.browse.pieces import Piece
 from dcpdump.net.no_time import NO_TIME
 from dcpdump.render.text_columns import BARS
 
+if TYPE_CHECKING:
+    from dcpdump.browse.density import Density
+
 TABS = ("frames", "streams", "findings", "connections")
 #: Bars of the density at most; fewer than this are not drawn.
 _MOST, _LEAST = 40, 10
-#: So many times are counted: of more, every second, third …
-_COUNTED = 200_000
 _NARROW = 100
 
 
@@ -30,48 +29,6 @@ class State(NamedTuple):
     notes: tuple[str, ...] = ()  #: reading 63 %, searching, marked, damaged
     tab: str = "frames"
     progress: str = ""  #: of what the tabs need
-
-
-class Density(NamedTuple):
-    """Frames over time: a count for each bar, how many of them are listed, between two times."""
-
-    counts: tuple[int, ...]
-    listed: tuple[int, ...]
-    first_ns: int
-    last_ns: int
-
-    def bar(self, ts_ns: int) -> int:
-        """Return the bar of a time."""
-        return min(len(self.counts) - 1, max(0, _bar(ts_ns, self.first_ns, self.last_ns, len(self.counts))))
-
-    def begins_ns(self, bar: int) -> int:
-        """Return the time at which a bar begins."""
-        return self.first_ns + (self.last_ns - self.first_ns) * bar // len(self.counts)
-
-
-def _bar(ts_ns: int, first: int, last: int, bars: int) -> int:
-    return (ts_ns - first) * bars // max(1, last - first + 1)
-
-
-def density(times: Numbers, listed: Numbers | None, bars: int) -> Density | None:
-    """Count times; ``listed``: those of what is listed, None where everything is. None where there are no times."""
-    times = some(times)
-    times = times[times != NO_TIME]
-    if not len(times) or bars < _LEAST:
-        return None
-    first, last = int(times.min()), int(times.max())
-
-    def counted(of: Numbers) -> tuple[int, ...]:
-        places = (of - first) // max(1, -(-(last - first + 1) // bars))
-        return tuple(np.bincount(np.clip(places, 0, bars - 1), minlength=bars).tolist())
-
-    counts = counted(times)
-    return Density(counts, counts if listed is None else counted(listed[listed != NO_TIME]), first, last)
-
-
-def some(numbers: Numbers) -> Numbers:
-    """Return as many of some numbers as a density is drawn from, evenly distributed."""
-    return numbers[:: max(1, len(numbers) // _COUNTED)]
 
 
 class TopLine(Widget):

@@ -1,20 +1,21 @@
 """Hide keys, values and names in what is browsed, and in what is written from there, by the same hashes."""
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpdump.cli.salt import salt_of
-from dcpdump.redact import Redactor
+
+if TYPE_CHECKING:
+    from dcpdump.redact import Redactor
 
 
 class Hiding(NamedTuple):
     """What hides, and the options by which another command hides the same."""
 
-    redactor: Redactor | None = None
+    redactor: "Redactor | None" = None
     shown: tuple[str, ...] = ()  #: of a command that is shown to people
     run: tuple[str, ...] = ()  #: of a command that is run at once: it has the same hashes
 
@@ -26,12 +27,14 @@ def hiding(options: dict[str, Any]) -> Iterator[Hiding]:
     if not redact and level is None:
         yield Hiding()
         return
+    from dcpdump.redact import Redactor
+
     words = ("--redact-level", level) if level else ("--redact",)
     if path is not None:
         words = (*words, "--salt-file", path)
         yield Hiding(Redactor(salt_of(path), full=level == "full"), words, words)
         return
-    salt = secrets.token_hex(32).encode()
+    salt = os.urandom(32).hex().encode()
     with TemporaryFile(buffering=0) as file:  # without a name: nothing is left of it
         file.write(salt)
         name = f"/proc/{os.getpid()}/fd/{file.fileno()}"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,8 +13,10 @@ from dcpdump.clock import PLAIN_TIMES, FrameTimes, TimeKind
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
 from dcpdump.filter.ranges import BETWEEN, Ranges, parse_ranges
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
-from dcpdump.redact import Redactor
 from dcpdump.zone import UTC, Zone, zone_of
+
+if TYPE_CHECKING:
+    from dcpdump.redact import Redactor
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -86,7 +88,7 @@ class Display:
     path: str | None
     force: bool
     show_secrets: bool
-    redactor: Redactor | None = None
+    redactor: "Redactor | None" = None
     times: FrameTimes = PLAIN_TIMES  #: writes the times of frames for people
 
     def shown(self, record: Record) -> Record:
@@ -298,7 +300,11 @@ def _times(form: str, options: dict[str, Any]) -> FrameTimes:
     return FrameTimes(TimeKind(kind or "a"), zone_in(options))
 
 
-def redactor_of(options: dict[str, Any]) -> Redactor | None:
+def redactor_of(options: dict[str, Any]) -> "Redactor | None":
     """Take the options that hide out of ``options``; return what hides, None where nothing is to be hidden."""
     wanted, level, salt_file = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
-    return Redactor(salt_of(salt_file), full=level == "full") if wanted or level is not None else None
+    if not wanted and level is None:
+        return None
+    from dcpdump.redact import Redactor
+
+    return Redactor(salt_of(salt_file), full=level == "full")

@@ -1,7 +1,6 @@
 """Read the salt of hashes from a file, which is made where it is missing; or make a random one. Never print it."""
 
 import os
-import secrets
 from pathlib import Path
 
 import click
@@ -15,14 +14,14 @@ SALT_FILE = "The salt of the hashes; made where it is missing. Without it the sa
 def salt_of(path: str | None) -> bytes:
     """Return the salt in a file; without a file, a random one. A missing file is made, readable by its owner alone."""
     if path is None:
-        return secrets.token_bytes(32)
+        return os.urandom(32)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return _read(path)
     except OSError as error:
         raise click.UsageError(f"--salt-file: cannot make {path}: {(error.strerror or '').lower()}") from error
-    salt = secrets.token_hex(32).encode()
+    salt = os.urandom(32).hex().encode()
     with os.fdopen(handle, "wb") as file:
         file.write(salt + b"\n")
     note(f"note: {path} is new, with a fresh salt: who has it can try keys out, and it gives the same hashes again")

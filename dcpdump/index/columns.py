@@ -7,15 +7,19 @@ shares them: one writes, the other sees what was written as soon as it knows how
 import mmap
 import os
 import tempfile
+from array import array
+from bisect import bisect_left
 from collections.abc import Mapping
-from typing import IO, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from dcpdump.errors import OutputError
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_Kind = Literal["q", "B", "H", "I", "Q"]
 
 #: Bits of ``flags``.
 RESPONSE = 1
@@ -31,83 +35,97 @@ HAS_SEQNO = 512
 HAS_STREAM_ID = 1024
 REFUSED = 2048  #: a response whose status is not success
 
-#: The columns with a value for each frame.
-FRAME_COLUMNS: Mapping[str, str] = {
-    "ts_ns": "i8",
-    "opcode": "u1",
-    "magic": "u1",
-    "vbucket": "u2",
-    "status": "u2",
-    "place": "u4",
-    "opaque": "u4",
-    "stream_id": "u2",
-    "seqno": "u8",
-    "length": "u4",
-    "flags": "u2",
+#: The columns with a value for each frame, and the kind of each, by the letter of memoryviews.
+FRAME_COLUMNS: Mapping[str, _Kind] = {
+    "ts_ns": "q",
+    "opcode": "B",
+    "magic": "B",
+    "vbucket": "H",
+    "status": "H",
+    "place": "I",
+    "opaque": "I",
+    "stream_id": "H",
+    "seqno": "Q",
+    "length": "I",
+    "flags": "H",
 }
 #: Of few frames: the answers and the requests they answer; the frames after lost bytes, and how many these are.
-SPARSE_COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "answers": {"answer": "u4", "request": "u4"},
-    "gaps": {"gap_frame": "u4", "gap_bytes": "u8"},
+SPARSE_COLUMNS: Mapping[str, Mapping[str, _Kind]] = {
+    "answers": {"answer": "I", "request": "I"},
+    "gaps": {"gap_frame": "I", "gap_bytes": "Q"},
 }
+_KINDS = {name: kind for columns in (FRAME_COLUMNS, *SPARSE_COLUMNS.values()) for name, kind in columns.items()}
 
 
 class Columns:
     """Growing columns. ``refresh`` says how many rows there are; the arrays are then as long.
 
-    Arrays that were taken before stay valid, and as short as they were.
+    Arrays that were taken before stay valid, and as short as they were. A column is mapped when it is first asked for;
+    ``values`` gives single values without NumPy, which takes longer to import than all that shows the first frames.
     """
 
-    ts_ns: Array  #: of the packet that completed the frame; NO_TIME where it has none
-    opcode: Array
-    magic: Array
-    vbucket: Array  #: of a response that of its request; 0 without HAS_VBUCKET
-    status: Array  #: of a response; else 0
-    place: Array  #: which of the index's ``ends``
-    opaque: Array
-    stream_id: Array
-    seqno: Array  #: of a snapshot marker and a request for a stream where they start
-    length: Array
-    flags: Array
-    answer: Array  #: frame numbers of answers, rising
-    request: Array  #: and of the request of each
-    gap_frame: Array  #: frame numbers
-    gap_bytes: Array
+    ts_ns: "Array"  #: of the packet that completed the frame; NO_TIME where it has none
+    opcode: "Array"
+    magic: "Array"
+    vbucket: "Array"  #: of a response that of its request; 0 without HAS_VBUCKET
+    status: "Array"  #: of a response; else 0
+    place: "Array"  #: which of the index's ``ends``
+    opaque: "Array"
+    stream_id: "Array"
+    seqno: "Array"  #: of a snapshot marker and a request for a stream where they start
+    length: "Array"
+    flags: "Array"
+    answer: "Array"  #: frame numbers of answers, rising
+    request: "Array"  #: and of the request of each
+    gap_frame: "Array"  #: frame numbers
+    gap_bytes: "Array"
 
     def __init__(self) -> None:
         self._files: dict[str, IO[bytes]] = {}
-        self._kinds = dict(FRAME_COLUMNS)
-        for kinds in SPARSE_COLUMNS.values():
-            self._kinds |= kinds
+        self._mapped: dict[str, memoryview] = {}
         try:
-            for name in self._kinds:
+            for name in _KINDS:
                 self._files[name] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
         except OSError as error:
             self.close()
             raise _no_place(error) from error
         self.refresh(0, 0, 0)
 
-    def append(self, part: dict[str, Array]) -> None:
+    def append(self, part: "dict[str, Array]") -> None:
         """Write rows behind the others."""
         try:
             for name, column in part.items():
-                _write(self._files[name], np.ascontiguousarray(column, self._kinds[name]))
+                _write(self._files[name], column.astype(_KINDS[name], "C", copy=False))
         except OSError as error:
             raise _no_place(error) from error
 
     def refresh(self, frames: int, answers: int, gaps: int) -> None:
-        """Map what was written: so many frames, answers and gaps."""
+        """Show what was written: so many frames, answers and gaps."""
         self.frames, self.answers, self.gaps = frames, answers, gaps
-        for name in FRAME_COLUMNS:
-            setattr(self, name, self._mapped(name, frames))
-        for sparse, count in (("answers", answers), ("gaps", gaps)):
-            for name in SPARSE_COLUMNS[sparse]:
-                setattr(self, name, self._mapped(name, count))
+        for name in self._mapped:
+            self.__dict__.pop(name, None)
+        self._mapped.clear()
+
+    def values(self, name: str) -> memoryview:
+        """Return a column, of which single values are wanted."""
+        if name not in self._mapped:
+            self._mapped[name] = self._map(name)
+        return self._mapped[name]
+
+    def __getattr__(self, name: str) -> "Array":
+        """Return a column as an array."""
+        if name not in _KINDS:
+            raise AttributeError(name)
+        import numpy as np
+
+        found = self.__dict__[name] = np.asarray(self.values(name))
+        return found
 
     def request_of(self, number: int) -> int | None:
         """Return which request a frame answers; None where it answers none, or that was not captured."""
-        at = int(self.answer.searchsorted(number))
-        return int(self.request[at]) if at < len(self.answer) and self.answer[at] == number else None
+        answers = self.values("answer")
+        at = bisect_left(answers, number)
+        return self.values("request")[at] if at < len(answers) and answers[at] == number else None
 
     def answers_of(self, number: int) -> list[int]:
         """Return the frames that answer a request; several where one has many answers."""
@@ -119,15 +137,19 @@ class Columns:
         for file in self._files.values():
             file.close()
 
-    def _mapped(self, name: str, count: int) -> Array:
-        kind = np.dtype(self._kinds[name])
+    def _map(self, name: str) -> memoryview:
+        count = self.frames
+        for sparse, columns in SPARSE_COLUMNS.items():
+            if name in columns:
+                count = getattr(self, sparse)
+        none = memoryview(array(_KINDS[name]))
         if not count:
-            return np.empty(0, kind)
-        mapped = mmap.mmap(self._files[name].fileno(), count * kind.itemsize, access=mmap.ACCESS_READ)
-        return np.frombuffer(mapped, kind, count)
+            return none
+        size = count * none.itemsize
+        return memoryview(mmap.mmap(self._files[name].fileno(), size, access=mmap.ACCESS_READ)).cast(_KINDS[name])
 
 
-def _write(file: IO[bytes], column: Array) -> None:
+def _write(file: IO[bytes], column: "Array") -> None:
     left = column.data.cast("B")
     while left:
         left = left[os.write(file.fileno(), left) :]

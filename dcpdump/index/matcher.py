@@ -22,8 +22,18 @@ _STEP = 1 << 20
 class Matched(NamedTuple):
     """What a step of a search has found."""
 
-    numbers: Array  #: of the frames that are wanted
-    last: int  #: the last frame that was searched
+    first: int  #: the first frame that was searched
+    wanted: Array  #: whether it is wanted, and those behind it
+
+    @property
+    def last(self) -> int:
+        """Return the last frame that was searched."""
+        return self.first + len(self.wanted) - 1
+
+    @property
+    def numbers(self) -> Array:
+        """Return the numbers of the frames that are wanted."""
+        return np.flatnonzero(self.wanted) + self.first
 
 
 @dataclass(frozen=True)
@@ -75,11 +85,6 @@ class ColumnRows:
         """The number of the first frame."""
         return int(self.rows.start) + 1
 
-    @property
-    def last(self) -> int:
-        """The number of the last frame."""
-        return int(self.rows.stop)
-
     @cached_property
     def header(self) -> _Header:
         """What the headers say."""
@@ -112,7 +117,7 @@ def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Mas
         view = ColumnRows(columns, ends, slice(start, min(start + _STEP, end)))
         sure, unsure = _by_columns(view, wanted)
         if not unsure.any():
-            yield Matched(np.flatnonzero(sure) + view.first, view.last)
+            yield Matched(view.first, sure)
         else:
             yield from _by_parts(view, replay, wanted, sure, unsure)
 
@@ -135,7 +140,7 @@ def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsu
     while at < end:
         left = np.flatnonzero(unsure[at:])
         if not len(left):
-            yield Matched(np.flatnonzero(sure[at:]) + at + view.first, view.last)
+            yield Matched(at + view.first, sure[at:])
             return
         number = at + int(left[0]) + view.first
         part = replay.part(number)
@@ -149,5 +154,5 @@ def _by_parts(view: ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsu
         numbers = np.array(rows, np.int64) + part.first
         places = numbers[(numbers >= at + view.first) & (numbers < stop + view.first)] - view.first
         found[places - at] = True
-        yield Matched(np.flatnonzero(found) + at + view.first, stop + view.first - 1)
+        yield Matched(at + view.first, found)
         at = stop

@@ -178,12 +178,13 @@ def rule_objects(rules: Iterable[Rule]) -> Iterator[Json]:
         }
 
 
-def page(rule: Rule) -> Iterator[Line]:
-    """Yield the lines of a rule's page."""
+def page(rule: Rule, width: int | None = _WIDTH) -> Iterator[Line]:
+    """Yield the lines of a rule's page. ``width``: of a line of text at most; None: a paragraph is one line."""
     yield Line(LineKind.TITLE, f"{rule.code} ({rule.id}) {rule.title}")
     yield Line(LineKind.PLAIN, "")
     for paragraph in rule.page.split("\n\n"):
-        for text in textwrap.wrap(" ".join(paragraph.split()), _WIDTH):
+        plain = " ".join(paragraph.split())
+        for text in [plain] if width is None else textwrap.wrap(plain, width):
             yield Line(LineKind.FIELD, text)
         yield Line(LineKind.PLAIN, "")
     yield Line(LineKind.FIELD, f"Severity: {rule.severity.value}")

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcpdump.streams.facts import Entry
-from dcpdump.streams.filters import FilterFault
-
 if TYPE_CHECKING:
+    from dcpdump.streams.facts import Entry
+    from dcpdump.streams.filters import FilterFault
     from dcpdump.streams.stream import Stream
 
 SUCCESS, ROLLBACK = 0x00, 0x23
@@ -46,12 +45,12 @@ class Request:
     purge_seqno: int | None = None
     has_json: bool = False
     readable: bool = True  #: its JSON, if it has any, could be read
-    fault: FilterFault | None = None  #: what is wrong with its JSON
+    fault: "FilterFault | None" = None  #: what is wrong with its JSON
     status: int | None = None  #: None: no answer was captured
     answer_frame: int | None = None
     answered_ns: int | None = None
     rollback_seqno: int | None = None
-    failover_log: tuple[Entry, ...] | None = None
+    failover_log: "tuple[Entry, ...] | None" = None
     context: str = ""  #: what the server said about an error
     still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
     ambiguous: bool = False  #: something was not captured: its answer may be that of another with its opaque

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from dcpdump.check.rules import RULES
+from tests.support.browsing import SAMPLES, Shown, browse
 from tests.support.live import ROOT
 
 #: Begins an analysis that never ends, kills the process that makes it, and prints what is said then.
@@ -36,3 +38,16 @@ print(analysing.result, analysing.failure, children_of(os.getpid()), sep="|")
 def test_an_analysis_whose_process_is_killed_says_so(when: str) -> None:
     done = subprocess.run([sys.executable, "-c", _KILLED, when], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert (done.stdout, done.stderr) == ("None|the process that reads all frames has ended|[]\n", "")
+
+
+def test_a_paragraph_of_the_page_of_a_rule_is_one_line_which_the_pane_continues() -> None:
+    async def doing(shown: Shown) -> None:
+        analysis = shown.app.browser.analysis
+        assert analysis is not None
+        (row, *_) = analysis.tabs["findings"].rows
+        rule = next(each for each in RULES if row.cells[1] == f"{each.code} {each.id}")
+        paragraphs = [" ".join(paragraph.split()) for paragraph in rule.page.split("\n\n")]
+        assert [line.text for line in row.page if line.text in paragraphs] == paragraphs
+        assert max(map(len, paragraphs)) > 70
+
+    browse(SAMPLES / "rollback-loop.pcap", doing)

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpdump.browse.chosen_frames import ChosenFrames
+from dcpdump.browse.density import density
 from dcpdump.browse.field_lines import field_lines, line_at
+from dcpdump.browse.frame_scan import FrameScan
 from dcpdump.browse.frame_search import FrameSearch, RowSearch
 from dcpdump.browse.frame_service import FrameService
 from dcpdump.browse.indexed_frames import IndexedFrames
-from dcpdump.browse.listed import Listed
+from dcpdump.browse.listed import AllFrames, Listed
 from dcpdump.browse.marks import ranges
 from dcpdump.browse.places import Place, PlaceHistory
 from dcpdump.browse.reader import Reader
 from dcpdump.browse.row_text import TimeColumn, time_text
-from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
 from dcpdump.cli.browsing import FilterCommands, masks_of
 from dcpdump.cli.filter_text import completions, filter_of, filter_words, with_clause
@@ -55,22 +57,43 @@ def test_lines_are_those_of_read_and_each_byte_is_of_one_field(path: Path) -> No
 
 @given(st.lists(st.booleans(), max_size=60), st.booleans())
 def test_rows_and_frames_lead_to_each_other(gaps: list[bool], everything: bool) -> None:
-    numbers = np.arange(1, len(gaps) + 1) if everything else 3 * np.arange(1, len(gaps) + 1)
-    listed = Listed(everything=everything)
-    middle = len(gaps) // 2
-    listed.extend(numbers[:middle], np.array(gaps[:middle], bool))
-    listed.extend(numbers[middle:], np.array(gaps[middle:], bool))
-    expected = [
-        (int(number), lost) for number, gap in zip(numbers, gaps, strict=True) for lost in [True, False][not gap :]
-    ]
+    numbers = [number if everything else 3 * number for number in range(1, len(gaps) + 1)]
+    listed = all_frames(gaps) if everything else chosen_frames(numbers, gaps)
+    expected = [(number, lost) for number, gap in zip(numbers, gaps, strict=True) for lost in [True, False][not gap :]]
     assert [listed.at(row) for row in range(listed.rows)] == expected
-    assert [expected[listed.row_of(int(number))] for number in numbers] == [(int(number), False) for number in numbers]
-    assert (listed.frames, listed.numbers.tolist()) == (len(gaps), numbers.tolist())
+    assert [expected[listed.row_of(number)] for number in numbers] == [(number, False) for number in numbers]
+    assert (listed.frames, list(listed.numbers)) == (len(gaps), numbers)
+
+
+@given(st.integers(0, 60), st.booleans(), st.integers(0, 200), st.integers(0, 200), st.integers(1, 9))
+def test_the_frames_around_one_are_found_whether_it_is_listed_or_not(
+    count: int, everything: bool, number: int, other: int, most: int
+) -> None:
+    numbers = [each if everything else 3 * each for each in range(1, count + 1)]
+    listed = all_frames([False] * count) if everything else chosen_frames(numbers, [False] * count)
+    assert list(listed.near(number, 1, most)) == [each for each in numbers if each > number][:most]
+    assert list(listed.near(number, -1, most)) == [each for each in numbers[::-1] if each < number][:most]
+    assert list(listed.between(number, other)) == [each for each in numbers if number <= each <= other]
+    assert listed.has(number) == (number in numbers)
+
+
+def all_frames(gaps: list[bool]) -> AllFrames:
+    listed = AllFrames()
+    listed.grow(len(gaps), [number for number, gap in enumerate(gaps, 1) if gap])
+    return listed
+
+
+def chosen_frames(numbers: list[int], gaps: list[bool]) -> ChosenFrames:
+    listed, middle = ChosenFrames(), len(gaps) // 2
+    for half in (slice(0, middle), slice(middle, None)):
+        torn = [number for number, gap in zip(numbers[half], gaps[half], strict=True) if gap]
+        lost = [each for number in torn for each in (number - 1, number)]  # the first of them is not listed
+        listed.extend(np.array(numbers[half], np.int64), np.array(lost, np.int64))
+    return listed
 
 
 def test_a_frame_that_is_not_listed_leads_to_the_next_one() -> None:
-    listed = Listed(everything=False)
-    listed.extend(np.array([3, 7, 9]), np.array([False, True, False]))
+    listed = chosen_frames([3, 7, 9], [False, True, False])
     assert [listed.row_of(number) for number in (1, 3, 4, 8, 9, 12)] == [0, 0, 2, 3, 3, 3]
     assert [listed.has(number) for number in (3, 4, 9)] == [True, False, True]
 
@@ -101,12 +124,12 @@ def test_times_count_from_what_is_asked() -> None:
 
 def test_density_counts_frames_over_time() -> None:
     times = np.array([NO_TIME, 0, 5, 10, 95, 99])
-    found = density(times, times[4:5], 10)
+    found = density(times, chosen_frames([5], [False]), 10)
     assert found is not None
     assert found.counts == (2, 1, 0, 0, 0, 0, 0, 0, 0, 2)
     assert found.listed == (0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
     assert [found.bar(ts) for ts in (0, 9, 10, 99)] == [0, 0, 1, 9]
-    assert density(np.array([NO_TIME]), None, 10) is None
+    assert density(np.array([NO_TIME]), AllFrames(), 10) is None
 
 
 def test_numbers_are_written_as_ranges() -> None:
@@ -218,13 +241,12 @@ def test_the_next_row_with_something_is_found_from_everywhere(
         while not reader.complete:
             reader.step(0.1)
         frames = IndexedFrames(reader)
-        listed = Listed(everything=True)
-        listed.extend(np.arange(1, reader.frames + 1), np.zeros(reader.frames, bool))
+        listed = all_frames([False] * reader.frames)
         if text:
             lines = run(f"dcpdump read {path} -f line -q --color never").out.splitlines()
             wanted = [number for number, line in enumerate(lines, 1) if text in line]
         else:
-            wanted = (np.flatnonzero(frames.trouble(slice(0, reader.frames))) + 1).tolist()
+            wanted = (np.flatnonzero(FrameScan(frames).troubled(listed.numbers)) + 1).tolist()
         assert len(wanted) > 2
         for start in range(1, reader.frames + 1):
             assert searched(frames, listed, start, 1, text) == min((n for n in wanted if n > start), default=None)

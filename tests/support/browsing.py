@@ -36,8 +36,7 @@ class Shown:
     @property
     def numbers(self) -> list[int]:
         """The frames that are listed."""
-        found: list[int] = self.app.main.list.listed.numbers.tolist()
-        return found
+        return list(map(int, self.app.main.list.listed.numbers))
 
     async def press(self, *keys: str) -> None:
         """Press keys, and wait until they were taken."""
@@ -63,6 +62,7 @@ class Shown:
         await self.until(lambda: self.browser.analysis is not None)
         await self.until(lambda: not self.browser.waiting)
         await self.until(lambda: not self.app.main.list.undescribed())
+        await self.until(lambda: not self.app.status.waiting)
         await self.pilot.pause()
 
     @property
