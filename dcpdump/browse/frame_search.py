@@ -9,7 +9,7 @@ from dcpdump.browse.chosen_frames import ChosenFrames
 from dcpdump.browse.frame_scan import FrameScan
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.listed import Listed
-from dcpdump.browse.questions import Choose, Chosen, Failed, Pick
+from dcpdump.browse.questions import Choose, Failed, FoundFrames, Pick
 
 if TYPE_CHECKING:
     from dcpdump.browse.listed import Numbers
@@ -52,7 +52,7 @@ class FrameSearch:
             return False
         grown = False
         for answer in self._frames.index.answers(self._ticket):
-            if isinstance(answer.value, Chosen):
+            if isinstance(answer.value, FoundFrames):
                 grown |= self._take(answer.value)
             elif isinstance(answer.value, Failed):
                 self.failure = answer.value.why
@@ -60,7 +60,7 @@ class FrameSearch:
                 self._ticket, self._next = None, self._until + 1
         return grown
 
-    def _take(self, found: Chosen) -> bool:
+    def _take(self, found: FoundFrames) -> bool:
         self._next = found.last + 1
         numbers, columns = found.numbers, self._frames.index.columns
         lost = slice(*(bisect_left(columns.values("gap_frame"), each) for each in (found.first, found.last + 1)))
@@ -109,7 +109,7 @@ class RowSearch:
         for answer in self._frames.index.answers(self._ticket):
             if isinstance(answer.value, Failed):
                 self.failure = answer.value.why
-            elif isinstance(answer.value, Chosen):
+            elif isinstance(answer.value, FoundFrames):
                 numbers = answer.value.numbers
                 self._hits += numbers[np.isin(numbers, self._asked)].tolist()
             elif answer.value is not None:

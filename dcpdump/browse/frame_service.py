@@ -11,10 +11,10 @@ from dcpdump.batch.filter import Masks
 from dcpdump.browse.questions import (
     Answer,
     Choose,
-    Chosen,
     Decode,
     Describe,
     Failed,
+    FoundFrames,
     FrameEnds,
     IndexNews,
     Message,
@@ -167,7 +167,7 @@ class FrameService:
                 texts, due = {}, time.monotonic() + _PIECE_S
         yield texts
 
-    def _choose(self, text: str, first: int, last: int) -> Iterator[Chosen | None]:
+    def _choose(self, text: str, first: int, last: int) -> Iterator[FoundFrames | None]:
         begin, kept, due = first, [], 0.0  # the first hits come at once
         for found in self.index.matching(self._masks_of(text), first):
             kept.append(found.wanted)
@@ -176,7 +176,7 @@ class FrameService:
                 yield None
                 continue
             wanted = np.concatenate(kept)[: end - begin + 1]
-            yield Chosen(begin, end, np.packbits(wanted))
+            yield FoundFrames(begin, end, np.packbits(wanted))
             if end == last:
                 return
             begin, kept, due = end + 1, [], time.monotonic() + _PIECE_S

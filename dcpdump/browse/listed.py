@@ -1,5 +1,6 @@
 """Listed: which frames the list shows, and which row each of them has; a row of its own stands for lost bytes."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     Numbers = range | npt.NDArray[np.integer[Any]]
 
 
-class Listed:
+class Listed(ABC):
     """The rows of a list. Subclasses say which frames it shows, by their positions, which begin with 0."""
 
     everything = False  #: whether it shows all frames
@@ -21,13 +22,13 @@ class Listed:
     gaps: Sequence[int] | memoryview = ()
 
     @property
+    @abstractmethod
     def numbers(self) -> "Numbers":
         """Return the numbers of all frames."""
-        raise NotImplementedError
 
+    @abstractmethod
     def position(self, number: int) -> int:
         """Return how many frames are listed before one."""
-        raise NotImplementedError
 
     def has(self, number: int) -> bool:
         """Return whether a frame is listed."""

@@ -23,7 +23,7 @@ class Describe(NamedTuple):
 
 
 class Choose(NamedTuple):
-    """Ask which frames a filter wants. The answers are Chosen."""
+    """Ask which frames a filter wants. The answers are FoundFrames."""
 
     text: str  #: of the filter
     first: int
@@ -40,7 +40,7 @@ class Pick(NamedTuple):
 Question = Decode | Describe | Choose | Pick
 
 
-class Chosen(NamedTuple):
+class FoundFrames(NamedTuple):
     """Frames that a filter wants."""
 
     first: int  #: the first frame that was searched
