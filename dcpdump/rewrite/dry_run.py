@@ -22,10 +22,11 @@ def dry_run(
     """Yield the frames of packets; connections keep the numbers that they had ``before``, or get NO_CONNECTION."""
     tracing = _Tracing(before, limits, secrets)
     for block in blocks(packets):
-        parts = tracing.survey.feed_block(block)
-        tracing.trace(block)
+        for parts in tracing.survey.feed_block(block):
+            tracing.trace(block)
+            yield from (_renumbered(part, tracing.origin) for part in parts)
+    for parts in tracing.survey.close_blocks():
         yield from (_renumbered(part, tracing.origin) for part in parts)
-    yield from (_renumbered(part, tracing.origin) for part in tracing.survey.close_blocks())
 
 
 class _Tracing:

@@ -7,6 +7,7 @@ its bytes, and where they stand in that direction. What they mean is for others.
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be16, be32
+from dcpdump.spec import find
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.wire.frame import RawFrame
 
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 _MOST: Final = MAX_FRAME - HEADER_LENGTH
 #: By first byte: 0 is not a magic, 1 is a classic header's, 2 a flexible one's.
 _KIND: Final = bytes([(1 + MAGICS[byte].flexible) if byte in MAGICS else 0 for byte in range(256)])
+#: By opcode: 1 where it is known and is not of one document, so that each byte or two of its value may become a field.
+_LISTING: Final = bytes(
+    [any(each.known and not each.collection_key for each in (find(op), find(op, server=True))) for op in range(256)]
+)
+#: More bytes than this are a list, of which so many weigh as much as one frame.
+_LONG: Final = 64
+_BYTES: Final = 8
 
 
 class Frames:
@@ -29,6 +37,7 @@ class Frames:
         "files",
         "firsts",
         "gaps",
+        "listing",
         "need",
         "odd",
         "offsets",
@@ -43,6 +52,7 @@ class Frames:
     def __init__(self) -> None:
         self.count = 0  #: how many frames there are
         self.size = 0  #: how many bytes they are
+        self.listing = 0  #: how many bytes are in long bodies of messages that may list items
         self.odd: dict[int, RawFrame] = {}  #: by number: frames that are not whole
 
         self.bounds: list[int] = []  #: of each packet: it completed the frames that end up to here, and not before
@@ -63,6 +73,11 @@ class Frames:
 
     def __len__(self) -> int:
         return self.count
+
+    @property
+    def weight(self) -> int:
+        """Return how much memory they may need once they are decoded, in frames."""
+        return self.count + self.listing // _BYTES
 
     def data(self) -> bytes:
         """Return the bytes of all frames, one behind the other."""
@@ -91,6 +106,8 @@ class Frames:
         if raw.holes or len(raw.data) < raw.length:
             self.odd[self.count] = raw
         self._run(raw.data, 1, len(raw.data), place)
+        if len(raw.data) > HEADER_LENGTH + _LONG and _LISTING[raw.header.opcode]:
+            self.listing += len(raw.data) - HEADER_LENGTH
         self.offsets.append(raw.offset)
         self.gaps.append(raw.gap_before)
         self.weak.append(raw.confidence == "low")
@@ -108,7 +125,8 @@ class Frames:
 
         Return how many bytes they are; -1 where anything is no header of a frame: then nothing is added.
         """
-        kinds = _KIND
+        kinds, lists = _KIND, _LISTING
+        listing: i64 = 0
         count: i64 = 0
         at: i64 = 0
         end: i64 = len(data)
@@ -131,6 +149,8 @@ class Frames:
                 self.need = stop - at
                 break
             count += 1
+            if body > _LONG and lists[data[at + 1]]:
+                listing += body
             at = stop
         else:
             sound = at == end or kinds[data[at]] != 0
@@ -139,6 +159,7 @@ class Frames:
             return -1
         if at:
             self._run(data, count, at, place)
+            self.listing += listing
             self.offsets.append(offset)
             self.gaps.append(gap)
             self.weak.append(False)
