@@ -18,7 +18,7 @@ _row: Final = tuple.__new__
 #: Segments that are cut together, at least and at most, and bytes of them.
 _LEAST: Final = 4
 _MOST: Final = 65_536
-_MOST_BYTES: Final = 128 * 1024
+_MOST_BYTES: Final = 64 * 1024
 #: What the frames that are made to pieces at a time may weigh. One that is decoded by itself uses some 3 KB.
 MOST_WEIGHT: Final = 8_192
 
