@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from dcpdump.big_endian import be16, be32
 from dcpdump.spec import find
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
+from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.frame import RawFrame
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ _LISTING: Final = bytes(
 #: More bytes than this are a list, of which so many weigh as much as one frame.
 _LONG: Final = 64
 _BYTES: Final = 8
+#: So many bytes of text, of what is compressed, use as much memory as one byte of a list.
+_TEXT: Final = 64
+#: Nothing is compressed to less than such a part of it: three bytes stand for 64 at most.
+_RATIO: Final = 24
 
 
 class Frames:
@@ -52,7 +57,7 @@ class Frames:
     def __init__(self) -> None:
         self.count = 0  #: how many frames there are
         self.size = 0  #: how many bytes they are
-        self.listing = 0  #: how many bytes are in long bodies of messages that may list items
+        self.listing = 0  #: bytes that may become fields: of lists, and in proportion of compressed values
         self.odd: dict[int, RawFrame] = {}  #: by number: frames that are not whole
 
         self.bounds: list[int] = []  #: of each packet: it completed the frames that end up to here, and not before
@@ -106,8 +111,13 @@ class Frames:
         if raw.holes or len(raw.data) < raw.length:
             self.odd[self.count] = raw
         self._run(raw.data, 1, len(raw.data), place)
-        if len(raw.data) > HEADER_LENGTH + _LONG and _LISTING[raw.header.opcode]:
-            self.listing += len(raw.data) - HEADER_LENGTH
+        if len(raw.data) > HEADER_LENGTH + _LONG:
+            header = raw.header
+            if _LISTING[header.opcode]:
+                self.listing += len(raw.data) - HEADER_LENGTH
+            elif header.datatype & SNAPPY:
+                at = HEADER_LENGTH + header.framing_length + header.extras_length + header.key_length
+                self.listing += _text_size(raw.data, at, len(raw.data)) // _TEXT
         self.offsets.append(raw.offset)
         self.gaps.append(raw.gap_before)
         self.weak.append(raw.confidence == "low")
@@ -149,8 +159,11 @@ class Frames:
                 self.need = stop - at
                 break
             count += 1
-            if body > _LONG and lists[data[at + 1]]:
-                listing += body
+            if body > _LONG:
+                if lists[data[at + 1]]:
+                    listing += body
+                elif data[at + 5] & SNAPPY:
+                    listing += _text_size(data, at + HEADER_LENGTH + sections, stop) // _TEXT
             at = stop
         else:
             sound = at == end or kinds[data[at]] != 0
@@ -172,3 +185,18 @@ class Frames:
         self.places.append(place)
         self.count += count
         self.size += size
+
+
+def _text_size(data: bytes, at: "i64", stop: "i64") -> "i64":
+    """Return how long a compressed value says that its text is, as far as that can be."""
+    most: i64 = _RATIO * (stop - at)
+    size: i64 = 0
+    shift: i64 = 0
+    while at < stop and shift < 35:
+        byte: i64 = data[at]
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        at += 1
+        shift += 7
+    return min(size, most)

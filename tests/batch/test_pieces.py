@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+import cramjam
 import pytest
 
 from dcpdump.batch.block import Block, blocks
@@ -22,6 +23,8 @@ from tests.support.packets import TcpTalk
 DOCUMENT = encode("DCP_MUTATION", {"by_seqno": 1, "rev_seqno": 1}, key=b"k", value=bytes(1000))
 NOOP = encode("DCP_NOOP", opaque=3)
 HELLO = encode("HELLO", {"features": list(range(1000))}, key=b"agent")
+_TEXT = bytes(cramjam.snappy.compress_raw(bytes(1 << 20)))
+COMPRESSED = encode("DCP_MUTATION", {"by_seqno": 1, "rev_seqno": 1}, key=b"k", value=_TEXT, datatype=2)
 #: Frames that 64 KiB may hold, which are cut together.
 _TOGETHER = 65_536 + 1_448
 
@@ -47,7 +50,9 @@ def test_ordinary_frames_of_a_block_are_taken_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "weight"), [(NOOP, 1), (HELLO, 1 + (len(HELLO) - 24) // 8)], ids=["tiny", "many fields"]
+    ("frame", "weight"),
+    [(NOOP, 1), (HELLO, 1 + (len(HELLO) - 24) // 8), (COMPRESSED, 1 + (1 << 20) // 512)],
+    ids=["tiny", "many fields", "compressed"],
 )
 def test_what_turns_dense_is_taken_in_pieces_from_the_first_block_on(frame: bytes, weight: int) -> None:
     count = 4_000_000 // len(frame)
@@ -133,3 +138,10 @@ def carried(survey: PacketSurvey, block: Block) -> list[int]:
     file = block.files[0]
     streams: list[int] = survey.places.columns(file, survey.places.noted(file, block.numbers)).stream.tolist()
     return streams
+
+
+def test_a_compressed_value_weighs_no_more_than_its_text_can_be_long() -> None:
+    lying = encode("DCP_MUTATION", {"by_seqno": 1, "rev_seqno": 1}, key=b"k", value=b"\xff" * 100, datatype=2)
+    found = [size for each in sizes(sent(lying * 10_000)) for size in each]
+    assert sum(found) == 10_000
+    assert max(found) > 1_000
