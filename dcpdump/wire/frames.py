@@ -27,6 +27,8 @@ _LONG: Final = 64
 _BYTES: Final = 8
 #: So many bytes of text, of what is compressed, use as much memory as one byte of a list.
 _TEXT: Final = 64
+#: Texts up to here are short, as nearly all documents are.
+_SHORT_TEXT: Final = 1_024
 #: Nothing is compressed to less than such a part of it: three bytes stand for 64 at most.
 _RATIO: Final = 24
 
@@ -188,7 +190,7 @@ class Frames:
 
 
 def _text_size(data: bytes, at: "i64", stop: "i64") -> "i64":
-    """Return how long a compressed value says that its text is, as far as that can be."""
+    """Return how long a compressed value says that its text is, as far as that can be; 0 where that is short."""
     most: i64 = _RATIO * (stop - at)
     size: i64 = 0
     shift: i64 = 0
@@ -199,4 +201,5 @@ def _text_size(data: bytes, at: "i64", stop: "i64") -> "i64":
             break
         at += 1
         shift += 7
-    return min(size, most)
+    size = min(size, most)
+    return size if size > _SHORT_TEXT else 0
