@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.dissector import BlockDissector
-from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
+from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
@@ -79,6 +79,8 @@ class CaptureSource:
         self.stop = Stop()  #: while it is open, the first signal ends the packets
         #: Whether packets may arrive for days.
         self.endless = not (patient or all(capture.rereadable for capture in captures))
+        #: Whether a thread waits for them, beside which no process should be forked.
+        self.threaded = self.endless and not arrives_plain(captures)
 
     @property
     def names(self) -> Sequence[str]:
