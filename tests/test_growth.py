@@ -3,6 +3,7 @@
 Work is counted, not timed: lines and calls of Python, of which twice the input may add twice as many.
 """
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -97,7 +98,7 @@ def assert_takes_no_more_than_300_mb(command: str, packets: list[Packet], tmp_pa
     """Have a command read a capture of packets in no more memory."""
     path = tmp_path / "large.pcap"
     path.write_bytes(in_pcap(packets))
-    words = command.replace("CAPTURE", str(path)).replace("OUT", str(tmp_path / "out")).split()
+    words = shlex.split(command.replace("CAPTURE", str(path)).replace("OUT", str(tmp_path / "out")))
     measuring = [sys.executable, "-c", _MEASURING, sys.executable, "-m", "dcpdump", *words]
     code, most = map(int, subprocess.run(measuring, capture_output=True, check=True, text=True).stdout.split())
     assert code in (0, 4)
@@ -130,6 +131,8 @@ def test_one_frame_of_very_many_items_takes_no_more_than_300_mb(
         (calm_then_lists, 1_000, "streams CAPTURE"),
         (calm_then_lists, 1_000, "export CAPTURE -o OUT"),
         (calm_then_lists, 1_000, "report CAPTURE -o OUT"),
+        (calm_then_lists, 2_000, "sql 'select * from frames' CAPTURE"),
+        (calm_then_lists, 2_000, "sql 'select * from frames' CAPTURE -f ndjson"),
         (calm_then_lists, 1_000, "pipeline CAPTURE -o OUT --engine local"),
         (noops_behind_a_hole, 200_000, "streams CAPTURE"),
         (noops_behind_a_hole, 200_000, "redact CAPTURE -w OUT"),

@@ -135,12 +135,12 @@ class Reading(Generic[P]):
             pass
 
     def steps(self) -> Generator[None, None, None]:
-        """Read everything, or as much as the consumer wants: yield after each block, and at the end."""
+        """Read everything, or as much as the consumer wants: yield whenever it has taken some, and at the end."""
         consumer = self._consumer
         with _collecting(forever=self._source.endless), closing(consumer), closing(self._source.blocks()) as blocks:
             consumer.begin()
             if not (yield from self._feed(blocks)):
-                self._take_all(self._dissection.close_blocks())
+                yield from self._take_all(self._dissection.close_blocks())
                 self.ended = self._source.stop.status is None
             consumer.finish()
             yield
@@ -199,19 +199,19 @@ class Reading(Generic[P]):
         for block in blocks:
             if block is not None:
                 consumer.meet(block)
-            if self._take_all(dissection.idle() if block is None else dissection.feed_block(block)):
+            if (yield from self._take_all(dissection.idle() if block is None else dissection.feed_block(block))):
                 return True
             consumer.settle(idle=block is None)
-            yield
         return False
 
-    def _take_all(self, some: Iterable[list[P]]) -> bool:
-        """Have the consumer take pieces, some at a time; return whether it had enough."""
+    def _take_all(self, some: Iterable[list[P]]) -> Generator[None, None, bool]:
+        """Have the consumer take pieces, and yield after some of them; return whether it had enough."""
         for pieces in some:
             enough = self._consumer.take(pieces)
             self._dissection.gaps.clear()  # the consumer has seen them
             if enough or self._has_last:
                 return True
+            yield
         return False
 
     @property

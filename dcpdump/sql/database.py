@@ -31,7 +31,7 @@ _SETTINGS = {
     "autoload_known_extensions": "false",
     "memory_limit": "1GB",
 }
-_ROWS = 10_000  #: of a batch of the result
+_ROWS = 250  #: of a batch of the result: few, as one may have hundreds of kilobytes
 _INCOMING = "dcpdump_incoming"
 _UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|does not have a column named "([^"]+)"')
 _UNKNOWN_TABLE = re.compile(r"Table with name (\S+) does not exist")
