@@ -3,6 +3,7 @@
 ``pytest --hypothesis-profile=default`` draws new ones.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -71,6 +72,13 @@ _LONGEST = ("tests/spark/", "tests/test_growth.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave all modules and tests alone: it went through them every few tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.hookimpl(optionalhook=True)
