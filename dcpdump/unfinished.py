@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 
 from dcpdump.held_signals import signals_held
 
@@ -54,6 +55,14 @@ class UnfinishedFolder:
                 return
             os.close(self._lock)
 
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
     def remove(self) -> None:
         """Remove the folder, if it was not renamed, and the lock."""
         shutil.rmtree(self.path, ignore_errors=True)
@@ -62,12 +71,9 @@ class UnfinishedFolder:
             self._lock = -1
 
 
-def temporary_folder(prefix: str) -> str:
-    """Make a folder for what no later run needs, where the system keeps such."""
-    with signals_held():
-        name = tempfile.mkdtemp(prefix=prefix)
-        _note(name)
-    return name
+def temporary_folder(name: str) -> UnfinishedFolder:
+    """Make a folder for what no later run needs, where the system keeps such; remove those that killed runs left."""
+    return UnfinishedFolder(Path(tempfile.gettempdir(), name))
 
 
 def _note(path: str) -> None:

@@ -3,6 +3,7 @@
 ``pytest --hypothesis-profile=default`` draws new ones.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -73,6 +74,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
 
 
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave all modules and tests alone: it went through them every few tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many processes test: one more than there are cores, since some wait for what they test."""
@@ -95,11 +103,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFile(config, log)
 
 
+#: What suits tables of some thousand rows: Java that starts fast rather than becomes fast, and plans that are not
+#: compiled.
+_SMALL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "512m",
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """Yield one session of Spark, with two cores, for all tests that want one."""
     pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
     from dcpdump.spark.launch import session
 
-    with session("local[2,3]", {"spark.sql.shuffle.partitions": "2"}) as started:
+    with session("local[2,3]", _SMALL) as started:
         yield started

@@ -5,12 +5,13 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dcpdump.unfinished import UnfinishedFolder, remove_left, unfinished_file
+from dcpdump.unfinished import UnfinishedFolder, remove_left, temporary_folder, unfinished_file
 from tests.support.console import run
 from tests.support.live import PATIENCE, ROOT
 
@@ -80,3 +81,28 @@ def test_every_command_removes_what_was_left_and_writes_for_its_owner_alone(
     assert [each for each in os.listdir(tmp_path) if each.startswith(".")] == []
     modes = {stat.S_IMODE(each.stat().st_mode) & 0o077 for each in tmp_path.rglob("*")}
     assert modes == {0}
+
+
+@pytest.mark.parametrize("name", ["dcpdump-sql", "dcpdump-fetched"])
+def test_what_killed_runs_left_where_the_system_keeps_it_is_removed_too(
+    name: str, tmp_path: Path, killed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    killed(f"temporary_folder({name!r})")
+    (left,) = os.listdir(tmp_path)
+    with temporary_folder(name) as folder:
+        assert os.listdir(tmp_path) == [folder.name] != [left]
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_query_removes_what_a_killed_one_left_of_documents(
+    tmp_path: Path, killed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    killed("__import__('dcpdump.sql.database').sql.database.Engine({})")
+    assert len(os.listdir(tmp_path)) == 1
+    assert run(f"dcpdump sql 'SELECT 1' {REPLICA}").code == 0
+    assert os.listdir(tmp_path) == []

@@ -28,7 +28,7 @@ def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block |
         if found.block is not None:
             capture.passed(len(found.block), seconds)
             yield found.block
-            want = sizes.take()
+        want = want + sizes.usual if found.block is None else sizes.take()  # larger, where a record is
         if not found.plain or (window.ended and found.block is None):
             return
         if not window.ready(0):

@@ -105,10 +105,11 @@ class SourceWindow:
     than anything else they do.
     """
 
-    __slots__ = ("_ended", "_source", "at", "base", "data", "failure")
+    __slots__ = ("_arriving", "_ended", "_source", "at", "base", "data", "failure")
 
     def __init__(self, source: ByteSource, base: int = 0) -> None:
         self._source = source
+        self._arriving = source if isinstance(source, ArrivingSource) else None
         self._ended = False
         self.failure = ""
         self.base = base  #: offset of data[0] from the source's first byte
@@ -140,12 +141,11 @@ class SourceWindow:
     @property
     def arrives(self) -> bool:
         """Return whether the source can say that nothing has come yet."""
-        return isinstance(self._source, ArrivingSource)
+        return self._arriving is not None
 
     def ready(self, seconds: float) -> bool:
         """Wait so long at most, and return whether bytes came, or the end, as far as the source can say."""
-        source = self._source
-        return self._ended or not isinstance(source, ArrivingSource) or source.ready(seconds)
+        return self._ended or self._arriving is None or self._arriving.ready(seconds)
 
     def gather(self, most: int) -> None:
         """Load what has arrived, up to about ``most`` bytes; where that is much, also what arrives just behind it."""

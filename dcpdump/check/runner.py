@@ -8,10 +8,11 @@ finds.
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.quote import unmarked
-from dcpdump.check.rule import EVENTS, SUSPENSIONS, Broken, Delayed, Remark, Rule, Scope, Severity, Suspend
+from dcpdump.check.rule import EVENTS, SUSPENSIONS, Broken, Delayed, Judge, Remark, Rule, Scope, Severity, Suspend
 from dcpdump.streams.document_run import DocumentRun
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.opcode_kinds import (
@@ -36,16 +37,22 @@ _ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD
 _WAIT = frozenset({Scope.SINCE, Scope.CONNECTION, Scope.STREAM})
 
 
+@lru_cache(maxsize=8)
+def _by_event(rules: tuple[Rule, ...]) -> tuple[tuple[tuple[Rule, Judge], ...], ...]:
+    """Return the rules and their functions by event. A runner may be made for each frame."""
+    asked: dict[int, list[Rule]] = defaultdict(list)
+    for rule in rules:
+        for event in rule.on:
+            asked[event].append(rule)
+    return tuple(tuple((rule, rule.judge) for rule in asked[event]) for event in range(EVENTS))
+
+
 class RuleRunner:
     """The rules by event. Ask it at an event; ``taken`` returns what was found."""
 
     def __init__(self, rules: Iterable[Rule], shown: int | None = None) -> None:
-        asked: dict[int, list[Rule]] = defaultdict(list)
-        for rule in rules:
-            for event in rule.on:
-                asked[event].append(rule)
         #: by event, the rules and their functions
-        self.on = [tuple((rule, rule.judge) for rule in asked[event]) for event in range(EVENTS)]
+        self.on = _by_event(tuple(rules))
         self._shown = shown
         #: by rule and stream: the findings of runs
         self._met: Counter[tuple[str, int, int, int]] = Counter()

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pyarrow import fs
@@ -18,6 +17,7 @@ from dcpdump.capture import expand
 from dcpdump.capture.paths import CAPTURE_NAME
 from dcpdump.errors import CaptureError
 from dcpdump.spark.filesystem import is_remote, place
+from dcpdump.unfinished import temporary_folder
 
 _CHUNK = 4 * 1024 * 1024
 
@@ -47,13 +47,13 @@ def fetched(paths: Iterable[str]) -> Iterator[dict[str, str]]:
     if not any(map(is_remote, names)):
         yield {name: name for name in names}
         return
-    with TemporaryDirectory(prefix="dcpdump-") as folder:
+    with temporary_folder("dcpdump-fetched") as folder:
         yield {_fetch(name, folder, number) if is_remote(name) else name: name for number, name in enumerate(names)}
 
 
-def _fetch(name: str, folder: str, number: int) -> str:
+def _fetch(name: str, folder: Path, number: int) -> str:
     where = place(name)
-    here = Path(folder) / f"{number:05d}-{os.path.basename(where.path)}"
+    here = folder / f"{number:05d}-{os.path.basename(where.path)}"
     try:
         with where.system.open_input_stream(where.path) as source, here.open("wb") as target:
             while piece := source.read(_CHUNK):

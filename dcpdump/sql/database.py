@@ -8,7 +8,6 @@ import atexit
 import gc
 import json
 import re
-import shutil
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
@@ -51,14 +50,15 @@ class Engine:
 
     def __init__(self, schemas: Mapping[str, pa.Schema]) -> None:
         self._schemas = schemas
-        self._folder = temporary_folder("dcpdump-sql-")
+        self._folder = temporary_folder("dcpdump-sql")
         self._open = ExitStack()
         self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from
+        spill = str(self._folder.path)
         try:
-            self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": self._folder})
+            self._connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": spill})
         except duckdb.OutOfMemoryException as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
             raise MemoryError(str(error)) from None
         for setting in ("TimeZone = 'UTC'", "lock_configuration = true"):
             self._execute(f"SET {setting}")
@@ -72,7 +72,7 @@ class Engine:
     ) -> None:
         self._open.close()
         self._connection.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     def understood(self, text: str) -> Query:
         """Return what a query needs. Raises QueryError for what is no query, or names what is not there."""

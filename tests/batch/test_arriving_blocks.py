@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.arriving_blocks import arriving_blocks
-from dcpdump.batch.block import BLOCK_BYTES
+from dcpdump.batch.block import BLOCK_BYTES, BlockSize
 from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture, Damage, open_capture
 from dcpdump.net.packet import Packet
@@ -28,6 +28,7 @@ CAPTURES = {
     "plain": PLAIN,
     "big-endian": pcap(RECORDS, big_endian=True),
     "without packets": pcap_header(),
+    "a packet longer than a read": pcap([*RECORDS, RECORDS[0]._replace(data=bytes(200_000)), RECORDS[1]]),
     "cut short in a packet": PLAIN[:-7],
     "cut short in a record's header": PLAIN[: 24 + 16 + 4 + 9],
     "two in one file": PLAIN + pcap(RECORDS, nano=True),
@@ -78,13 +79,14 @@ def test_what_arrives_in_any_pieces_is_what_the_file_has(form: str, cuts: list[i
         assert (bare(found), health(capture)) == expected
 
 
+@pytest.mark.parametrize("size", [16, BLOCK_BYTES])
 @pytest.mark.parametrize("form", CAPTURES)
-def test_what_is_decompressed_has_the_same_packets_and_faults(form: str, tmp_path: Path) -> None:
+def test_what_is_decompressed_has_the_same_packets_and_faults(form: str, size: int, tmp_path: Path) -> None:
     path = tmp_path / "some.pcap.gz"
     path.write_bytes(gzip.compress(CAPTURES[form]))
     one, many = open_capture(str(path)), open_capture(str(path))
     expected = list(one)
-    assert [packet for block in blocks_of([many]) for packet in block.packets] == expected
+    assert [packet for block in blocks_of([many], BlockSize(size)) for packet in block.packets] == expected
     assert health(many) == health(one)
 
 

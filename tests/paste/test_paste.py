@@ -55,6 +55,17 @@ FRAMES = {
 }
 
 
+EVERY_FORM = {**FORMS, **MORE}
+
+
+def parts_of(text: str) -> tuple[bytes, ...] | Exception:
+    """Return what is read from a text, or what is raised instead."""
+    try:
+        return read_paste(text).parts
+    except Exception as error:  # which is not what a form is read back as
+        return error
+
+
 def refusal(text: str | bytes, dialect: str | None = None) -> tuple[str, str]:
     with pytest.raises(PasteError) as caught:
         read_paste(text, dialect)
@@ -65,9 +76,9 @@ def refusal(text: str | bytes, dialect: str | None = None) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES.keys())
-@pytest.mark.parametrize("form", [*FORMS, *MORE])
-def test_a_frame_printed_in_a_form_is_read_back(form: str, frame: bytes) -> None:
-    assert read_paste({**FORMS, **MORE}[form](frame)).parts == (frame,)
+def test_a_frame_printed_in_a_form_is_read_back(frame: bytes) -> None:
+    found = {form: parts_of(printed(frame)) for form, printed in EVERY_FORM.items()}
+    assert {form: parts for form, parts in found.items() if parts != (frame,)} == {}
 
 
 magics = st.sampled_from([0x80, 0x08, 0x81, 0x18, 0x82, 0x83])
@@ -237,11 +248,12 @@ ODD = MUTATION[:24] + bytes.fromhex("a1b2c3d4e5f6a7b8") + MUTATION[32:]
 
 
 @pytest.mark.parametrize("odd", ["zz", "O3", "?", "? c3"])
-@pytest.mark.parametrize("form", [*FORMS, *MORE])
-def test_no_form_drops_a_byte_that_cannot_be_read(form: str, odd: str) -> None:
-    text = re.sub("c3", odd, {**FORMS, **MORE}[form](ODD), count=1, flags=re.IGNORECASE)
-    with suppress(PasteError):
-        assert read_paste(text).parts == (ODD,)  # nothing but a heading was changed, or there was no c3
+def test_no_form_drops_a_byte_that_cannot_be_read(odd: str) -> None:
+    texts = {form: re.sub("c3", odd, printed(ODD), count=1, flags=re.I) for form, printed in EVERY_FORM.items()}
+    found = {form: parts_of(text) for form, text in texts.items()}
+    read = {form: parts for form, parts in found.items() if not isinstance(parts, PasteError)}
+    # what is read all the same: nothing but a heading was changed, or there was no c3
+    assert {form: parts for form, parts in read.items() if parts != (ODD,)} == {}
 
 
 def test_half_a_byte_is_refused_where_it_is() -> None:

@@ -129,6 +129,8 @@ def test_executors_of_their_own_read_and_write_object_storage_and_say_nothing(
 ) -> None:
     words = ["pipeline", archive, "-o", f"s3://{bucket}/spark", "--capture-id", "x", "--split", "8k", "-q"]
     words += ["--master", cluster, "--conf", "spark.executor.memory=768m"]
+    for java in ("driver", "executor"):  # which is to start fast rather than to become fast
+        words += ["--conf", f"spark.{java}.defaultJavaOptions=-XX:TieredStopAtLevel=1"]
     done = subprocess.run([sys.executable, "-m", "dcpdump", *words], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (4, "", "")
     assert stored(f"{bucket}/spark", "frames") == named(exported(expected(tmp_path), "frames"), archive)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from dcpdump.iso_time import iso_time
 from dcpdump.net.counters import Counters
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Json, as_json, columns
+from dcpdump.record import Json, Record, as_json, columns
 from dcpdump.tally import Tally
 from tests.support.pieces import all_pieces
 
@@ -34,9 +35,8 @@ OUTSIDE = {
 
 def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64, limits: Limits = DEFAULT) -> list[Json]:
     """Return the rows of the pipe that decodes one frame at a time."""
-    dissector = Dissector(limits)
-    records = [record for packet in packets for record in dissector.feed(packet)]
-    rows = [as_json(record, value_bytes=value_bytes) for record in records + dissector.close()]
+    records, _, _ = _dissected(tuple(packets), limits)
+    rows = [as_json(record, value_bytes=value_bytes) for record in records]
     for row in rows:
         row.pop("collection_name", None)  # tables have ids
         # an identity that a FlatBuffers table leaves out:
@@ -44,6 +44,27 @@ def scalar(packets: Iterable[Packet], *, value_bytes: int | None = 64, limits: L
             if row["fields"][name] == 0:
                 row["fields"][name] = f"0x{0:016x}"
     return rows
+
+
+def scalar_counts(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tuple[Tally, Counters]:
+    """Return the counters of the pipe that takes one packet at a time."""
+    _, tally, counts = _dissected(tuple(packets), limits)
+    return tally, counts
+
+
+@lru_cache(maxsize=4)
+def _dissected(packets: tuple[Packet, ...], limits: Limits) -> tuple[list[Record], Tally, Counters]:
+    """Return the frames of packets, decoded one by one, and the counters."""
+    dissector = Dissector(limits)
+    records = [record for packet in packets for record in dissector.feed(packet)]
+    records += dissector.close()
+    return records, dissector.tally, dissector.balance
+
+
+def present(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return the rows of a batch, without the columns that none of them has a value in."""
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return batch.select([name for name, column in columns if column.null_count < len(column)]).to_pylist()  # type: ignore[no-any-return]
 
 
 def columnar(
@@ -57,16 +78,7 @@ def columnar(
             if parts:
                 batches.append(table.feed(joined(parts)))
     batches += [table.feed(part) for part in all_pieces(dissection.close_blocks())]
-    return [spelled(row) for batch in batches if batch is not None for row in batch.to_pylist()]
-
-
-def scalar_counts(packets: Iterable[Packet], *, limits: Limits = DEFAULT) -> tuple[Tally, Counters]:
-    """Return the counters of the pipe that takes one packet at a time."""
-    dissector = Dissector(limits)
-    for packet in packets:
-        dissector.feed(packet)
-    dissector.close()
-    return dissector.tally, dissector.balance
+    return [spelled(row) for batch in batches if batch is not None for row in present(batch)]
 
 
 def columnar_counts(

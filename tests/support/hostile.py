@@ -105,6 +105,15 @@ def unknown_opcodes(count: int) -> list[Packet]:
     return talk.send(0, bytes(frame) * count).packets
 
 
+def tiny_frames(count: int) -> list[Packet]:
+    """Return answers to NOOPs that nobody sent, and as many requests of an opcode that nobody knows."""
+    talk = _opened(_talk())
+    frame = bytearray(encode("DCP_NOOP", opaque=77))
+    frame[1] = 0xE9
+    talk.send(1, b"".join(encode("DCP_NOOP", response=True, opaque=number) for number in range(count)))
+    return talk.send(0, bytes(frame) * count).packets
+
+
 def short_connections(count: int) -> list[Packet]:
     """Return connections that are opened and closed."""
     out: list[Packet] = []

@@ -21,6 +21,7 @@ from dcpdump.spark.split_plan import SplitPlan, plan_splits
 from dcpdump.spark.split_survey import SplitSurvey, survey_split
 from dcpdump.spark.splits import FilePiece, Split
 from dcpdump.spark.work import BEGINNING, Exit, Surveyed, Work
+from tests.support.batch_rows import present
 
 Row = dict[str, Any]
 _CHOICE = Options()
@@ -47,7 +48,11 @@ class Tables:
 
 
 def _sorted(rows: Iterable[Row]) -> list[str]:
-    return sorted(repr([(name, value) for name, value in row.items() if name not in COUNTED]) for row in rows)
+    """Spell rows without what is null in them."""
+    return sorted(
+        repr([(name, value) for name, value in row.items() if value is not None and name not in COUNTED])
+        for row in rows
+    )
 
 
 def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
@@ -56,7 +61,7 @@ def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
 
     def take(parts: list[Any]) -> None:
         batch = table.feed(joined(parts)) if parts else None
-        out.frames += [] if batch is None else batch.to_pylist()
+        out.frames += [] if batch is None else present(batch)
         out.gaps += gap_rows(dissection.gaps).to_pylist()
         dissection.gaps.clear()
 
@@ -138,7 +143,7 @@ def _verified(out: Tables, decoded: Callable[[Work], tuple[Iterable[tuple[str, A
             rows, left = decoded(work)
             mine: dict[str, list[Any]] = {"frames": [], "gaps": [], "events": []}
             for name, batch in rows:
-                mine[name] += batch.column("data").to_pylist() if name == "events" else batch.to_pylist()
+                mine[name] += batch.column("data").to_pylist() if name == "events" else present(batch)
             found[work.ordinal] = mine
             yield left()
 
