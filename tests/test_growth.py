@@ -6,6 +6,7 @@ Work is counted, not timed: lines and calls of Python, of which twice the input 
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,12 @@ def _work(command: str, path: Path, out: Path) -> int:
     return count
 
 
+@lru_cache(maxsize=4)
+def _capture(shape: Shape, count: int) -> bytes:
+    """Return a capture, which several commands read."""
+    return in_pcap(shape(count))
+
+
 def assert_grows_in_proportion(counts: list[int]) -> None:
     """Have the work for once, twice and four times as much in proportion, what is the same for all left out."""
     once, twice, four = counts
@@ -64,7 +71,7 @@ def test_twice_a_hostile_capture_adds_twice_the_work(shape: Shape, command: str,
     size = SHAPES[shape] // (_LARGER if shape in _REMEMBERED else _SHARE)
     for times in (1, 2, 4):
         path = tmp_path / f"{times}.pcap"
-        path.write_bytes(in_pcap(shape(size * times)))
+        path.write_bytes(_capture(shape, size * times))
         if times == 1:
             _work(command, path, tmp_path / "first")  # what is made once, modules loaded too, is made now
         counts.append(_work(command, path, tmp_path / f"out{times}"))
@@ -91,10 +98,10 @@ print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 
-def assert_takes_no_more_than(mb: int, command: str, packets: list[Packet], tmp_path: Path) -> None:
-    """Have a command read a capture of packets in no more memory."""
+def assert_takes_no_more_than(mb: int, command: str, capture: bytes, tmp_path: Path) -> None:
+    """Have a command read a capture in no more memory."""
     path = tmp_path / "large.pcap"
-    path.write_bytes(in_pcap(packets))
+    path.write_bytes(capture)
     words = command.replace("CAPTURE", str(path)).replace("OUT", str(tmp_path / "out")).split()
     measuring = [sys.executable, "-c", _MEASURING, sys.executable, "-m", "dcpdump", *words]
     code, most = map(int, subprocess.run(measuring, capture_output=True, check=True, text=True).stdout.split())
@@ -107,7 +114,7 @@ def assert_takes_no_more_than(mb: int, command: str, packets: list[Packet], tmp_
     ("command", "mb"), [("streams CAPTURE", 130), ("export CAPTURE -o OUT", 200), ("redact CAPTURE -w OUT", 150)]
 )
 def test_tiny_frames_take_a_memory_that_is_bounded(command: str, mb: int, tmp_path: Path) -> None:
-    assert_takes_no_more_than(mb, command, tiny_frames(30_000), tmp_path)
+    assert_takes_no_more_than(mb, command, _capture(tiny_frames, 30_000), tmp_path)
 
 
 @pytest.mark.parametrize("command", ["read CAPTURE -f table -q", "export CAPTURE -o OUT", "report CAPTURE -o OUT"])
@@ -119,4 +126,4 @@ def test_tiny_frames_take_a_memory_that_is_bounded(command: str, mb: int, tmp_pa
 def test_one_frame_of_very_many_items_takes_no_more_than_300_mb(
     shape: Shape, count: int, command: str, tmp_path: Path
 ) -> None:
-    assert_takes_no_more_than(300, command, shape(count), tmp_path)
+    assert_takes_no_more_than(300, command, _capture(shape, count), tmp_path)
