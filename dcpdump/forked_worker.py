@@ -78,12 +78,17 @@ class ForkedWorker:
     def arrived(self) -> bytes | None:
         """Return the results that are there, without waiting for any; None where the worker has ended."""
         pieces: list[bytes] = []
-        while select([self._results], [], [], 0)[0]:
+        while self.has_results:
             piece = os.read(self._results, 1 << 20)
             if not piece:
                 return b"".join(pieces) or None
             pieces.append(piece)
         return b"".join(pieces)
+
+    @property
+    def has_results(self) -> bool:
+        """Return whether results, or the end of the worker, can be read without waiting."""
+        return bool(select([self._results], [], [], 0)[0])
 
     @property
     def results(self) -> int:

@@ -16,11 +16,14 @@ from tests.support.console import run
 from tests.support.hostile import (
     SHAPES,
     cache_transfers,
+    calm_then_lists,
+    compressed_xattrs,
     escapes,
     half_of_the_segments,
     in_pcap,
     in_small_blocks,
     large_manifest,
+    noops_behind_a_hole,
     noops_without_answers,
     stray_segments,
     tiny_frames,
@@ -126,4 +129,23 @@ def test_tiny_frames_take_a_memory_that_is_bounded(command: str, mb: int, tmp_pa
 def test_one_frame_of_very_many_items_takes_no_more_than_300_mb(
     shape: Shape, count: int, command: str, tmp_path: Path
 ) -> None:
+    assert_takes_no_more_than(300, command, _capture(shape, count), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "command"),
+    [
+        (calm_then_lists, 1_000, "read CAPTURE -q"),
+        (calm_then_lists, 1_000, "streams CAPTURE"),
+        (calm_then_lists, 1_000, "export CAPTURE -o OUT"),
+        (calm_then_lists, 1_000, "report CAPTURE -o OUT"),
+        (calm_then_lists, 1_000, "pipeline CAPTURE -o OUT --engine local"),
+        (noops_behind_a_hole, 200_000, "streams CAPTURE"),
+        (noops_behind_a_hole, 200_000, "redact CAPTURE -w OUT"),
+        (compressed_xattrs, 400, "export CAPTURE -o OUT"),
+        (compressed_xattrs, 400, "pipeline CAPTURE -o OUT --engine local"),
+    ],
+    ids=lambda each: each.__name__ if callable(each) else str(each).split()[0],
+)
+def test_what_becomes_dense_takes_no_more_than_300_mb(shape: Shape, count: int, command: str, tmp_path: Path) -> None:
     assert_takes_no_more_than(300, command, _capture(shape, count), tmp_path)

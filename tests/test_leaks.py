@@ -148,8 +148,10 @@ def learned(*, rules: bool) -> Ledger:
         whole.send(*each)
     judging = Judging(dissection, rules=rules)
     for block in blocks([*packets, *whole.packets]):
-        judging.feed(dissection.feed_block(block))
-    judging.feed(list(dissection.close_blocks()))
+        for parts in dissection.feed_block(block):
+            judging.feed(parts)
+    for parts in dissection.close_blocks():
+        judging.feed(parts)
     judging.close(None, alone=True)
     return judging.ledger
 

@@ -15,41 +15,53 @@ if TYPE_CHECKING:
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
-#: Segments that are cut together, at least and at most.
+#: Segments that are cut together, at least and at most, and bytes of them.
 _LEAST: Final = 4
 _MOST: Final = 65_536
+_MOST_BYTES: Final = 64 * 1024
+#: What the frames that are made to pieces at a time may weigh. One that is decoded by itself uses some 3 KB.
+MOST_WEIGHT: Final = 8_192
 
 
 class Cutting:
     """Cuts segments into ``frames``; ``involved`` are the conversations that these are of, by number.
 
-    ``conversations`` are those of a Dissector, by their connections' numbers.
+    ``conversations`` are those of a Dissector, by their connections' numbers. ``begun`` is what the frames weigh that
+    were taken away with ``begin``; it counts until it is set anew. ``most``: what all may weigh before it is full.
     """
 
-    __slots__ = ("_conversations", "_reach", "_tally", "frames", "involved")
+    __slots__ = ("_conversations", "_most", "_reach", "_tally", "begun", "frames", "involved")
 
-    def __init__(self, conversations: dict[int, Conversation], tally: Tally) -> None:
+    def __init__(self, conversations: dict[int, Conversation], tally: Tally, most: int) -> None:
         self.frames = Frames()
         self.involved: dict[int, Conversation] = {}
+        self.begun = 0
         self._conversations = conversations
         self._tally = tally
+        self._most = most
         self._reach = _MOST  # how many segments are joined: few, where joining many came to nothing
 
     def begin(self) -> tuple[Frames, dict[int, Conversation]]:
         """Return the frames so far and whom they are of, and begin anew."""
+        self.begun += self.frames.weight
         done = self.frames, self.involved
         self.frames, self.involved = Frames(), {}
         return done
 
+    @property
+    def full(self) -> bool:
+        """Return whether frames are as many as should be kept."""
+        return self.begun + self.frames.weight >= self._most
+
     def take(self, segments: Segments, at: int, *, opened: bool = False) -> int:
-        """Cut segments from ``at`` on, and return the first that is not for this: the number of all where none is.
+        """Cut segments from ``at`` on until it is full, and return the first that is not cut, or is not for this.
 
         ``opened``: they are the text of TLS connections, which as they were sent are not for this.
         """
         conversations, tally = self._conversations, self._tally
         places, pieces = segments.places, segments.pieces
         count = len(places)
-        while at < count:
+        while at < count and not self.full:
             place = places[at]
             conversation = conversations.get(place >> 1)
             if conversation is None or (conversation.tls is not None and not opened):
@@ -60,7 +72,9 @@ class Cutting:
                 return at
             stop = at + 1
             last = min(count, at + self._reach)
-            while stop < last and places[stop] == place:
+            joined: i64 = len(pieces[at])
+            while stop < last and places[stop] == place and joined < _MOST_BYTES:
+                joined += len(pieces[stop])
                 stop += 1
             if splitter.foreign:
                 size = sum([len(piece) for piece in pieces[at:stop]])

@@ -5,11 +5,11 @@ and lands among the same frames. Both are verbs of the same machines, so nothing
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.cutting import Cutting
+from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
 from dcpdump.batch.ends import Ends, Lost
 from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
@@ -31,17 +31,20 @@ P = TypeVar("P")
 
 
 class BlockDissector(Dissector, ABC, Generic[P]):
-    """Feed it blocks; it returns pieces of output. ``gaps`` collects losses, to be taken away by its owner.
+    """Feed it blocks; it yields pieces of output. ``gaps`` collects losses, to be taken away by its owner.
 
     What a piece is, is for those who inherit: they make it of the frames that completed.
     """
 
+    most = MOST_WEIGHT  #: as Cutting has it
+
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._limits = limits
-        self._cutting = Cutting(self._conversations, self.tally)
-        self._first = 1  # the number of the first frame that is in no part yet
-        self._parts: list[P] = []
+        self._cutting = Cutting(self._conversations, self.tally, self.most)
+        self._first = 1  # the number of the first frame that is in no piece yet
+        self._pieces: list[P] = []  # that are finished
+        self.releasing = False  #: what a packet made known is not all in pieces yet
         self.gaps: list[Lost] = []
 
     @property
@@ -49,71 +52,109 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         """Return the number that the next frame will have."""
         return self._first
 
-    def feed_block(self, block: Block) -> list[P]:
-        """Take the next packets, and return the frames that they complete."""
-        self.open_waiting()
+    @property
+    def waiting(self) -> bool:
+        """Return whether bytes wait behind a hole, or the rest of those that waited is not in pieces yet."""
+        return self.releasing or self.balance.pending_bytes > 0
+
+    def feed_block(self, block: Block) -> Iterator[list[P]]:
+        """Take the next packets, and yield the pieces that they complete, as many at a time as may be kept.
+
+        A list is emptied when the next is asked for, which all have to be before the next block is fed. The last may
+        have no pieces, but ``gaps`` may be there.
+        """
+        yield from self._open_waiting()
         batch, at = block.batch, 0
         while at < len(batch):
             segments = Segments(batch)
             stop, deliveries = take(self._connections, batch, at, segments)
             if stop > at:
                 self._took(block, at, stop, segments)
-                self._cut(segments)
-                self._deliver(deliveries)
+                yield from self._cut(segments)
+                yield from self._deliver(deliveries)
             else:
-                self.feed(block.packets[stop])
+                yield from self.feed_packet(block.packets[stop])
                 stop += 1
             at = stop
-        return self.taken()
+        yield from self._taken()
 
-    def feed(self, packet: Packet) -> list[Record]:
-        """Take the next packet. Its frames are in the next parts."""
-        self._deliver(self._connections.feed(packet))
-        return []
+    def feed_packet(self, packet: Packet) -> Iterator[list[P]]:
+        """Take the next packet, and yield pieces where they are as much as may be kept."""
+        deliveries = self._connections.feed(packet)
+        self._fed(packet)
+        yield from self._deliver(deliveries)
 
-    def idle(self) -> list[P]:
-        """Return what new secrets make known while nothing comes."""
-        self.open_waiting()
-        return self.taken()
+    def idle(self) -> Iterator[list[P]]:
+        """Yield what new secrets make known while nothing comes."""
+        yield from self._open_waiting()
+        yield from self._taken()
 
-    def close_blocks(self) -> list[P]:
-        """End the input."""
-        self.close()
-        return self.taken()
+    def close_blocks(self) -> Iterator[list[P]]:
+        """End the input, and yield the pieces that are left, as ``feed_block`` does."""
+        yield from self._open_waiting()
+        yield from self._deliver(self._connections.close())
+        for conversation in list(self._conversations.values()):
+            self._leave(conversation)
+            yield from self._full()
+        yield from self._taken()
 
-    def taken(self) -> list[P]:
-        """Return the parts that are finished, and begin anew."""
+    def _taken(self) -> Iterator[list[P]]:
+        """Yield the pieces that are finished, and begin anew."""
         self.absorb()
-        parts, self._parts = self._parts, []
-        return parts
+        self._cutting.begun = 0
+        pieces, self._pieces = self._pieces, []
+        yield pieces
+        pieces.clear()  # or they would be there while the next are made
+
+    def _full(self) -> Iterator[list[P]]:
+        """Yield the pieces that are finished where they are as much as may be kept."""
+        if self._cutting.full:
+            yield from self._taken()
 
     def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
         """Note that packets ``at`` … ``stop``-1 of a block were taken at once, and brought ``segments``."""
 
-    def _deliver(self, deliveries: list[Delivery]) -> None:
+    def _fed(self, packet: Packet) -> None:
+        """Note that a packet was fed to the connections by itself."""
+
+    def _open_waiting(self) -> Iterator[list[P]]:
+        """Follow what new secrets make known of what waited for them."""
+        for conversation, events in self._unsealing.open_waiting(list(self._conversations.values())):
+            for direction, event in events:
+                self._follow(conversation, direction, event)
+                yield from self._full()
+
+    def _deliver(self, deliveries: list[Delivery]) -> Iterator[list[P]]:
         """Take what a packet made known."""
+        if not deliveries:
+            return
+        self.releasing = True
         segments = Segments()
         for delivery in deliveries:
             if isinstance(delivery.event, Bytes):
                 segments.add(delivery)
             else:
-                self._cut(segments)
+                yield from self._cut(segments)
                 self._drain([delivery])
+                yield from self._full()
                 segments = Segments()
-        self._cut(segments)
+        yield from self._cut(segments)
+        self.releasing = False
 
-    def _cut(self, segments: Segments) -> None:
+    def _cut(self, segments: Segments) -> Iterator[list[P]]:
         """Have the splitters cut the bytes of segments."""
         if len(segments.files) > 1:
             self._note_sources(segments)
         at, count = 0, len(segments)
         while (at := self._cutting.take(segments, at)) < count:
-            conversation = self._conversations.get(segments.places[at] >> 1)
-            if conversation is not None and conversation.tls is not None:
-                at = self._unseal(conversation, segments, at)
-            else:
-                self._drain([segments.event(at)])
-                at += 1
+            if not self._cutting.full:
+                conversation = self._conversations.get(segments.places[at] >> 1)
+                if conversation is not None and conversation.tls is not None:
+                    at = yield from self._unseal(conversation, segments, at)
+                else:
+                    self._drain([segments.event(at)])
+                    at += 1
+            yield from self._full()
         self._unweighed += sum(map(len, segments.pieces))
         if self._unweighed > self._limit // 16:
             self._weigh()
@@ -129,7 +170,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
                 if conversation is not None:
                     conversation.note_source(segments.files[source[1]])
 
-    def _unseal(self, conversation: Conversation, segments: Segments, at: int) -> int:
+    def _unseal(self, conversation: Conversation, segments: Segments, at: int) -> Generator[list[P], None, int]:
         """Open the TLS records in segments from ``at`` on that are of one direction; return the first behind them."""
         tls, places = conversation.tls, segments.places
         assert tls is not None
@@ -141,10 +182,13 @@ class BlockDissector(Dissector, ABC, Generic[P]):
             at, events = tls.run(segments, at, stop, texts)
             row, count = 0, len(texts)
             while (row := self._cutting.take(texts, row, opened=True)) < count:
-                self._follow(conversation, place & 1, texts.event(row).event)
-                row += 1
+                if not self._cutting.full:
+                    self._follow(conversation, place & 1, texts.event(row).event)
+                    row += 1
+                yield from self._full()
             for direction, event in events:
                 self._follow(conversation, direction, event)
+                yield from self._full()
         self._unsealing.count(conversation)
         return at
 
@@ -196,7 +240,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         frames, involved = self._cutting.begin()
         if len(frames):
             first, self._first = self._first, self._first + len(frames)
-            self._parts.append(self._piece(frames, first, involved))
+            self._pieces.append(self._piece(frames, first, involved))
 
     @abstractmethod
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> P:

@@ -5,6 +5,7 @@ the capture's own reader goes on from there, and reports what is wrong.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize, PcapPlace
 from dcpdump.batch.packet_sequence import Packets
@@ -35,15 +36,15 @@ class PlainPcap:
             while True:
                 file.seek(at)
                 data = file.read(want)
-                seconds = before
-                block, used, before = self._block(data, header, before)
+                found = block_of(data, header, before, self.packets, self._path)
+                block, used = found.block, found.used
                 if block is not None:
-                    block.place = PcapPlace(self._path, at, used, self.packets, seconds)
+                    block.place = PcapPlace(self._path, at, used, self.packets, before)
                     self.packets += len(block)
                     yield block
-                at += used
-                if before is None or not data:
-                    self.ended = before is not None
+                at, before = at + used, found.seconds
+                if not found.plain or before is None or not data:
+                    self.ended = found.plain and before is not None
                     return
                 if len(data) < want and used < len(data):
                     return
@@ -57,23 +58,30 @@ class PlainPcap:
                 return None
             file.seek(place.at)
             data = file.read(place.size)
-        self.packets = place.passed
-        block, used, _ = self._block(data, PcapHeader.read(head), place.seconds)
-        return block if used == place.size else None
+        found = block_of(data, PcapHeader.read(head), place.seconds, place.passed, self._path)
+        return found.block if found.used == place.size else None
 
-    def _block(self, data: bytes, header: PcapHeader, before: int | None) -> tuple[Block | None, int, int | None]:
-        """Make a block of the whole records in ``data``: return it, the bytes used, and the last record's seconds.
 
-        No seconds: what follows is not plain.
-        """
-        found = Records(data, header.order == ">", header.fractions, before)
-        if before is None and data[:4] in (*MAGICS, PCAPNG_MAGIC):
-            return None, 0, None
-        count = len(found.starts)
-        if not count:
-            return None, 0, before if found.sound and len(data) < SIZE + PACKET_USUAL else None
-        numbers = list(range(self.packets + 1, self.packets + count + 1))
-        batch = Batch(
-            data, found.starts, found.ends, [header.link_type] * count, numbers, found.times, [0] * count, [self._path]
-        )
-        return Block(batch, Packets(batch, found.wire)), found.used, found.seconds if found.sound else None
+class PlainBlock(NamedTuple):
+    """What stands at some place of a pcap."""
+
+    block: Block | None  #: of the whole records; None where there is none
+    used: int  #: bytes of these
+    seconds: int | None  #: of the last record so far
+    plain: bool  #: what follows is plain, as far as it is there
+
+
+def block_of(data: bytes, header: PcapHeader, seconds: int | None, passed: int, name: str) -> PlainBlock:
+    """Make a block of the whole records at the beginning of ``data``.
+
+    ``seconds``: of the record before, None where there is none; ``passed``: the packets of the file before.
+    """
+    if seconds is None and data[:4] in (*MAGICS, PCAPNG_MAGIC):
+        return PlainBlock(None, 0, None, False)
+    found = Records(data, header.order == ">", header.fractions, seconds)
+    count = len(found.starts)
+    if not count:
+        return PlainBlock(None, 0, seconds, found.sound and len(data) < SIZE + PACKET_USUAL)
+    numbers = list(range(passed + 1, passed + count + 1))
+    batch = Batch(data, found.starts, found.ends, [header.link_type] * count, numbers, found.times, [0] * count, [name])
+    return PlainBlock(Block(batch, Packets(batch, found.wire)), found.used, found.seconds, found.sound)

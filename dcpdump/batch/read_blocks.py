@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from dcpdump.batch.arriving_blocks import arriving_blocks
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, PacketsPlace, PcapPlace, blocks, gathered
 from dcpdump.batch.pcap_blocks import PlainPcap
 from dcpdump.capture import Capture, timeline
 from dcpdump.capture.file import packets_from
 from dcpdump.capture.merge import begin
 from dcpdump.capture.stream_queue import StreamQueue
+from dcpdump.net.packet import Packet
 
 
 def blocks_of(captures: Sequence[Capture], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
@@ -35,6 +37,9 @@ def blocks_of(captures: Sequence[Capture], size: int | BlockSize = BLOCK_BYTES) 
         break
     if len(queue) == 1 and queue[0].place is not None:
         yield from _placed(queue[0], passed, size)
+    elif len(queue) == 1:
+        yield from (block for block in arriving_blocks(queue[0], size) if block is not None)
+        yield from blocks(_remaining(queue[0]), size)
     elif queue:
         yield from blocks(timeline(queue, passed=passed), size)
 
@@ -59,7 +64,24 @@ def read_again(place: BlockPlace) -> Block | None:
     return gathered(packets) if len(packets) == place.packets else None
 
 
+def _remaining(capture: Capture) -> Iterator[Packet]:
+    """Yield the packets of one capture that were not read yet."""
+    try:
+        yield from capture.remaining()
+    finally:
+        capture.close()
+
+
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
     """Yield the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
-    for batch in StreamQueue(timeline(captures)).batches():
+    packets = timeline(captures)
+    if arrives_plain(captures):
+        yield from arriving_blocks(captures[0], BLOCK_BYTES)
+        packets = _remaining(captures[0])
+    for batch in StreamQueue(packets).batches():
         yield gathered(batch) if batch else None
+
+
+def arrives_plain(captures: Sequence[Capture]) -> bool:
+    """Return whether an input that may still be written is one plain pcap, which is read without a thread."""
+    return len(captures) == 1 and captures[0].arrives_plain

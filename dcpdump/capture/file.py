@@ -12,9 +12,10 @@ from dcpdump.capture.compression import compression_of
 from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.follow import FollowedFile
 from dcpdump.capture.not_a_capture import describe
-from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap, PcapState
+from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PCAPNG_MAGIC, Pcap, PcapHeader, PcapState
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng
+from dcpdump.capture.plain_pcap import is_plain
 from dcpdump.capture.secrets_blocks import gather
 from dcpdump.capture.section import SectionState
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
@@ -62,6 +63,7 @@ class Capture:
         self._reader: Pcap | Pcapng | None = None
         self._packed = False
         self._followed: FollowedFile | None = None
+        self._state: PcapState | None = None  # what is known where packets are read next; None at a header
         self._open()
         if secrets is not None and self._window is not None and self._window.peek(4) == PCAPNG_MAGIC:
             if self._reopens:
@@ -102,10 +104,42 @@ class Capture:
             return next((packet.ts_ns for packet in probe), None)
 
     def __iter__(self) -> Iterator[Packet]:
-        if self._reopens:
-            self.close()
-            self.health = Health(self.name)
-            self._open()
+        self._begin()
+        return self.remaining()
+
+    @property
+    def arrives_plain(self) -> bool:
+        """Return whether it is a plain pcap of which can be asked whether more bytes have come."""
+        return self._window is not None and self._window.arrives and self._plain_header is not None
+
+    def begin_plain(self) -> tuple[SourceWindow, PcapHeader] | None:
+        """Return the window behind the header of a plain pcap, and the header; None of any other capture.
+
+        Who reads records there says so by ``passed``; ``remaining`` yields the packets behind them.
+        """
+        self._begin()
+        window, header = self._window, self._plain_header
+        if window is None or header is None:
+            return None
+        self._state = PcapState(window.peek(HEADER_SIZE), None, None)
+        window.at += HEADER_SIZE
+        return window, header
+
+    @property
+    def _plain_header(self) -> PcapHeader | None:
+        """The header at the window, if records behind it can be read many at once."""
+        head = b"" if self._window is None else self._window.peek(HEADER_SIZE)
+        header = PcapHeader.read(head) if head[:4] in MAGICS else None
+        return header if header is not None and is_plain(header) else None
+
+    def passed(self, packets: int, seconds: int | None) -> None:
+        """Note that so many packets were read at the window, and the seconds of the last of them."""
+        self.health.packets += packets
+        if self._state is not None:
+            self._state = self._state._replace(seconds=seconds)
+
+    def remaining(self) -> Iterator[Packet]:
+        """Yield the packets that were not read yet."""
         path = self.name
         while True:
             yield from self._packets()
@@ -117,6 +151,13 @@ class Capture:
             self._open(path)
         if not self.health.packets and not self.health.damage_count:
             self.health.note("the capture holds no packets")
+
+    def _begin(self) -> None:
+        """Stand at the first packet, where that can be read again."""
+        if self._reopens:
+            self.close()
+            self.health = Health(self.name)
+            self._open()
 
     def __enter__(self) -> "Capture":
         return self
@@ -147,7 +188,8 @@ class Capture:
         if window is None:
             return
         while True:
-            self._reader = reader = _reader(window, health, self._salvage, self._secrets)
+            state, self._state = self._state, None
+            self._reader = reader = _reader(window, health, self._salvage, self._secrets, state)
             yield from reader.packets()
             if not reader.appended:
                 break

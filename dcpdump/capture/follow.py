@@ -46,6 +46,15 @@ class FollowedFile:
             if not self.successor:  # else: read once more, for what was written just before
                 time.sleep(self._pause)
 
+    def ready(self, seconds: float) -> bool:
+        """Wait so long at most, and return whether ``read`` would not wait."""
+        if os.fstat(self._file.fileno()).st_size > self._file.tell() or self.successor:
+            return True
+        self.successor = self._find_successor()
+        if not self.successor:
+            time.sleep(seconds)
+        return bool(self.successor)
+
     def close(self) -> None:
         self._file.close()
 

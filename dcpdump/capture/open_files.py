@@ -5,6 +5,7 @@ Only ordinary files can be opened again where they were left; a file that is ano
 
 import errno
 import os
+import select
 import stat
 from collections import OrderedDict
 
@@ -17,6 +18,15 @@ except ImportError:  # not on Windows
 _MOST = 64
 #: The share of the descriptors that a process may have, the other inputs and outputs being many too.
 _SHARE = 4
+
+
+def readable(fd: int, seconds: float) -> bool:
+    """Wait so long at most, and return whether bytes, or the end, can be read."""
+    if not hasattr(select, "poll"):  # Windows: it would not wait for a pipe
+        return True
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 class ReopenedFile:
@@ -47,6 +57,10 @@ class ReopenedFile:
         self._at += len(data)
         _used(self)
         return data
+
+    def ready(self, seconds: float) -> bool:
+        """Wait so long at most, and return whether ``read`` would not wait."""
+        return self._regular or readable(self._fd, seconds)
 
     def close(self) -> None:
         """Close the file, for good."""

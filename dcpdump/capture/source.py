@@ -4,16 +4,21 @@ Knows files, standard input and how much to read; knows no format and no compres
 and never waits for more bytes than were asked for: a pipe may still be written.
 """
 
+import io
 import os
 import stat
 import sys
-from typing import Protocol
+import time
+from typing import Protocol, runtime_checkable
 
-from dcpdump.capture.open_files import ReopenedFile
+from dcpdump.capture.open_files import ReopenedFile, readable
 from dcpdump.errors import CaptureError
 
 #: What one read asks for. Lengths found in a file never decide how much is allocated at once.
 CHUNK = 256 * 1024
+#: Where so many bytes arrived at once, wait for more: large batches are decoded faster than small ones.
+_MUCH = 32 * 1024
+_MORE_S = 0.02
 
 
 class ByteSource(Protocol):
@@ -26,6 +31,14 @@ class ByteSource(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ArrivingSource(ByteSource, Protocol):
+    """A source whose bytes may take long to arrive."""
+
+    def ready(self, seconds: float) -> bool:
+        """Wait so long at most, and return whether ``read`` would not wait."""
 
 
 _read = [0]  # bytes of files, by this process
@@ -47,6 +60,9 @@ class FileSource:
         data = self._file.read(size)
         _read[0] += len(data)
         return data
+
+    def ready(self, seconds: float) -> bool:
+        return self._file.ready(seconds)
 
     def close(self) -> None:
         self._file.close()
@@ -72,6 +88,12 @@ class StandardInput:
     def read(self, size: int, /) -> bytes:
         return self._file.read(size) or b""
 
+    def ready(self, seconds: float) -> bool:
+        try:
+            return readable(self._file.fileno(), seconds)
+        except io.UnsupportedOperation:
+            return True
+
     def close(self) -> None:
         pass
 
@@ -83,10 +105,11 @@ class SourceWindow:
     than anything else they do.
     """
 
-    __slots__ = ("_ended", "_source", "at", "base", "data", "failure")
+    __slots__ = ("_arriving", "_ended", "_source", "at", "base", "data", "failure")
 
     def __init__(self, source: ByteSource, base: int = 0) -> None:
         self._source = source
+        self._arriving = source if isinstance(source, ArrivingSource) else None
         self._ended = False
         self.failure = ""
         self.base = base  #: offset of data[0] from the source's first byte
@@ -114,6 +137,36 @@ class SourceWindow:
         self.at = 0
         self.data = b"".join(pieces)
         return have
+
+    @property
+    def arrives(self) -> bool:
+        """Return whether the source can say that nothing has come yet."""
+        return self._arriving is not None
+
+    def ready(self, seconds: float) -> bool:
+        """Wait so long at most, and return whether bytes came, or the end, as far as the source can say."""
+        return self._ended or self._arriving is None or self._arriving.ready(seconds)
+
+    def gather(self, most: int) -> None:
+        """Load what has arrived, up to about ``most`` bytes; where that is much, also what arrives just behind it."""
+        pieces = [self.data[self.at :]]
+        have, until = len(pieces[0]), 0.0
+        while have < most and self.ready(max(0.0, until - time.monotonic())):
+            piece = self._more()
+            if not piece:
+                break
+            pieces.append(piece)
+            have += len(piece)
+            if not until and have > _MUCH:
+                until = time.monotonic() + _MORE_S
+        self.base += self.at
+        self.at = 0
+        self.data = b"".join(pieces)
+
+    @property
+    def ended(self) -> bool:
+        """Return whether all bytes of the source are in memory, or were."""
+        return self._ended
 
     def peek(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``, without consuming them."""

@@ -5,7 +5,8 @@ now.
 """
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
 from dcpdump.forked_worker import started
 from dcpdump.net.packet import Packet
@@ -25,8 +26,11 @@ class StreamQueue:
 
     def __init__(self, packets: Iterable[Packet]) -> None:
         self._packets = packets
-        self._waiting: list[Packet] = []
-        self._size = 0
+        # A lock for each packet would cost more than reading it: each counter has one writer, and who waits says so.
+        self._queued: deque[Packet] = deque()
+        self._arrived = 0  #: bytes that were queued, counted by the thread
+        self._taken = 0  #: bytes that were taken from the queue, counted by the reader
+        self._waits = False  #: the reader waits for packets
         self._changed = threading.Condition()
         self._over = False
         self._closed = False  #: the reader has stopped
@@ -51,17 +55,29 @@ class StreamQueue:
         if self._error is not None:
             raise self._error
 
+    @property
+    def _size(self) -> int:
+        """The bytes that wait."""
+        return self._arrived - self._taken
+
     def _batch(self) -> list[Packet] | None:
         """Return what waits; None at the end."""
+        if not self._size and not self._over:
+            self._wait(lambda: self._size > 0 or self._over, _IDLE_S)
+        if _MUCH < self._size < BUFFER_BYTES:
+            self._wait(lambda: self._size >= BUFFER_BYTES or self._over, _MORE_S)
+        over = self._over  # what the thread queued before it ended is there by now
+        batch = [self._queued.popleft() for _ in range(len(self._queued))]
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._over, _IDLE_S)
-            if _MUCH < self._size < BUFFER_BYTES:
-                self._changed.wait_for(lambda: self._size >= BUFFER_BYTES or self._over, _MORE_S)
-            if self._over and not self._waiting:
-                return None
-            batch, self._waiting, self._size = self._waiting, [], 0
+            self._taken += sum([max(1, len(packet.data)) for packet in batch])
             self._changed.notify_all()
-            return batch
+        return None if over and not batch else batch
+
+    def _wait(self, until: Callable[[], bool], seconds: float) -> None:
+        with self._changed:
+            self._waits = True
+            self._changed.wait_for(until, seconds)
+            self._waits = False
 
     def _take(self) -> None:
         try:
@@ -77,9 +93,10 @@ class StreamQueue:
 
     def _keep(self, packet: Packet) -> bool:
         """Queue a packet; return False when the reader has stopped."""
-        with self._changed:
-            self._waiting.append(packet)
-            self._size += len(packet.data)
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._size < BUFFER_BYTES or self._closed)
-            return not self._closed
+        self._queued.append(packet)
+        self._arrived += max(1, len(packet.data))
+        if self._waits or self._size >= BUFFER_BYTES:
+            with self._changed:
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._size < BUFFER_BYTES or self._closed)
+        return not self._closed

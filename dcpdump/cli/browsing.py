@@ -203,9 +203,10 @@ class Browsing:
         dissection = Dissection(self._given.limits, secrets=self._given.secrets)
         captures = self._given.open(self._paths)
         for block in CaptureSource(captures).blocks():
-            if block is not None:
-                dissection.feed_block(block)
-        dissection.close_blocks()
+            for _ in () if block is None else dissection.feed_block(block):
+                dissection.gaps.clear()
+        for _ in dissection.close_blocks():
+            dissection.gaps.clear()
         summarise(dissection, captures, 0, "text")
         return code.UNUSABLE
 

@@ -85,9 +85,8 @@ class FrameOutput(Selected):
             self._sink.write(self._output.header())
 
     def settle(self, *, idle: bool) -> None:
-        """Write everything while the input is idle: it may be long before more arrives."""
-        if idle:
-            self.finish()
+        """Write what is ready; everything while the input is idle: it may be long before more arrives."""
+        self._write(self._workers.finish() if idle else self._workers.ready())
 
     def finish(self) -> None:
         """Write what is pending."""

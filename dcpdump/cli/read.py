@@ -67,8 +67,8 @@ def read(
     inputs = given.open(paths)
     with Sink(shown.path, force=shown.force, inputs=paths, paged=all(each.rereadable for each in inputs)) as sink:
         source = CaptureSource(inputs)
-        # What comes through a pipe, or goes to a terminal, is shown at once.
-        working = 1 if source.endless or sink.is_terminal else worth_having(jobs, inputs)
+        # What goes to a terminal is shown at once.
+        working = 1 if source.threaded or sink.is_terminal else worth_having(jobs, inputs)
         reading = (
             _reading(source, chosen, shown, sink, given, several=len(inputs) > 1, jobs=working)
             if context is None

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.dissector import BlockDissector
-from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of
-from dcpdump.batch.slices import Slicer
+from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
 from dcpdump.cli import exit as code
 from dcpdump.cli import tls_notes
@@ -80,6 +79,8 @@ class CaptureSource:
         self.stop = Stop()  #: while it is open, the first signal ends the packets
         #: Whether packets may arrive for days.
         self.endless = not (patient or all(capture.rereadable for capture in captures))
+        #: Whether a thread waits for them, beside which no process should be forked.
+        self.threaded = self.endless and not arrives_plain(captures)
 
     @property
     def names(self) -> Sequence[str]:
@@ -139,7 +140,7 @@ class Reading(Generic[P]):
         with _collecting(forever=self._source.endless), closing(consumer), closing(self._source.blocks()) as blocks:
             consumer.begin()
             if not (yield from self._feed(blocks)):
-                self._take(self._dissection.close_blocks())
+                self._take_all(self._dissection.close_blocks())
                 self.ended = self._source.stop.status is None
             consumer.finish()
             yield
@@ -194,27 +195,28 @@ class Reading(Generic[P]):
 
     def _feed(self, blocks: Blocks) -> Generator[None, None, bool]:
         """Feed the consumer until the input ends; return whether it had enough before."""
-        consumer, slicer = self._consumer, Slicer(self._dissection)
+        consumer, dissection = self._consumer, self._dissection
         for block in blocks:
             if block is not None:
                 consumer.meet(block)
-                for pieces in slicer.feed(block):
-                    if self._take(pieces) or self._has_last:
-                        return True
-            elif self._take(self._dissection.idle()):
+            if self._take_all(dissection.idle() if block is None else dissection.feed_block(block)):
                 return True
             consumer.settle(idle=block is None)
             yield
         return False
 
+    def _take_all(self, some: Iterable[list[P]]) -> bool:
+        """Have the consumer take pieces, some at a time; return whether it had enough."""
+        for pieces in some:
+            enough = self._consumer.take(pieces)
+            self._dissection.gaps.clear()  # the consumer has seen them
+            if enough or self._has_last:
+                return True
+        return False
+
     @property
     def _has_last(self) -> bool:
         return self._last is not None and self._dissection.next_frame > self._last
-
-    def _take(self, pieces: list[P]) -> bool:
-        enough = self._consumer.take(pieces)
-        self._dissection.gaps.clear()  # the consumer has seen them
-        return enough
 
 
 @contextmanager

@@ -75,6 +75,11 @@ class Workers(Generic[T]):
         while self._pending and (self._pending[0][0] is None or len(self._pending) > _MOST_PENDING):
             yield from self._next()
 
+    def ready(self) -> Iterator[bytes | memoryview]:
+        """Yield the results that are there."""
+        while self._pending and ((worker := self._pending[0][0]) is None or worker.process.has_results):
+            yield from self._next()
+
     def finish(self) -> Iterator[bytes | memoryview]:
         """Yield the results that are left."""
         while self._pending:

@@ -1,7 +1,7 @@
 """Build an index: dissect an input block by block, write its columns, and note where it can be entered again."""
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -116,12 +116,12 @@ class Builder:
         block = next(self._blocks, self)
         update = Update()
         if block is None:
-            self._append(self._dissection.idle())
+            self._append_all(self._dissection.idle())
             update.idle = True
         elif isinstance(block, Block):
             self._feed(block, update)
         else:
-            self._append(self._dissection.close_blocks())
+            self._append_all(self._dissection.close_blocks())
             update.complete = True
         self._sum_up(update)
         return update
@@ -142,13 +142,11 @@ class Builder:
     def _feed(self, block: Block, update: Update) -> None:
         if self._begins_ns is None:
             self._begins_ns = block.begins_ns
-        parts = self._dissection.feed_block(block)
+        records = self._append_all(self._dissection.feed_block(block))
         update.blocks.append(self._given.spool.write(block) if block.place is None else block.place)
         self._number += 1
         if isinstance(block.place, PcapPlace):
             self._plain_bytes += block.place.size
-        self._append(parts)
-        records = sum(len(part.records) for part in parts)
         self._since += max(len(block.data), records * self._options.record_bytes)
         size = len(block.data) * min(2 * max(records, 1), _RECORDS) // max(records, 1)
         self._size.choose(min(max(size, _LEAST_BYTES), self._options.block_bytes))
@@ -169,6 +167,14 @@ class Builder:
         self._since = 0
         state = self._dissection.state()
         update.checkpoints.append(Checkpoint(state.first, self._number, packed(state)))
+
+    def _append_all(self, some: Iterable[list[Part]]) -> int:
+        """Append the columns of parts, some at a time; return how many of their frames were decoded one by one."""
+        records = 0
+        for parts in some:
+            self._append(parts)
+            records += sum(len(part.records) for part in parts)
+        return records
 
     def _append(self, parts: Sequence[Part]) -> None:
         for part in parts:

@@ -25,8 +25,7 @@ class Replay:
         self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
         self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
         self._dissection: ResumableDissection | None = None  # that made the last part
-        self._next = 0  # the block that it is fed next
-        self._closed = False
+        self._coming: Iterator[Part] = iter(())  # the next parts that it makes
         self.complete = False  #: the input has ended, so that what is open at its end is made too
 
     def part(self, number: int) -> Part:
@@ -41,28 +40,26 @@ class Replay:
 
     def parts(self, number: int) -> Iterator[Part]:
         """Yield the part that holds a frame, and those that follow it, while nothing else is asked for."""
-        dissection = self._enter(number)
-        while self._dissection is dissection:
-            for part in self._more(dissection):
-                if number < part.first + len(part):
-                    yield part
-            if self._closed:
-                return
+        coming = self._enter(number)
+        while self._coming is coming:
+            part = next(coming, None)
+            if part is not None and number < part.first + len(part):
+                yield part
 
     def forget(self) -> None:
         """Drop what is kept, after checkpoints were dropped that it came from."""
-        self._dissection = None
+        self._dissection, self._coming = None, iter(())
 
-    def _enter(self, number: int) -> ResumableDissection:
-        """Return a dissection whose next frames are at the frame or before it."""
+    def _enter(self, number: int) -> Iterator[Part]:
+        """Return the next parts of a dissection that is at the frame or before it."""
         checkpoint, dissection = self._checkpoints.before(number), self._dissection
-        if dissection is None or self._closed or not checkpoint.frame <= dissection.next_frame <= number:
+        if dissection is None or not checkpoint.frame <= dissection.next_frame <= number:
             state = checkpoint.unpacked() if checkpoint.state else None
             dissection = self._options.dissection(self._secrets(now=state is not None and bool(state.tls)))
             if state is not None:
                 dissection.restore(state)
-            self._dissection, self._next, self._closed = dissection, checkpoint.block, False
-        return dissection
+            self._dissection, self._coming = dissection, self._more(dissection, checkpoint.block)
+        return self._coming
 
     def _secrets(self, *, now: bool) -> Secrets | None:
         """Return the same secrets for another reading, ``now`` or once they are asked for: captures hold some."""
@@ -73,22 +70,29 @@ class Replay:
         later.add_source(lambda: later.take_all(secrets.renewed()))
         return later
 
-    def _more(self, dissection: ResumableDissection) -> list[Part]:
-        """Return the parts of the next block, or of the end."""
-        if self._next < len(self._blocks):
-            block = self._read(self._blocks[self._next])
-            self._next += 1
-            parts = dissection.feed_block(block)
-        else:
-            self._closed = True
-            parts = dissection.close_blocks() if self.complete else []
-        dissection.gaps.clear()
-        for part in parts:
-            self._kept[part.first] = part
-            self._kept.move_to_end(part.first)
-        while len(self._kept) > self._options.parts:
-            self._kept.popitem(last=False)
-        return parts
+    def _more(self, dissection: ResumableDissection, number: int) -> Iterator[Part]:
+        """Yield the parts from a block on, to the end of what is indexed."""
+        try:
+            while number < len(self._blocks):
+                block = self._read(self._blocks[number])
+                number += 1
+                yield from self._keep(dissection, dissection.feed_block(block))
+            if self.complete:
+                yield from self._keep(dissection, dissection.close_blocks())
+        finally:
+            if self._dissection is dissection:
+                self.forget()  # it cannot make more
+
+    def _keep(self, dissection: ResumableDissection, some: Iterator[list[Part]]) -> Iterator[Part]:
+        """Keep the parts that were used last."""
+        for parts in some:
+            dissection.gaps.clear()
+            for part in parts:
+                self._kept[part.first] = part
+                self._kept.move_to_end(part.first)
+            while len(self._kept) > self._options.parts:
+                self._kept.popitem(last=False)
+            yield from parts
 
     def _read(self, place: KeptPlace) -> Block:
         if isinstance(place, int):

@@ -33,6 +33,8 @@ _FIRST = _LAST = 4_000
 _WANTED = 2_000
 #: Longer frames are not kept unless they are wanted.
 _LONGEST = 16_384
+#: Bytes of the first, of the last and of those that are wanted, of each at most. A field of a record counts as some.
+_BYTES, _FIELD = 32 << 20, 400
 _TURNING = np.isin(
     np.arange(256),
     (
@@ -60,27 +62,31 @@ class KeptFrames:
         self._first: dict[int, _Kept] = {}
         self._last: OrderedDict[int, _Kept] = OrderedDict()
         self._noops: OrderedDict[int, _Kept] = OrderedDict()
+        self._wanted_bytes = self._first_bytes = self._last_bytes = 0
 
     def take(self, parts: Sequence[Part]) -> None:
-        """Take the parts of a block."""
+        """Take the next parts."""
         self._before, self._latest = self._latest, list(parts)
         for part in parts:
             opcodes = part.header.opcode
             for row in np.flatnonzero(_TURNING[opcodes] & (part.length <= _LONGEST)).tolist():
                 self._keep(part, row)
-            for row in np.flatnonzero(opcodes == DCP_NOOP)[-_WANTED:].tolist():
+            noops = np.flatnonzero((opcodes == DCP_NOOP) & (part.length <= _LONGEST))
+            for row in noops[-_WANTED:].tolist():
                 self._noops[part.first + row] = _kept(part, row)
                 if len(self._noops) > _WANTED:
                     self._noops.popitem(last=False)
 
     def _keep(self, part: Part, row: int) -> None:
-        number = part.first + row
-        if len(self._first) < _FIRST:
+        number, size = part.first + row, int(part.length[row])
+        if len(self._first) < _FIRST and not self._last and self._first_bytes + size <= _BYTES:
             self._first[number] = _kept(part, row)
+            self._first_bytes += size
             return
         self._last[number] = _kept(part, row)
-        if len(self._last) > _LAST:
-            self._last.popitem(last=False)
+        self._last_bytes += size
+        while len(self._last) > _LAST or self._last_bytes > _BYTES:
+            self._last_bytes -= self._last.popitem(last=False)[1][0].length
 
     def want(self, number: int) -> None:
         """Keep a frame, if it is in the latest parts."""
@@ -88,7 +94,11 @@ class KeptFrames:
             return
         for part in (*self._latest, *self._before):
             if part.first <= number < part.first + len(part):
-                self._wanted[number] = record_of(part, number - part.first)
+                record = record_of(part, number - part.first)
+                weight = len(record.frame.raw.data) + _FIELD * len(record.frame.fields)
+                if self._wanted_bytes + weight <= _BYTES:
+                    self._wanted[number] = record
+                    self._wanted_bytes += weight
 
     def forget_parts(self) -> None:
         """Let the parts go, once nothing of them can be wanted."""

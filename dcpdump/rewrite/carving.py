@@ -6,7 +6,7 @@ is enough is tried: where the carved packets decode to other frames, more of the
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.batch.slices import Slicer
 from dcpdump.capture import Capture
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Record
@@ -67,14 +66,10 @@ class Carving:
 
     def survey(self) -> None:
         """Read all captures, and note what is wanted."""
-        slicer = Slicer(self.dissector)
         for block in blocks_of(self._captures):
             self._begin(block.begins_ns)
-            for parts in slicer.feed(block):
-                for part in parts:
-                    self._take(part)
-        for part in self.dissector.close_blocks():
-            self._take(part)
+            self._take_all(self.dissector.feed_block(block))
+        self._take_all(self.dissector.close_blocks())
         self.dissector.places.close()
         self._needs = {number: need for number, need in self._needs.items() if need.rows}
         for need in self._needs.values():
@@ -100,6 +95,11 @@ class Carving:
         return PacketChoice(self.dissector, self._needs)
 
     # -- what is wanted -----------------------------------------------------------------------------------
+
+    def _take_all(self, some: Iterable[list[Part]]) -> None:
+        for parts in some:
+            for part in parts:
+                self._take(part)
 
     def _take(self, part: Part) -> None:
         left = None if self._count is None else self._count - self.frames

@@ -22,10 +22,11 @@ def dry_run(
     """Yield the frames of packets; connections keep the numbers that they had ``before``, or get NO_CONNECTION."""
     tracing = _Tracing(before, limits, secrets)
     for block in blocks(packets):
-        parts = tracing.survey.feed_block(block)
-        tracing.trace(block)
+        for parts in tracing.survey.feed_block(block):
+            tracing.trace(block)
+            yield from (_renumbered(part, tracing.origin) for part in parts)
+    for parts in tracing.survey.close_blocks():
         yield from (_renumbered(part, tracing.origin) for part in parts)
-    yield from (_renumbered(part, tracing.origin) for part in tracing.survey.close_blocks())
 
 
 class _Tracing:
@@ -37,10 +38,10 @@ class _Tracing:
         self._before = before
 
     def trace(self, block: Block) -> None:
-        """Look up which connections the packets of a block belong to now, and belonged to before."""
+        """Look up which connections the packets of a block belong to now, as far as they are noted, and before."""
         now = self.survey.places
         for which, file in enumerate(block.files):
-            numbers = block.numbers[block.file == which]
+            numbers = now.noted(file, block.numbers[block.file == which])
             streams = (places.columns(file, numbers).stream.tolist() for places in (self._before, now))
             for number, old, new in zip(numbers.tolist(), *streams, strict=True):
                 old, new = _stream(self._before, file, number, old), _stream(now, file, number, new)

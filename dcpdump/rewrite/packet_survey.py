@@ -6,7 +6,6 @@ from dcpdump.net.batch import Segments
 from dcpdump.net.header_offsets import anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Record
 from dcpdump.rewrite.handshakes import Handshakes
 from dcpdump.rewrite.payload_map import PayloadMap
 from dcpdump.rewrite.text_places import TextPlaces
@@ -29,13 +28,10 @@ class PacketSurvey(Dissection):
         places = (self._unsealing.places or {}).get(stream)
         return None if places is None else TextPlaces(places)
 
-    def feed(self, packet: Packet) -> list[Record]:
-        """Dissect one packet, and return the records that it completes."""
-        records = super().feed(packet)
+    def _fed(self, packet: Packet) -> None:
         body = anatomy(packet, self._limits)
         flags = packet.data[body.segment[0] + _FLAGS] if body.segment is not None else 0
         self.handshakes.note(packet, self.places.note(packet, body), flags)
-        return records
 
     def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
         for row in segments.singles:

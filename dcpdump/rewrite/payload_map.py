@@ -145,6 +145,11 @@ class PayloadMap:
         columns = (_column(column) for column in self._files[file])
         return PayloadColumns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
 
+    def noted(self, file: str, numbers: Array) -> Array:
+        """Return which of the packets of a file, by number, were noted."""
+        noted = self._files.get(file)
+        return numbers[numbers <= (0 if noted is None else len(noted.streams))]
+
     @property
     def pieces(self) -> Mapping[tuple[str, int], tuple[FragmentedSegment, int]]:
         """Return by file and number of a fragment: the segment that it belongs to, and the fragment's offset in it."""

@@ -14,7 +14,6 @@ from dcpdump.batch.chosen import record_of
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.batch.slices import Slicer
 from dcpdump.capture import Capture
 from dcpdump.capture.raw_records import RawRecords
 from dcpdump.capture.rewriter import Rewriter
@@ -187,11 +186,11 @@ class Redaction:
 
 
 def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part]:
-    slicer = Slicer(dissection)
     for block in blocks_of(captures):
-        for parts in slicer.feed(block):
+        for parts in dissection.feed_block(block):
             yield from parts
-    yield from dissection.close_blocks()
+    for parts in dissection.close_blocks():
+        yield from parts
 
 
 def _proof_hashes(part: Part) -> Iterator[int]:

@@ -60,13 +60,14 @@ class Decoding:
         """Decode blocks of packets, and yield rows as pairs of a table's name and a batch."""
         for block in blocks:
             last_ns = block.where(-1).ts_ns
-            yield from self._rows(self._dissection.feed_block(block), last_ns)
+            for parts in self._dissection.feed_block(block):
+                yield from self._rows(parts, last_ns)
 
     def close(self) -> Iterator[Rows]:
         """Yield the rows that are left, where the input ends with this work."""
         if self._work.end is not None:
-            parts = self._dissection.finish(self._work.end)
-            yield from self._rows(parts, self._work.end.ts_ns)
+            for parts in self._dissection.finish(self._work.end):
+                yield from self._rows(parts, self._work.end.ts_ns)
 
     def _rows(self, parts: list[Part], last_ns: int | None) -> Iterator[Rows]:
         dissection = self._dissection

@@ -46,13 +46,14 @@ SCHEMA = pa.schema([pa.field("order", pa.int64()), pa.field("data", pa.binary())
 
 
 class EventLog(NamedTuple):
-    """What one block of packets contributed."""
+    """What packets contributed."""
 
     parts: list[Part]
     lost: list[Lost]
     ended: list[Ended]
-    entered: int | None  #: bytes that waited behind gaps when the work began; set on its first block only
+    entered: int | None  #: bytes that waited behind gaps when the work began; set on its first log only
     pending: int  #: bytes that wait behind gaps now
+    releasing: bool  #: as the dissection has it
     last_ns: int | None  #: the time of its last packet
 
 
@@ -64,13 +65,14 @@ class EventWriter:
         self._entered: int | None = pending
 
     def write(self, dissection: Watching, parts: Iterable[Part], last_ns: int | None) -> pa.RecordBatch:
-        """Return a batch of one row that holds what a block contributed; the dissection is left unchanged."""
+        """Return a batch of one row that holds what packets contributed; the dissection is left unchanged."""
         log = EventLog(
             [slim(part) for part in parts],
             list(dissection.gaps),
             list(dissection.ended),
             self._entered,
             dissection.balance.pending_bytes,
+            dissection.releasing,
             last_ns,
         )
         self._entered = None
@@ -97,6 +99,7 @@ class EventReplay:
         if log.entered is not None:
             self._elsewhere = self._replay.balance.pending_bytes - log.entered
         self._replay.balance.pending_bytes = self._elsewhere + log.pending
+        self._replay.releasing = log.releasing
         self._last_ns = log.last_ns
         self.judging.feed([self._numbered(part) for part in log.parts])
 

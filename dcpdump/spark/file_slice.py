@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize
-from dcpdump.batch.pcap_blocks import PlainPcap
+from dcpdump.batch.pcap_blocks import PlainPcap, block_of
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PcapHeader
 from dcpdump.capture.pcapng import SECTION, Pcapng
@@ -45,13 +45,13 @@ class FileSlice(PlainPcap):
                 fresh = len(data) > len(rest)
                 if limit is not None and place + len(data) > limit:
                     data = data[: _end(data, limit - place, header)]
-                block, used, before = self._block(data, header, before)
-                if block is not None:
-                    self.packets += len(block)
-                    yield block
-                rest, place = data[used:], place + used
+                found = block_of(data, header, before, self.packets, self._piece.path)
+                if found.block is not None:
+                    self.packets += len(found.block)
+                    yield found.block
+                rest, place, before = data[found.used :], place + found.used, found.seconds
                 self.stop = place
-                if before is None or (not fresh and rest):
+                if not found.plain or before is None or (not fresh and rest):
                     if limit is not None and place >= limit:
                         break
                     return

@@ -9,7 +9,6 @@ from dcpdump.arrow import verdicts
 from dcpdump.arrow.files import Files, gap_rows
 from dcpdump.batch.part import Part, joined
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.batch.slices import Slicer
 from dcpdump.capture import Capture, open_capture
 from dcpdump.check.checking import Judging
 from dcpdump.errors import CaptureError
@@ -66,15 +65,13 @@ class _Engine:
 
     def run(self, captures: list[Capture], unusable: list[dict[str, Any]]) -> Outcome:
         dissection = self._dissection
-        slicer = Slicer(dissection)
         if captures:
             for number, block in enumerate(blocks_of(captures)):
                 if not number:
                     self._choice.begin(int(block.ts_ns[0]))
                 self._files.feed(block)
                 self._last_ns = block.where(-1).ts_ns
-                for parts in slicer.feed(block):
-                    self._take(parts)
+                self._take(dissection.feed_block(block))
             self._take(dissection.close_blocks())
         files = self._files.rows({each.name: [str(damage) for damage in each.damage] for each in captures})
         rows = sorted([*files.to_pylist(), *unusable], key=lambda row: str(row["path"]))
@@ -85,7 +82,11 @@ class _Engine:
             self._parts.close(), tally.frames, tally.lost_bytes, tally.skipped_bytes, net.conflicts, rows, tally.foreign
         )
 
-    def _take(self, parts: list[Part]) -> None:
+    def _take(self, some: Iterable[list[Part]]) -> None:
+        for parts in some:
+            self._write(parts)
+
+    def _write(self, parts: list[Part]) -> None:
         if parts and "frames" in self._tables:
             batch = self._table.feed(joined(parts))
             if batch is not None:

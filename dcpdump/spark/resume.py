@@ -1,6 +1,6 @@
 """Begin a dissection in the middle of the input, from saved connections, and save them again at its end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -31,16 +31,16 @@ class ResumedDissection(Watching):
         """Return where the last packet was captured."""
         return self._connections.last
 
-    def feed_block(self, block: Block) -> list[Part]:
-        """Dissect the next packets, and return the frames that they complete."""
+    def feed_block(self, block: Block) -> Iterator[list[Part]]:
+        """Dissect the next packets, and yield the parts that they complete."""
         times = block.ts_ns[block.ts_ns != NO_TIME]
         if len(times):
             latest = int(np.max(times))
             self.last_ns = latest if self.last_ns is None else max(latest, self.last_ns)
         return super().feed_block(block)
 
-    def finish(self, last: Seen) -> list[Part]:
-        """End the input, whose last packet was ``last``, and return the frames that are left."""
+    def finish(self, last: Seen) -> Iterator[list[Part]]:
+        """End the input, whose last packet was ``last``, and yield the parts that are left."""
         self._connections.last = last
         return self.close_blocks()
 

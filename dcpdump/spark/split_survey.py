@@ -53,10 +53,10 @@ class SplitSurvey:
         if self._work.guess:
             blocks = Guesser(self._work.entries, self._guess_past).blocks(blocks)
         for block in blocks:
-            dissection.feed_block(block)
+            for _ in dissection.feed_block(block):
+                dissection.gaps.clear()
             if self._foreign:
                 self._tails.feed(block, self._foreign)
-            dissection.gaps.clear()
             dissection.ended.clear()
 
     def surveyed(self, read: Reads) -> Surveyed:

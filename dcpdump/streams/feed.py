@@ -32,7 +32,7 @@ class Feed:
         self.until_ns: int | None = None  #: what comes later does not count
 
     def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
-        """Take the parts that one block completed, and return the events that the ledger learns next."""
+        """Take the next parts, and return the events that the ledger learns next."""
         return [frame for step in self._ordered(parts, self._events) for frame in one_by_one(step)]
 
     def steps(self, parts: Sequence[Part]) -> Sequence[Step]:
@@ -56,7 +56,7 @@ class Feed:
     def _ordered(self, parts: Sequence[Part], read: Callable[[Part], Sequence[Step]]) -> Sequence[Step]:
         in_order = self._orderly(parts)
         found = [step for part in parts for step in read(part)]
-        return self._order.feed(found, waiting=self._dissection.balance.pending_bytes > 0, in_order=in_order)
+        return self._order.feed(found, waiting=self._dissection.waiting, in_order=in_order)
 
     def _events(self, part: Part) -> list[FrameEvent]:
         events = frame_events(part, documents=self._closely)

@@ -15,8 +15,9 @@ from dcpdump.streams.document_run import DocumentRun, Step
 
 #: How long a hole is waited for that the receiver has filled long since, and some more.
 _PATIENCE_NS = 2_500_000_000
-#: More frames than this are not kept waiting.
+#: More frames than this are not kept waiting; so many of their bytes, or a field that was decoded, count as one more.
 _MOST = 262_144
+_BYTES = 256
 _TIME = itemgetter(0)
 
 
@@ -75,12 +76,21 @@ class Order:
         if not self._held:
             return 0
         until = max(each.end_ns for each in self._held) - _PATIENCE_NS
-        frames = 0
+        weight = 0
         for each in reversed(self._held):
-            frames += each.step.frames if isinstance(each.step, DocumentRun) else 1
-            if frames > _MOST:
+            weight += _weight(each.step)
+            if weight > _MOST:
                 return max(until, each.ts_ns)
         return until
+
+
+def _weight(step: Step) -> int:
+    """Return how much memory frames need, in frames."""
+    if isinstance(step, DocumentRun):
+        return step.frames + step.size // _BYTES
+    record = step.record
+    decoded = 0 if record is None else len(record.frame.fields) + len(record.frame.problems)
+    return 1 + step.length // _BYTES + decoded
 
 
 def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_Held]:

@@ -7,7 +7,9 @@ its bytes, and where they stand in that direction. What they mean is for others.
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be16, be32
+from dcpdump.spec import find
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS, MAX_FRAME
+from dcpdump.spec.names import SNAPPY
 from dcpdump.wire.frame import RawFrame
 
 if TYPE_CHECKING:
@@ -16,6 +18,19 @@ if TYPE_CHECKING:
 _MOST: Final = MAX_FRAME - HEADER_LENGTH
 #: By first byte: 0 is not a magic, 1 is a classic header's, 2 a flexible one's.
 _KIND: Final = bytes([(1 + MAGICS[byte].flexible) if byte in MAGICS else 0 for byte in range(256)])
+#: By opcode: 1 where it is known and is not of one document, so that each byte or two of its value may become a field.
+_LISTING: Final = bytes(
+    [any(each.known and not each.collection_key for each in (find(op), find(op, server=True))) for op in range(256)]
+)
+#: More bytes than this are a list, of which so many weigh as much as one frame.
+_LONG: Final = 64
+_BYTES: Final = 8
+#: So many bytes of text, of what is compressed, use as much memory as one byte of a list.
+_TEXT: Final = 64
+#: Texts up to here are short, as nearly all documents are.
+_SHORT_TEXT: Final = 1_024
+#: Nothing is compressed to less than such a part of it: three bytes stand for 64 at most.
+_RATIO: Final = 24
 
 
 class Frames:
@@ -29,6 +44,7 @@ class Frames:
         "files",
         "firsts",
         "gaps",
+        "listing",
         "need",
         "odd",
         "offsets",
@@ -43,6 +59,7 @@ class Frames:
     def __init__(self) -> None:
         self.count = 0  #: how many frames there are
         self.size = 0  #: how many bytes they are
+        self.listing = 0  #: bytes that may become fields: of lists, and in proportion of compressed values
         self.odd: dict[int, RawFrame] = {}  #: by number: frames that are not whole
 
         self.bounds: list[int] = []  #: of each packet: it completed the frames that end up to here, and not before
@@ -63,6 +80,11 @@ class Frames:
 
     def __len__(self) -> int:
         return self.count
+
+    @property
+    def weight(self) -> int:
+        """Return how much memory they may need once they are decoded, in frames."""
+        return self.count + self.listing // _BYTES
 
     def data(self) -> bytes:
         """Return the bytes of all frames, one behind the other."""
@@ -91,6 +113,13 @@ class Frames:
         if raw.holes or len(raw.data) < raw.length:
             self.odd[self.count] = raw
         self._run(raw.data, 1, len(raw.data), place)
+        if len(raw.data) > HEADER_LENGTH + _LONG:
+            header = raw.header
+            if _LISTING[header.opcode]:
+                self.listing += len(raw.data) - HEADER_LENGTH
+            elif header.datatype & SNAPPY:
+                at = HEADER_LENGTH + header.framing_length + header.extras_length + header.key_length
+                self.listing += _text_size(raw.data, at, len(raw.data)) // _TEXT
         self.offsets.append(raw.offset)
         self.gaps.append(raw.gap_before)
         self.weak.append(raw.confidence == "low")
@@ -108,7 +137,8 @@ class Frames:
 
         Return how many bytes they are; -1 where anything is no header of a frame: then nothing is added.
         """
-        kinds = _KIND
+        kinds, lists = _KIND, _LISTING
+        listing: i64 = 0
         count: i64 = 0
         at: i64 = 0
         end: i64 = len(data)
@@ -131,6 +161,11 @@ class Frames:
                 self.need = stop - at
                 break
             count += 1
+            if body > _LONG:
+                if lists[data[at + 1]]:
+                    listing += body
+                elif data[at + 5] & SNAPPY:
+                    listing += _text_size(data, at + HEADER_LENGTH + sections, stop) // _TEXT
             at = stop
         else:
             sound = at == end or kinds[data[at]] != 0
@@ -139,6 +174,7 @@ class Frames:
             return -1
         if at:
             self._run(data, count, at, place)
+            self.listing += listing
             self.offsets.append(offset)
             self.gaps.append(gap)
             self.weak.append(False)
@@ -151,3 +187,19 @@ class Frames:
         self.places.append(place)
         self.count += count
         self.size += size
+
+
+def _text_size(data: bytes, at: "i64", stop: "i64") -> "i64":
+    """Return how long a compressed value says that its text is, as far as that can be; 0 where that is short."""
+    most: i64 = _RATIO * (stop - at)
+    size: i64 = 0
+    shift: i64 = 0
+    while at < stop and shift < 35:
+        byte: i64 = data[at]
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        at += 1
+        shift += 7
+    size = min(size, most)
+    return size if size > _SHORT_TEXT else 0

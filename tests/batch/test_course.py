@@ -11,12 +11,13 @@ from dcpdump.batch.course import STEPS, Axis, Course, Grid, Kind
 from dcpdump.batch.dissection import Dissection
 from dcpdump.batch.part import Part
 from tests.support.conversation import opening, packets, said
+from tests.support.pieces import all_pieces
 
 
 def parts(text: str) -> list[Part]:
     dissection = Dissection()
-    out = [part for block in blocks(packets(said(text))) for part in dissection.feed_block(block)]
-    return [*out, *dissection.close_blocks()]
+    out = [part for block in blocks(packets(said(text))) for part in all_pieces(dissection.feed_block(block))]
+    return [*out, *all_pieces(dissection.close_blocks())]
 
 
 def course(text: str) -> tuple[Course, Sequence[Part]]:

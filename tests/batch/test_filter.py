@@ -18,6 +18,7 @@ from dcpdump.iso_time import iso_time
 from dcpdump.net.packet import Packet
 from dcpdump.spec.opcodes import DCP_MUTATION
 from tests.bench.captures import capture
+from tests.support.pieces import all_pieces
 
 CHOICES = [
     {"opcode": "mutation,0x56"},
@@ -83,8 +84,8 @@ def test_the_same_frames_are_chosen(packets: list[Packet], given: dict[str, Any]
     asked = masks(chosen.texts, chosen.filter, window=chosen.window)
     table = FrameTable(asked, 64)
     dissection = Dissection()
-    parts = [part for block in blocks(packets, 200_000) for part in [joined(dissection.feed_block(block))]]
-    parts += dissection.close_blocks()
+    parts = [part for block in blocks(packets, 200_000) for part in [joined(all_pieces(dissection.feed_block(block)))]]
+    parts += all_pieces(dissection.close_blocks())
     assert [part.first + row for part in parts for row in wanted_rows(part, asked)] == wanted
     batches = [table.feed(part) for part in parts]
     assert [row for batch in batches if batch for row in batch.column("frame").to_pylist()] == wanted
@@ -94,7 +95,7 @@ def test_the_same_frames_are_chosen(packets: list[Packet], given: dict[str, Any]
 def test_frames_at_both_ends_of_a_time_are_chosen(packets: list[Packet]) -> None:
     moved = [packet._replace(ts_ns=(packet.ts_ns or 0) + 1) for packet in packets[:800]]  # to the nanosecond
     dissection = Dissection()
-    part = joined([part for block in blocks(moved) for part in dissection.feed_block(block)])
+    part = joined([part for block in blocks(moved) for part in all_pieces(dissection.feed_block(block))])
     row = int(np.flatnonzero(part.header.opcode == DCP_MUTATION)[3])
     when = iso_time(int(part.ts_ns[row]))
     chosen = selection(dict.fromkeys(OPTIONS) | {"problems": False, "since": when, "until": when})

@@ -16,6 +16,7 @@ from dcpdump.streams.watching import Watching
 from tests.streams.test_document_runs import books
 from tests.support.batch_rows import columnar, scalar
 from tests.support.conversation import Said, opening, packets, said
+from tests.support.pieces import all_pieces
 
 GET, SET, GETQ, UNKNOWN, QUIET_SET = 0x00, 0x01, 0x09, 0xDE, 0x11
 TRACED = bytes.fromhex("020010")  # how long the server took
@@ -64,8 +65,8 @@ def mixed(text: str = "") -> list[Packet]:
 
 def parts(captured: list[Packet]) -> list[Part]:
     dissection = Dissection()
-    found = [part for block in blocks(captured) for part in dissection.feed_block(block)]
-    return found + dissection.close_blocks()
+    found = [part for block in blocks(captured) for part in all_pieces(dissection.feed_block(block))]
+    return found + all_pieces(dissection.close_blocks())
 
 
 def test_neighbours_are_not_decoded_until_somebody_looks() -> None:
@@ -92,7 +93,7 @@ def test_neighbours_teach_the_ledger_and_the_rules_the_same_undecoded() -> None:
         feed = Feed(dissection, ledger)
         said_of = []
         for block in blocks(captured):
-            some = dissection.feed_block(block)
+            some = all_pieces(dissection.feed_block(block))
             feed.frame_events(some)  # it tells the ledger who the ends are
             for part in some:
                 seen = frame_events(part)

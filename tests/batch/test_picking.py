@@ -22,6 +22,7 @@ from tests.support.captures import Record, pcap
 from tests.support.console import run
 from tests.support.frame_by_frame import frame_by_frame
 from tests.support.packets import TcpTalk, flow
+from tests.support.pieces import all_pieces
 
 SAMPLES = sorted(Path("samples").glob("*.pcap*"))
 FILTERS = [
@@ -87,8 +88,8 @@ def test_sessions_learn_the_same_by_rows_and_by_columns(traffic: dict[str, Path]
     packets = list(open_capture(str(traffic[kind])))
     one, other = picker.Picker(Wanted(bytes(256), bytes(65_536))), Dissection()
     for block in blocks(packets, 40_000):
-        pieces = one.feed_block(block)
-        other.feed_block(block)
+        pieces = all_pieces(one.feed_block(block))
+        all_pieces(other.feed_block(block))
         assert way == "columns" or all(isinstance(piece, Picked) for piece in pieces)
     assert _known(one._conversations) == _known(other._conversations)
     assert (one.tally, one.balance) == (other.tally, other.balance)

@@ -28,9 +28,11 @@ def judged(captured: list[Packet], *, alone: bool = True) -> list[tuple[str, int
     dissection = Watching()
     judging = Judging(dissection)
     for block in blocks(captured):
-        judging.feed(dissection.feed_block(block))
-        dissection.gaps.clear()
-    judging.feed(dissection.close_blocks())
+        for parts in dissection.feed_block(block):
+            judging.feed(parts)
+            dissection.gaps.clear()
+    for parts in dissection.close_blocks():
+        judging.feed(parts)
     judging.close(captured[-1].ts_ns, alone=alone)
     return [(each.rule.id, each.connection, each.message) for each, _ in judging.fold.findings()]
 

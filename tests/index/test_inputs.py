@@ -29,6 +29,7 @@ from tests.index.test_frames import SAMPLES, SIZES, check_against, check_frames,
 from tests.support.batch_rows import files
 from tests.support.captures import Pcapng, Record, pcap, pcapng
 from tests.support.packets import TcpTalk, flow
+from tests.support.pieces import all_pieces
 from tests.support.strategies import damaged, sent
 
 
@@ -127,10 +128,11 @@ def test_memory_that_is_freed_is_freed_again(traffic: list[Packet], tmp_path: Pa
     path.write_bytes(pcap(records(disturbed(traffic * 2, 3))))
     limits = replace(DEFAULT, memory=64 * 1024)
     # What is freed when depends on the blocks: those of the index have to be the same.
-    dissection, expected = Dissection(limits), []
+    dissection, parts = Dissection(limits), []
     for block in blocks_of([open_capture(str(path))], BlockSize(4096)):
-        expected += [record_of(part, row) for part in dissection.feed_block(block) for row in range(len(part))]
-    expected += [record_of(part, row) for part in dissection.close_blocks() for row in range(len(part))]
+        parts += all_pieces(dissection.feed_block(block))
+    parts += all_pieces(dissection.close_blocks())
+    expected = [record_of(part, row) for part in parts for row in range(len(part))]
     assert dissection.balance.evictions > 3
     assert check_against(expected, [str(path)], replace(options(4096), limits=limits)) > 50
 

@@ -20,6 +20,7 @@ from dcpdump.wire.encode import encode
 from tests.rewrite.test_carving import NUMBERS
 from tests.support.batch_rows import files
 from tests.support.packets import TcpTalk
+from tests.support.pieces import all_pieces
 from tests.support.secret_talk import disturbed, talk
 
 
@@ -35,8 +36,8 @@ def gets() -> list[Packet]:
 def parts(packets: Sequence[Packet]) -> Iterator[Part]:
     dissection = Dissection()
     for block in blocks(packets):
-        yield from dissection.feed_block(block)
-    yield from dissection.close_blocks()
+        yield from all_pieces(dissection.feed_block(block))
+    yield from all_pieces(dissection.close_blocks())
 
 
 def shown(part: Part, row: int) -> str:

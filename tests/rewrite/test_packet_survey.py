@@ -13,6 +13,7 @@ from dcpdump.rewrite.payload_map import Carried
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
 from tests.support.packets import TcpTalk, flow, renumbered
+from tests.support.pieces import all_pieces
 from tests.support.secret_talk import disturbed, talk
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
@@ -31,16 +32,16 @@ def known(survey: PacketSurvey) -> Known:
 def in_runs(packets: Iterable[Packet], size: int) -> Known:
     survey = PacketSurvey()
     for block in blocks(packets, size):
-        survey.feed_block(block)
-    survey.close_blocks()
+        all_pieces(survey.feed_block(block))
+    all_pieces(survey.close_blocks())
     return known(survey)
 
 
 def one_by_one(packets: Iterable[Packet]) -> Known:
     survey = PacketSurvey()
     for packet in packets:
-        survey.feed(packet)
-    survey.close_blocks()
+        all_pieces(survey.feed_packet(packet))
+    all_pieces(survey.close_blocks())
     return known(survey)
 
 

@@ -19,6 +19,7 @@ from dcpdump.rewrite.proof_hash import places_of, plain_proof_hash, proof_hash
 from tests.batch.test_twins import talk
 from tests.bench.captures import capture
 from tests.support.batch_rows import files
+from tests.support.pieces import all_pieces
 from tests.support.secret_talk import disturbed
 from tests.support.secret_talk import talk as secret_talk
 from tests.support.strategies import damaged, pushed, sent
@@ -31,8 +32,8 @@ FRAMES = st.lists(st.tuples(st.integers(0, 1), ANY), max_size=6)
 def parts(packets: Sequence[Packet]) -> Iterator[Part]:
     dissection = Dissection(show_secrets=True)
     for block in blocks(packets):
-        yield from dissection.feed_block(block)
-    yield from dissection.close_blocks()
+        yield from all_pieces(dissection.feed_block(block))
+    yield from all_pieces(dissection.close_blocks())
 
 
 def both(packets: Sequence[Packet], *, full: bool) -> tuple[list[Concealed], list[Concealed]]:

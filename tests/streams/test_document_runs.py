@@ -29,6 +29,7 @@ from tests.support.check_cases import CASES, items
 from tests.support.conversation import opening, packets, said
 from tests.support.healthy import HEALTHY
 from tests.support.ledgers import ledger_of
+from tests.support.pieces import all_pieces
 
 OPENING = opening(controls="connection_buffer_size=1000") + "STREAM vb=5\n"
 DOCUMENTS = "RX snapshot-marker{start=1, end=30, flags=0x5}\n" + items(1, 30)
@@ -57,7 +58,8 @@ def books(kept: Ledger) -> Any:
 
 def told(captured: list[Packet]) -> list[Step]:
     dissection = Watching()
-    return [step for block in blocks(captured) for part in dissection.feed_block(block) for step in steps(part)]
+    parts = [part for block in blocks(captured) for part in all_pieces(dissection.feed_block(block))]
+    return [step for part in parts for step in steps(part)]
 
 
 def judged(captured: list[Packet], *, runs: bool, shown: int | None = None) -> tuple[list[Finding], int]:
@@ -78,8 +80,10 @@ def judged(captured: list[Packet], *, runs: bool, shown: int | None = None) -> t
                 found.extend(engine.feed(step))
 
     for block in blocks(captured):
-        take(tell(dissection.feed_block(block)))
-    take(tell(dissection.close_blocks()))
+        for parts in dissection.feed_block(block):
+            take(tell(parts))
+    for parts in dissection.close_blocks():
+        take(tell(parts))
     take(feed.rest())
     feed.close(None, engine.lose)
     return found + engine.close(), at_once
@@ -107,7 +111,7 @@ def test_documents_that_follow_one_another_are_one_burst() -> None:
     seen = [
         frame
         for block in blocks(packets(said(OPENING + DOCUMENTS)))
-        for part in dissection.feed_block(block)
+        for part in all_pieces(dissection.feed_block(block))
         for frame in frame_events(part)
     ]
     documents = [frame for frame in seen if frame.opcode == 0x57]

@@ -10,13 +10,15 @@ from dcpdump.net.event import Gap, Seen
 from dcpdump.streams.frame_event import UNKNOWN_LOSS
 from dcpdump.streams.pending_losses import Before, PendingLosses
 from tests.support.conversation import opening, packets, said
+from tests.support.pieces import all_pieces
 
 
 @pytest.fixture
 def part() -> Part:
     """The frames of a login, which are those of both directions."""
     dissection = Dissection()
-    return joined([part for block in blocks(packets(said(opening()))) for part in dissection.feed_block(block)])
+    captured = packets(said(opening()))
+    return joined([part for block in blocks(captured) for part in all_pieces(dissection.feed_block(block))])
 
 
 def lost(part: Part, row: int, past: int, length: int | None) -> Lost:

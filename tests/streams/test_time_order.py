@@ -98,3 +98,25 @@ def test_every_frame_comes_out_once_and_in_its_directions_order(
         assert [one for one in gone if one.direction == direction] == [
             one for one in came if one.direction == direction
         ]
+
+
+def test_of_large_frames_fewer_wait() -> None:
+    order = Order()
+    frames = [at(1 + number / 1000, number % 2)._replace(length=1 << 20) for number in range(100)]
+    passed = order.feed(frames, waiting=True, in_order=True)
+    assert [*passed, *order.close()] == frames
+    assert len(passed) == 100 - 63
+
+
+def test_of_frames_with_many_fields_fewer_wait() -> None:
+    features = "|".join(str(feature) for feature in range(2048))
+    (hello,) = (
+        each for each in seen(packets(said(f"TX hello{{features={features}}}"))) if isinstance(each, FrameEvent)
+    )
+    assert hello.record is not None
+    order = Order()
+    frames = [hello._replace(ts_ns=number, direction=number % 2) for number in range(200)]
+    passed = order.feed(frames, waiting=True, in_order=True)
+    assert [*passed, *order.close()] == frames
+    weight = 1 + hello.length // 256 + len(hello.record.frame.fields) + len(hello.record.frame.problems)
+    assert len(frames) - len(passed) == 262_144 // weight

@@ -22,6 +22,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, Record, as_json, columns
 from dcpdump.tally import Tally
+from tests.support.pieces import all_pieces
 
 IDENTITIES = {"cas", "vbucket_uuid", "manifest_uid", "old_vbucket_uuid", "flush_uid"}
 #: Keys that ndjson has outside of ``fields``.
@@ -73,10 +74,10 @@ def columnar(
     dissection, table = Dissection(limits), FrameTable(Masks(FrameFilter()), value_bytes)
     batches: list[pa.RecordBatch | None] = []
     for block in blocks(packets, size):
-        parts = dissection.feed_block(block)
-        if parts:
-            batches.append(table.feed(joined(parts)))
-    batches += [table.feed(part) for part in dissection.close_blocks()]
+        for parts in dissection.feed_block(block):
+            if parts:
+                batches.append(table.feed(joined(parts)))
+    batches += [table.feed(part) for part in all_pieces(dissection.close_blocks())]
     return [spelled(row) for batch in batches if batch is not None for row in present(batch)]
 
 
@@ -86,8 +87,8 @@ def columnar_counts(
     """Return the counters of the batch pipe."""
     dissection = Dissection(limits)
     for block in blocks(packets, size):
-        dissection.feed_block(block)
-    dissection.close_blocks()
+        all_pieces(dissection.feed_block(block))
+    all_pieces(dissection.close_blocks())
     return dissection.tally, dissection.balance
 
 

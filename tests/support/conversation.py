@@ -292,8 +292,10 @@ def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
             yield from found
 
     for block in blocks(captured):
-        yield from all_of(dissection.feed_block(block))
-    yield from all_of(dissection.close_blocks())
+        for parts in dissection.feed_block(block):
+            yield from all_of(parts)
+    for parts in dissection.close_blocks():
+        yield from all_of(parts)
     yield from [*pending.rest(), *dissection.gaps]
 
 
@@ -303,10 +305,12 @@ def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> li
     feed = Feed(dissection, engine.ledger, closely=True)
     found: list[Finding] = []
     for block in blocks(captured):
-        for frame in feed.frame_events(dissection.feed_block(block)):
+        for parts in dissection.feed_block(block):
+            for frame in feed.frame_events(parts):
+                found += engine.feed(frame)
+    for parts in dissection.close_blocks():
+        for frame in feed.frame_events(parts):
             found += engine.feed(frame)
-    for frame in feed.frame_events(dissection.close_blocks()):
-        found += engine.feed(frame)
     for step in feed.rest():
         found += engine.feed_step(step)
     feed.close(None, engine.lose)

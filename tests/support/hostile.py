@@ -7,6 +7,8 @@ import json
 import random
 from collections.abc import Callable, Iterator
 
+import cramjam
+
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap
@@ -225,6 +227,26 @@ def one_key(count: int) -> list[Packet]:
         answer = encode("DCP_STREAM_REQ", response=True, status=0x23, value=bytes(8), opaque=number + 20)
         talk.send(1, answer)
     return talk.packets
+
+
+def calm_then_lists(count: int) -> list[Packet]:
+    """Return a megabyte or two of documents, and then HELLOs that list a thousand features each."""
+    hello = encode("HELLO", {"features": list(range(1000))}, key=b"agent")
+    return _opened(_talk()).send(1, mutations(2_000, size=950)).send(0, hello * count).packets
+
+
+def noops_behind_a_hole(count: int) -> list[Packet]:
+    """Return NOOPs that wait for one that was lost, to the end of the capture."""
+    return _opened(_talk()).skip(1, 24).send(1, encode("DCP_NOOP", opaque=3) * count).packets
+
+
+def compressed_xattrs(count: int) -> list[Packet]:
+    """Return compressed documents with 16,000 extended attributes each."""
+    pairs = (b"\0\0\0\x04" + b"a\x001\0") * 16_000
+    value = bytes(cramjam.snappy.compress_raw(len(pairs).to_bytes(4, "big") + pairs + b"{}"))
+    given = {"rev_seqno": 1, "by_seqno": 1}
+    document = encode("DCP_MUTATION", given, key=b"k", value=value, datatype=6, vbucket=7, opaque=9)
+    return _opened(_talk()).send(1, document * count).packets
 
 
 SHAPES: dict[Callable[[int], list[Packet]], int] = {

@@ -30,8 +30,10 @@ def ledger_of(captured: Iterable[Packet], *, runs: bool = False, last_ns: int | 
                 ledger.feed(step)
 
     for block in blocks(captured):
-        take(tell(dissection.feed_block(block)))
-    take(tell(dissection.close_blocks()))
+        for parts in dissection.feed_block(block):
+            take(tell(parts))
+    for parts in dissection.close_blocks():
+        take(tell(parts))
     take(feed.rest())
     feed.close(last_ns)
     return ledger

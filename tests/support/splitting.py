@@ -66,10 +66,10 @@ def whole(packets: Iterable[Packet], size: int = BLOCK) -> Tables:
         dissection.gaps.clear()
 
     for block in blocks(packets, size):
-        take(dissection.feed_block(block))
-    for part in dissection.close_blocks():
-        take([part])
-    take([])
+        for parts in dissection.feed_block(block):
+            take(parts)
+    for parts in dissection.close_blocks():
+        take(parts)
     return out
 
 

@@ -13,6 +13,7 @@ from dcpdump.batch.part import Part
 from dcpdump.capture import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
+from tests.support.pieces import all_pieces
 from tests.tls.feeding import secrets_of
 from tests.tls.test_twins import SAMPLES
 from tests.tls.twins import Twin, seal
@@ -43,8 +44,8 @@ def many_at_once(packets: Sequence[Packet], keylog: bytes, size: int) -> tuple[l
     dissection = Dissection(show_secrets=True, secrets=secrets_of(keylog))
     parts: list[Part] = []
     for at in range(0, len(packets), size):
-        parts += dissection.feed_block(gathered(packets[at : at + size]))
-    parts += dissection.close_blocks()
+        parts += all_pieces(dissection.feed_block(gathered(packets[at : at + size])))
+    parts += all_pieces(dissection.close_blocks())
     frames: list[Frame] = []
     for part in parts:
         for row in range(len(part)):

@@ -1,0 +1,126 @@
+"""Blocks of what arrives through a pipe: the packets of the file, whatever pieces it comes in, and without a thread."""
+
+import gzip
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcpdump.batch.arriving_blocks import arriving_blocks
+from dcpdump.batch.block import BLOCK_BYTES, BlockSize
+from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
+from dcpdump.capture import Capture, Damage, open_capture
+from dcpdump.net.packet import Packet
+from tests.support.captures import Record, pcap, pcap_header, pcapng
+
+SECOND = 1_000_000_000
+RECORDS = [Record(1_700_000_000 * SECOND + 1000 * number, b"%04d" % number * (number + 1)) for number in range(9)]
+PLAIN = pcap(RECORDS)
+#: What a capture can be besides plain from the first packet to the last.
+CAPTURES = {
+    "plain": PLAIN,
+    "big-endian": pcap(RECORDS, big_endian=True),
+    "without packets": pcap_header(),
+    "a packet longer than a read": pcap([*RECORDS, RECORDS[0]._replace(data=bytes(200_000)), RECORDS[1]]),
+    "cut short in a packet": PLAIN[:-7],
+    "cut short in a record's header": PLAIN[: 24 + 16 + 4 + 9],
+    "two in one file": PLAIN + pcap(RECORDS, nano=True),
+    "a pcapng behind": PLAIN + pcapng(RECORDS),
+    "an odd time": pcap([*RECORDS[:4], Record(5 * SECOND, b"1970"), *RECORDS[4:]]),
+    "damaged": PLAIN[:150] + b"\xff" * 40 + PLAIN[190:],
+    "pcapng": pcapng(RECORDS),
+}
+
+
+@contextmanager
+def piped(data: bytes, cuts: list[int]) -> Iterator[Capture]:
+    """Open what a thread writes to a pipe, in pieces that end at ``cuts``."""
+    out, into = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(into, "wb", buffering=0) as file:
+            for start, stop in pairwise([0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]):
+                file.write(data[start:stop])
+
+    thread = threading.Thread(target=write, name="writer")
+    thread.start()
+    try:
+        yield open_capture(f"/dev/fd/{out}", salvage=True)
+    finally:
+        os.close(out)
+        thread.join()
+
+
+def bare(packets: Iterable[Packet]) -> list[Packet]:
+    """Return packets without the name of their file."""
+    return [packet._replace(file="") for packet in packets]
+
+
+def health(capture: Capture) -> tuple[list[Damage], list[str], list[str], int]:
+    damage = [replace(each, file="") for each in capture.damage]
+    return damage, capture.warnings, capture.notes, capture.health.packets
+
+
+@pytest.mark.parametrize("form", CAPTURES)
+@settings(max_examples=25)
+@given(cuts=st.lists(st.integers(0, 2000), max_size=6))
+def test_what_arrives_in_any_pieces_is_what_the_file_has(form: str, cuts: list[int]) -> None:
+    with piped(CAPTURES[form], [40]) as capture:
+        expected = bare(capture), health(capture)
+    with piped(CAPTURES[form], cuts) as capture:
+        found = [packet for block in blocks_as_they_come([capture]) if block for packet in block.packets]
+        assert (bare(found), health(capture)) == expected
+
+
+@pytest.mark.parametrize("size", [16, BLOCK_BYTES])
+@pytest.mark.parametrize("form", CAPTURES)
+def test_what_is_decompressed_has_the_same_packets_and_faults(form: str, size: int, tmp_path: Path) -> None:
+    path = tmp_path / "some.pcap.gz"
+    path.write_bytes(gzip.compress(CAPTURES[form]))
+    one, many = open_capture(str(path)), open_capture(str(path))
+    expected = list(one)
+    assert [packet for block in blocks_of([many], BlockSize(size)) for packet in block.packets] == expected
+    assert health(many) == health(one)
+
+
+def test_each_packet_is_given_before_the_next_comes() -> None:
+    out, into = os.pipe()
+    os.write(into, pcap_header() + PLAIN[24:][: 16 + 4])
+    blocks = blocks_as_they_come([open_capture(f"/dev/fd/{out}")])
+    given: list[int] = []
+    at = 24 + 16 + 4
+    for block in blocks:
+        if block is not None:
+            given += block.batch.numbers
+        elif len(given) < len(RECORDS):
+            size = 16 + len(RECORDS[len(given)].data)
+            os.write(into, PLAIN[at : at + size - 1])
+            assert next(blocks) is None  # the last byte of a packet is missing
+            os.write(into, PLAIN[at + size - 1 : at + size])
+            at += size
+        elif into >= 0:
+            os.close(into)
+            into = -1
+    os.close(out)
+    assert given == list(range(1, len(RECORDS) + 1))
+
+
+def test_a_plain_pcap_is_read_without_a_thread() -> None:
+    with piped(PLAIN, []) as capture:
+        assert arrives_plain([capture])
+        for block in arriving_blocks(capture, BLOCK_BYTES):
+            assert block is None or "inflow" not in {each.name for each in threading.enumerate()}
+        assert capture.health.packets == len(RECORDS)
+
+
+@pytest.mark.parametrize("data", [pcapng(RECORDS), gzip.compress(PLAIN)], ids=["pcapng", "gzip"])
+def test_what_cannot_say_that_nothing_came_is_read_by_a_thread(data: bytes) -> None:
+    with piped(data, []) as capture:
+        assert not arrives_plain([capture])
