@@ -27,7 +27,7 @@ class Rights(NamedTuple):
 
 @pytest.fixture(scope="module", name="net")
 def _net() -> Iterator[Network]:
-    with network() as inside:
+    with network() as inside, inside.producer():
         yield inside
 
 
@@ -94,7 +94,7 @@ def test_no_thread_of_a_capture_has_a_right_and_files_belong_to_who_asked(
 ) -> None:
     files = {name: str(folder / name) for name in ("out", "more")}
     words = [files.get(word, word) for word in COMMANDS[command].split()]
-    with net.producer(), net.capture(*words, "-i", "lo", env=environment(caller, **threaded)) as capture:
+    with net.capture(*words, "-i", "lo", env=environment(caller, **threaded)) as capture:
         client = net.talk("client", "--documents", "20", "--vbuckets", "2")
         assert client.communicate(timeout=PATIENCE)[0] == "40 documents of 2 vbuckets\n"
         wait_for(lambda: has_decoded(capture))

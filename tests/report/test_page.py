@@ -29,9 +29,15 @@ def sample(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="module")
+def roots(pages: dict[str, str]) -> dict[str, Node]:
+    """Return the roots of the pages, which no test changes."""
+    return {name: parsed(page) for name, page in pages.items()}
+
+
 @pytest.fixture
-def page(sample: str, pages: dict[str, str]) -> Node:
-    return parsed(pages[sample])
+def page(sample: str, roots: dict[str, Node]) -> Node:
+    return roots[sample]
 
 
 def test_each_id_is_there_once_and_each_link_leads_to_one(page: Node) -> None:
