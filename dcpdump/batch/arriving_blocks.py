@@ -6,7 +6,7 @@ Only what every well-made file has is read here; the capture's own reader goes o
 from collections.abc import Iterator
 
 from dcpdump.batch.block import Block, BlockSize
-from dcpdump.batch.pcap_blocks import block_of
+from dcpdump.batch.pcap_blocks import plain_block
 from dcpdump.capture import Capture
 
 #: Seconds of each wait for an input that brings nothing.
@@ -23,12 +23,13 @@ def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block |
     want, seconds = sizes.take(), None
     while True:
         window.gather(want)  # at first there may be records behind the header that was read
-        found = block_of(window.data, header, seconds, capture.health.packets, capture.name)
+        found = plain_block(window.data, header, seconds, capture.health.packets, capture.name)
         window.at, seconds = found.used, found.seconds
         if found.block is not None:
             capture.passed(len(found.block), seconds)
             yield found.block
-        want = want + sizes.usual if found.block is None else sizes.take()  # larger, where a record is
+        # The next record may be larger than a block; more than it needs is not asked for, however slowly it comes.
+        want = len(window.data) + sizes.usual if found.block is None else sizes.take()
         if not found.plain or (window.ended and found.block is None):
             return
         if not window.ready(0):

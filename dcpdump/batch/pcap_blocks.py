@@ -36,7 +36,7 @@ class PlainPcap:
             while True:
                 file.seek(at)
                 data = file.read(want)
-                found = block_of(data, header, before, self.packets, self._path)
+                found = plain_block(data, header, before, self.packets, self._path)
                 block, used = found.block, found.used
                 if block is not None:
                     block.place = PcapPlace(self._path, at, used, self.packets, before)
@@ -58,7 +58,7 @@ class PlainPcap:
                 return None
             file.seek(place.at)
             data = file.read(place.size)
-        found = block_of(data, PcapHeader.read(head), place.seconds, place.passed, self._path)
+        found = plain_block(data, PcapHeader.read(head), place.seconds, place.passed, self._path)
         return found.block if found.used == place.size else None
 
 
@@ -71,7 +71,7 @@ class PlainBlock(NamedTuple):
     plain: bool  #: what follows is plain, as far as it is there
 
 
-def block_of(data: bytes, header: PcapHeader, seconds: int | None, passed: int, name: str) -> PlainBlock:
+def plain_block(data: bytes, header: PcapHeader, seconds: int | None, passed: int, name: str) -> PlainBlock:
     """Make a block of the whole records at the beginning of ``data``.
 
     ``seconds``: of the record before, None where there is none; ``passed``: the packets of the file before.

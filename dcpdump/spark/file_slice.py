@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockSize
-from dcpdump.batch.pcap_blocks import PlainPcap, block_of
+from dcpdump.batch.pcap_blocks import PlainPcap, plain_block
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, PcapHeader
 from dcpdump.capture.pcapng import SECTION, Pcapng
@@ -45,7 +45,7 @@ class FileSlice(PlainPcap):
                 fresh = len(data) > len(rest)
                 if limit is not None and place + len(data) > limit:
                     data = data[: _end(data, limit - place, header)]
-                found = block_of(data, header, before, self.packets, self._piece.path)
+                found = plain_block(data, header, before, self.packets, self._piece.path)
                 if found.block is not None:
                     self.packets += len(found.block)
                     yield found.block

@@ -124,3 +124,26 @@ def test_a_plain_pcap_is_read_without_a_thread() -> None:
 def test_what_cannot_say_that_nothing_came_is_read_by_a_thread(data: bytes) -> None:
     with piped(data, []) as capture:
         assert not arrives_plain([capture])
+
+
+def test_what_comes_slowly_and_then_fast_is_still_given_in_blocks() -> None:
+    size, read = 100_000, 65_536  # of a block, and of what a pipe gives at once
+    out, into = os.pipe()
+    os.write(into, PLAIN[:30])
+    blocks = arriving_blocks(open_capture(f"/dev/fd/{out}"), size)
+    assert next(blocks) is None
+    for at in range(30, 39):  # of the header of a record, byte by byte
+        os.write(into, PLAIN[at : at + 1])
+        assert next(blocks) is None
+
+    def write() -> None:
+        with os.fdopen(into, "wb", buffering=0) as file:
+            file.write(PLAIN[39:] + PLAIN[24:] * 5000)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    sizes = [len(block.data) for block in blocks if block is not None]
+    thread.join()
+    os.close(out)
+    assert sum(sizes) >= 5000 * len(PLAIN[24:])
+    assert max(sizes) <= size + read
