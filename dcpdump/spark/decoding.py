@@ -13,7 +13,7 @@ from dcpdump.spark.resume import ResumedDissection
 from dcpdump.spark.row_options import Options
 from dcpdump.spark.split_reading import SplitReading
 from dcpdump.spark.splits import Opener, Read
-from dcpdump.spark.work import Exit, Pair, Work
+from dcpdump.spark.work import Counted, Exit, Pair, Work
 
 Rows = tuple[str, pa.RecordBatch]
 Reads = tuple[tuple[Read, ...], ...]
@@ -88,6 +88,7 @@ class Decoding:
         left = [] if self._work.end is not None else dissection.saved_connections(thin=not self._work.whole)
         deadlines = {saved.pair: saved.deadline for saved in left}
         digests, promised = {saved.pair: saved.digest() for saved in left}, dict(self._work.promised)
+        tally = dissection.tally
         return Exit(
             self._work.ordinal,
             read,
@@ -99,6 +100,11 @@ class Decoding:
             dissection.last,
             dissection.last_ns,
             dissection.fragmented,
-            dissection.tally,
-            dissection.balance,
+            Counted(
+                tally.frames,
+                tally.lost_bytes,
+                tally.skipped_bytes,
+                dissection.balance.conflicts,
+                dict(tally.foreign),
+            ),
         )

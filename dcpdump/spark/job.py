@@ -139,13 +139,13 @@ def run(
 def _outcome(done: Sequence[TaskResult]) -> Outcome:
     outcome = Outcome()
     for written, left in done:
-        tally = left.tally
+        counted = left.counted
         outcome.written += written
-        outcome.frames += tally.frames
-        outcome.lost_bytes += tally.lost_bytes
-        outcome.skipped_bytes += tally.skipped_bytes
-        outcome.conflicts += left.balance.conflicts
-        outcome.foreign.update(tally.foreign)
+        outcome.frames += counted.frames
+        outcome.lost_bytes += counted.lost_bytes
+        outcome.skipped_bytes += counted.skipped_bytes
+        outcome.conflicts += counted.conflicts
+        outcome.foreign.update(counted.foreign)
     return outcome
 
 

@@ -1,4 +1,7 @@
-"""Define what a task is given of its splits, and what it returns. Values only."""
+"""Define what a task is given of its splits, and what it returns.
+
+These are values only: where one end is compiled and the other is not, they have no other form of an object in common.
+"""
 
 import pickle
 import zlib
@@ -6,13 +9,11 @@ from typing import NamedTuple
 
 from dcpdump.batch.connection_state import SavedConnection, pack, unpack
 from dcpdump.errors import DcpdumpError
-from dcpdump.net.counters import Counters
 from dcpdump.net.event import Seen
 from dcpdump.spark.guess import Beginning
 from dcpdump.spark.session_delta import SessionDelta
 from dcpdump.spark.splits import Read, Split
 from dcpdump.spark.tail_state import DirectionTail
-from dcpdump.tally import Tally
 
 Pair = bytes
 
@@ -67,6 +68,16 @@ class Surveyed(NamedTuple):
     fragmented: bool  #: an IP datagram continues in the next split
 
 
+class Counted(NamedTuple):
+    """What became of frames and bytes."""
+
+    frames: int
+    lost_bytes: int  #: never captured
+    skipped_bytes: int  #: captured, but not frames
+    conflicts: int  #: overlaps that disagree
+    foreign: dict[tuple[str, int], int]  #: other protocols, by port: connections
+
+
 class Exit(NamedTuple):
     """The result of decoding besides rows: enough to verify that the next split began where this one ended."""
 
@@ -80,8 +91,7 @@ class Exit(NamedTuple):
     last: Seen
     last_ns: int | None
     fragmented: bool
-    tally: Tally
-    balance: Counters
+    counted: Counted
 
     def agrees(self, work: Work) -> bool:
         """Return whether it left what later works were given. If every work agrees, the results are verified."""

@@ -3,7 +3,7 @@
 import gzip
 import io
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,7 +11,9 @@ import pytest
 
 from dcpdump.capture import open_capture, timeline
 from dcpdump.net.packet import Packet
+from dcpdump.spark.decoding import decode_split
 from dcpdump.spark.event_log import EventReplay
+from dcpdump.spark.row_options import Options
 from dcpdump.spark.split_plan import plan_splits
 from dcpdump.spark.split_survey import survey_split
 from dcpdump.spark.splits import FilePiece, Source, Split, planned
@@ -52,6 +54,31 @@ def test_a_pcap_is_split_inside(tmp_path: Path, traffic: list[Packet], target: i
     found, plan = split([path], target)
     assert found.rows == want(path).rows
     assert len(found.works) == len(plan.splits) + 1 == max(1, round(Path(path).stat().st_size / target)) + 1
+
+
+def leaves(value: object) -> Iterator[object]:
+    """Yield what is in tuples, lists, sets and mappings, and in those."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, (tuple, list, set, frozenset)):
+        for each in value:
+            yield from leaves(each)
+    else:
+        yield value
+
+
+def test_tasks_are_given_and_return_values_only(tmp_path: Path, traffic: list[Packet]) -> None:
+    path = written(tmp_path / "one.pcap", pcap(records(traffic)))
+    found, _ = split([path], 20_000)
+    exchanged: list[object] = [survey_split(work, opened) for work in found.works if work.end is None]
+    rows = 0
+    for work in found.works:
+        decoding = decode_split(work, Options(), opened)
+        rows += len(list(decoding))
+        exchanged.append(decoding.exit)
+    assert rows
+    # An object of a compiled class has another pickle than one of the same class where nothing is compiled.
+    assert {type(each) for each in leaves([found.works, exchanged])} <= {int, str, bytes, bool, type(None)}
 
 
 @pytest.mark.parametrize("target", [20_000, MB])
