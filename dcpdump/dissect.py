@@ -226,6 +226,7 @@ class Dissector:
                 self.tally.foreign[named] += 1
         if conversation.mixed is not None and len(self.tally.mixed) < _NAMED:
             self.tally.mixed.append((*conversation.ends[0], conversation.mixed))
+        conversation.splitters = [None, None]  # they ask it for its streams: without the circle the memory is free
         del self._conversations[conversation.connection.number]
         return records
 

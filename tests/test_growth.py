@@ -26,6 +26,7 @@ from tests.support.hostile import (
     large_manifest,
     noops_behind_a_hole,
     noops_without_answers,
+    short_connections,
     stray_segments,
     tiny_frames,
 )
@@ -152,3 +153,12 @@ def test_one_frame_of_very_many_items_takes_no_more_than_300_mb(
 )
 def test_what_becomes_dense_takes_no_more_than_300_mb(shape: Shape, count: int, command: str, tmp_path: Path) -> None:
     assert_takes_no_more_than(300, command, _capture(shape, count), tmp_path)
+
+
+#: Of each command: what its modules take, 1,000 connections, and where frames become columns 60 MB for those.
+@pytest.mark.parametrize(
+    ("command", "mb"),
+    [("check CAPTURE", 160), ("report CAPTURE -o OUT", 220), ("pipeline CAPTURE -o OUT --engine local", 270)],
+)
+def test_connections_that_are_over_take_no_more_than_the_memory_they_may(command: str, mb: int, tmp_path: Path) -> None:
+    assert_takes_no_more_than(mb, f"{command} --memory 16M", _capture(short_connections, 12_000), tmp_path)

@@ -4,7 +4,7 @@ Bounded, whatever comes: there are so many steps, which double when time outgrow
 sampled: each frame is in a sum, each seqno in a maximum.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 import numpy as np
@@ -16,14 +16,16 @@ from dcpdump.net.no_time import NO_TIME
 
 #: Steps of time, at most.
 STEPS = 1200
-#: Streams with a row of their own; the others share one.
-STREAMS = 8192
+#: Streams with a row of their own; the others share one. So it is with connections.
+STREAMS, CONNECTIONS = 8192, 2048
 _FIRST_STEP = 1_000  #: ns
 #: The seqnos are for small pictures: so many steps are one.
 COARSE = 4
 _OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 #: The row of the streams that have none of their own.
 OTHERS = (-1, -1, -1)
+#: And that of the connections.
+OTHER_CONNECTIONS = -1
 
 #: Connection, vbucket, stream id.
 Place = tuple[int, int, int]
@@ -145,7 +147,7 @@ class Course:
 
     def _put_connections(self, numbers: Array, steps: Array, length: Array) -> None:
         known, which = np.unique(numbers, return_inverse=True)
-        mine = np.array([self.connections.setdefault(number, len(self.connections)) for number in known.tolist()])
+        mine = np.array([self._connection_row(number) for number in known.tolist()])
         rows = mine[which]
         for grid, values in ((self.bytes, length), (self.frames, np.ones(len(rows), np.int64))):
             grid.reserve(len(self.connections))
@@ -179,6 +181,25 @@ class Course:
                 place = OTHERS
             row = self.streams.setdefault(place, len(self.streams))
         return row
+
+    def _connection_row(self, number: int) -> int:
+        row = self.connections.get(number)
+        if row is None:
+            if len(self.connections) >= CONNECTIONS:
+                number = OTHER_CONNECTIONS
+            row = self.connections.setdefault(number, len(self.connections))
+        return row
+
+    def has_lane(self, number: int) -> bool:
+        """Return whether a connection has a row of its own, if it has any bytes."""
+        return number in self.connections or OTHER_CONNECTIONS not in self.connections
+
+    def added_up(self, numbers: Iterable[int]) -> Array:
+        """Return the bytes of several connections in each step; of those that share one row, all that are in it."""
+        shared = self.connections.get(OTHER_CONNECTIONS)
+        rows = {row for number in numbers if (row := self.connections.get(number, shared)) is not None}
+        found: Array = self.bytes.cells[sorted(rows), : self.axis.used].sum(axis=0, dtype=np.int64)
+        return found
 
     def lane(self, number: int) -> Array:
         """Return the bytes of a connection in each step; zeros where it has none."""

@@ -250,6 +250,8 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 class StreamsOf(Generic[P]):
     """What a splitter asks of its connection's session, which first has to learn from its frames so far."""
 
+    __slots__ = ("_conversation", "_dissection")
+
     def __init__(self, dissection: BlockDissector[P], conversation: Conversation) -> None:
         self._dissection = dissection
         self._conversation = conversation

@@ -29,6 +29,11 @@ class Judging:
         """Take the parts of a block, before the dissection's gaps are cleared."""
         for step in self._feed.steps(parts):
             self._learn(step)
+        engine = self._engine
+        for connection in self._feed.over(None if engine is None else engine.lose):
+            for finding in () if engine is None else engine.leave(connection):
+                self.fold.add(finding)
+            self.ledger.leave(connection)
 
     def close(self, last_ns: int | None, *, alone: bool) -> None:
         """End the input, whose last packet is of that time. ``alone``: it is one capture."""

@@ -87,7 +87,6 @@ class RuleEngine:
             self._ask_before(frame, before)
         connection = ledger.arrive(frame)
         evidence = self._evidence_of(connection)
-        nothing = connection.no_stream
         if frame.gap_before or not frame.whole:
             evidence.lose()
             runner.lose(connection, frame.direction)
@@ -97,11 +96,11 @@ class RuleEngine:
             return runner.taken()
         runner.release(connection.number, frame.direction)
         if frame.record is not None and runner.on[DECODED]:
-            self._ask(DECODED, frame, connection, nothing)
+            self._ask(DECODED, frame, connection, connection.no_stream)
         if not frame.number % TICKS:
             self._look(frame, connection, evidence)
         if frame.server:
-            self._ask(PUSH, frame, connection, nothing)
+            self._ask(PUSH, frame, connection, connection.no_stream)
         elif frame.response:
             self._answer(frame, connection)
         elif ledger.is_message(connection, frame):
@@ -143,25 +142,38 @@ class RuleEngine:
     def close(self, watched: Mapping[int, WatchedUntil] = MappingProxyType({})) -> list[Finding]:
         """End the input. ``watched`` says until when connections were; others were until their last frame."""
         for connection in self.ledger.connections.values():
-            connection.over = True
-            until = watched.get(connection.number)
-            if until is not None:
-                connection.gone = until.gone
-                if until.ts_ns is not None and connection.last_ns is not None:
-                    connection.until_ns = max(connection.last_ns, until.ts_ns)
-            self.partly += connection.doubtful
-            for stream in connection.streams:
-                if stream.granted or stream.last_frame:
-                    self.streams += 1
-                    self.partly += stream.doubtful
-                    if stream.end_frame is None:
-                        self._done(stream.last_sight, connection, stream)
-            last = self._last.get(connection.number)
-            if last is not None:
-                self._look(last, connection, self._evidence_of(connection))
-                self._ask(CLOSING, last, connection, connection.no_stream)
+            self._close(connection, watched.get(connection.number))
         self._runner.release_all()
         return self._runner.taken()
+
+    def leave(self, connection: ConnectionState) -> list[Finding]:
+        """End a connection, of which nothing more comes, and forget it; the ledger does not."""
+        self._close(connection, self.ledger.watched_until(connection, alone=True))
+        number = connection.number
+        for direction in (0, 1):
+            self._runner.release(number, direction)
+        self._evidence.pop(number, None)
+        self._last.pop(number, None)
+        return self._runner.taken()
+
+    def _close(self, connection: ConnectionState, until: WatchedUntil | None) -> None:
+        connection.over = True
+        if until is not None:
+            connection.gone = until.gone
+            if until.ts_ns is not None and connection.last_ns is not None:
+                connection.until_ns = max(connection.last_ns, until.ts_ns)
+        self.partly += connection.doubtful
+        for stream in connection.streams:
+            if stream.granted or stream.last_frame:
+                self.streams += 1
+                self.partly += stream.doubtful
+                if stream.end_frame is None:
+                    self._done(stream.last_sight, connection, stream)
+        last = self._last.get(connection.number)
+        if last is not None:
+            self._look(last, connection, self._evidence_of(connection))
+            self._ask(CLOSING, last, connection, connection.no_stream)
+        connection.part()
 
     def _evidence_of(self, connection: ConnectionState) -> PendingEvidence:
         evidence = self._evidence.get(connection.number)

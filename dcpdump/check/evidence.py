@@ -4,7 +4,6 @@ The two directions of a connection may be captured out of order, so a frame that
 little later. Whatever turns out is an event of its own, for the rules to judge, and comes once.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -58,13 +57,25 @@ class _Overdrawn(NamedTuple):
 class PendingEvidence:
     """What is still to become clear of one connection."""
 
+    __slots__ = (
+        "_ahead",
+        "_connection",
+        "_done",
+        "_excess",
+        "_lagging",
+        "_noop_missed_ns",
+        "_overdrawn",
+        "_reported",
+        "_stalled_ns",
+    )
+
     def __init__(self, connection: ConnectionState) -> None:
         self._connection = connection
         self._reported: dict[Kind, int] = {}  # the number of the last request that was found overdue
-        self._overdrawn: deque[_Overdrawn] = deque()
+        self._overdrawn: list[_Overdrawn] = []
         self._excess = 0  # bytes acknowledged that were never sent, so far
-        self._ahead: deque[tuple[FrameEvent, Stream, int]] = deque()
-        self._done: deque[Stream] = deque()
+        self._ahead: list[tuple[FrameEvent, Stream, int]] = []
+        self._done: list[Stream] = []
         self._lagging: dict[Stream, int] = {}
         self._stalled_ns = 0
         self._noop_missed_ns = 0
@@ -219,28 +230,28 @@ class PendingEvidence:
         """Yield acknowledgements, of bytes and of seqnos, of what was not sent even by now."""
         connection, frames = self._connection, self._frames
         while self._overdrawn and (connection.over or frames >= self._overdrawn[0].due):
-            ack = self._overdrawn.popleft()
+            ack = self._overdrawn.pop(0)
             sent = connection.window.sent
             if ack.total > sent:
                 yield OVERDRAWN, Delayed(ack.frame, connection.no_stream, 0, ack.total, sent)
                 excess = ack.total - ack.sent
                 self._excess += excess
                 left = [each._replace(total=each.total - excess) for each in self._overdrawn]
-                self._overdrawn = deque(each for each in left if each.total > each.sent)
+                self._overdrawn = [each for each in left if each.total > each.sent]
         while self._ahead and (connection.over or frames >= self._ahead[0][2]):
-            frame, stream, _ = self._ahead.popleft()
+            frame, stream, _ = self._ahead.pop(0)
             yield AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.reached)
 
     def _acknowledgements(self, frame: FrameEvent) -> Iterator[Found]:
         """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
         connection = self._connection
         while self._done and (connection.over or frame.number - self._done[0].last_frame >= GRACE):
-            stream = self._done.popleft()
+            stream = self._done.pop(0)
             if stream.lost or stream.opaque in connection.shared:
                 continue
             if any(complaint.opcode == MARKER for complaint in stream.complaints):
                 continue  # the consumer refused a marker: it need not acknowledge that
-            for due in stream.acks_due:
+            for due in stream.acks_due or ():
                 waited = (connection.now_ns or 0) - (due.ts_ns or 0)
                 yield UNACKNOWLEDGED, Delayed(due, stream, waited)
             for extra in stream.acks_early:

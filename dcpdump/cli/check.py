@@ -21,12 +21,14 @@ from dcpdump.cli.ledger_reading import LedgerConsumer, StreamChoice, choosing, c
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import Display, display, display_options
 from dcpdump.cli.sink import Sink
+from dcpdump.dissect import Dissector
 from dcpdump.redact import Redactor
 from dcpdump.render import findings, ndjson, rule_totals
 from dcpdump.render.lines import Line, LineKind
 from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Fitting
 from dcpdump.streams.document_run import Step
+from dcpdump.streams.state import ConnectionState
 
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
@@ -109,6 +111,14 @@ class Checking(LedgerConsumer):
 
     def _learn(self, step: Step) -> None:
         self._keep(self._engine.feed_step(step))
+
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return nothing: connections that are left have been judged."""
+        return ()
+
+    def _leave(self, connection: ConnectionState) -> None:
+        self._keep(self._engine.leave(connection))
+        super()._leave(connection)
 
     def _end(self) -> None:
         self._keep(self._engine.close(self.ledger.watched(alone=self._alone)))

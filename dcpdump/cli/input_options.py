@@ -1,7 +1,7 @@
 """Define how commands read captures: the same options for all of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SALVAGE = "After garbage in a capture, continue at the next plausible record."
 _FOLLOW = "Wait for more at the end of a capture that is still being written."
-_MEMORY = "Most memory to put segments in order."
+_MEMORY = "Most memory for segments that wait, and for connections."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class InputOptions:
     @property
     def limits(self) -> Limits:
         """Return the limits of reassembly."""
-        return replace(DEFAULT, memory=self.memory)
+        return Limits.within(self.memory)
 
     def open(self, paths: Sequence[str]) -> "list[Capture]":
         """Open captures. Raises errors.CaptureError."""

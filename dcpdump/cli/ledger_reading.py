@@ -22,6 +22,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.clock import writing_times
 from dcpdump.diagnosis.evidence import speaks_dcp
+from dcpdump.dissect import Dissector
 from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.ranges import Ranges, parse_ranges
 from dcpdump.plural import counted
@@ -221,6 +222,13 @@ class LedgerConsumer(Consumer[Part]):
             if each.cause and number not in self.ledger.connections and self._wanted.place(number, each.src, each.dst)
         ]
 
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return how many connections are not in what was found."""
+        left = self.ledger.left
+        if left:
+            text = f"{counted(left, 'connection')} without a stream, which had ended or were silent for longest"
+            yield f"dcpdump: note: to stay within --memory, {text}, {'is' if left == 1 else 'are'} not listed"
+
     # -- as a consumer ----------------------------------------------------------------------------------
 
     def meet(self, block: Block) -> None:
@@ -237,6 +245,8 @@ class LedgerConsumer(Consumer[Part]):
                 self._look(part)
         whole = self.runs and until is None
         self._learn_all(self._feed.steps(parts) if whole else self._feed.frame_events(parts))
+        for connection in self._feed.over(self._lose):
+            self._leave(connection)
         return False
 
     def finish(self) -> None:
@@ -271,6 +281,10 @@ class LedgerConsumer(Consumer[Part]):
             self.ledger.feed_burst(step)
         else:
             self.ledger.feed(step)
+
+    def _leave(self, connection: ConnectionState) -> None:
+        """Forget a connection without a stream, of which nothing more comes."""
+        self.ledger.leave(connection)
 
     #: Who learns of losses that no frame followed, if not the ledger.
     _lose: Lose | None = None

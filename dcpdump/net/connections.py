@@ -104,6 +104,10 @@ class Connections:
         """Whether pieces of an IP datagram wait for others."""
         return self._layers.waiting > 0
 
+    def lives(self, number: int) -> bool:
+        """Return whether packets may still be of a connection, by its number."""
+        return number in self._recent
+
     @property
     def living(self) -> list[Half]:
         """One direction of each connection that is open, the least recently used first."""
@@ -236,8 +240,9 @@ class Connections:
 
     def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
         if len(self._recent) >= self._limits.connections:
-            self.counts.evictions += 1
-            self._part(next(iter(self._recent.values())), EVICTED, seen, out)
+            oldest = next(iter(self._recent.values()))
+            self.counts.evictions += not (oldest.stream.ended and oldest.other.stream.ended)
+            self._part(oldest, EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
         syn = bool(segment.flags & SYN)

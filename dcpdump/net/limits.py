@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 KIB = 1 << 10
 MIB = 1 << 20
+#: What all that is known of a connection takes, in the command that keeps most of it.
+CONNECTION = 16 * KIB
+#: Connections that are always remembered.
+_LEAST = 1_024
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 
@@ -20,8 +24,8 @@ class Limits:
     fragments: int = 65_535
     fragment_ns: int = 60 * SECOND
 
-    #: Connections remembered; beyond it the least recently used is closed.
-    connections: int = 65_536
+    #: Connections remembered; beyond it the least recently used is closed. By default they may fill the memory.
+    connections: int = 256 * MIB // CONNECTION
     #: Out-of-order and remembered bytes of all connections; beyond it the least recently used is evicted.
     memory: int = 256 * MIB
 
@@ -49,6 +53,11 @@ class Limits:
     #: How long the first bytes of a direction whose SYN was not seen wait for an earlier, swapped segment.
     late_segments: int = 8
     late_ns: int = 200 * MILLISECOND
+
+    @classmethod
+    def within(cls, memory: int) -> "Limits":
+        """Return the default limits for another number of bytes of memory."""
+        return cls(memory=memory, connections=max(_LEAST, memory // CONNECTION))
 
 
 DEFAULT = Limits()

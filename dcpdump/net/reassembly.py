@@ -78,6 +78,11 @@ class Reassembly:
         self._reset_by_peer = False
         self._ended = False
 
+    @property
+    def ended(self) -> bool:
+        """Whether it came to its end."""
+        return self._ended
+
     def _state(self) -> ReassemblyState:
         """Return where it is in the stream, and what waits, as plain values."""
         fin, patience = self._fin, self._patience
@@ -109,15 +114,16 @@ class Reassembly:
         self._ended = state["ended"]
         if patience is not None:
             self._open()
-            self._backlog.restore(state["waiting"])
+            if state["waiting"]:
+                self._backlog = ReorderQueue()
+                self._backlog.restore(state["waiting"])
             self._patience = GapTimeout(self._limits)
             self._patience.restore(patience)
             self._balance.pending_bytes += self._backlog.size
 
     def _open(self) -> None:
-        """Create the window, the queue and the timeout of a stream that begins."""
+        """Create the window and the timeout of a stream that begins."""
         self._history = RetransmitWindow(self._limits.history)
-        self._backlog = ReorderQueue()
         self._patience = GapTimeout(self._limits)
 
     def _clock(self, seen: Seen) -> int:
@@ -157,6 +163,8 @@ class Reassembly:
         self._reset_at = None
         self._arrived += size + missing
         self._top = max(self._top, end)
+        if self._backlog is _NO_BACKLOG:
+            self._backlog = ReorderQueue()
         self._backlog.add(start, self._arrived, payload, missing, self._now, seen)
         balance.pending_bytes += size
         return out

@@ -57,11 +57,17 @@ class Context:
     @property
     def lanes(self) -> list[ConnectionState]:
         """The connections that are pictured, by number: those in trouble, then those with the most bytes."""
+        has_lane = self.gathered.course.has_lane
         ranked = [number for trouble in self.found.troubles for number in trouble.connections]
         places = {number: at for at, number in reversed(list(enumerate(ranked)))}
         order = sorted(
             self.evidence.connections,
-            key=lambda each: (places.get(each.number, len(ranked)), not speaks_dcp(each), -sum(each.bytes)),
+            key=lambda each: (
+                not has_lane(each.number),
+                places.get(each.number, len(ranked)),
+                not speaks_dcp(each),
+                -sum(each.bytes),
+            ),
         )
         return sorted(order[:LANES], key=lambda each: each.number)
 

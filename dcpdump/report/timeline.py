@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from dcpdump.check.rule import Severity
 from dcpdump.plural import counted
 from dcpdump.report.axis import size
@@ -89,9 +87,7 @@ def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
 def _others(context: Context, rest: list[ConnectionState]) -> Markup:
     """Return one lane for all connections that have none of their own."""
     course = context.gathered.course
-    values = np.zeros(course.axis.used, np.int64)
-    for each in rest:
-        values += course.lane(each.number)
+    values = course.added_up(each.number for each in rest)
     most = int(values.max(initial=0))
     label = f"{counted(len(rest), 'connection')} more: {size(float(values.sum()))}"
     return element(

@@ -18,6 +18,7 @@ from dcpdump.batch.part import Part
 from dcpdump.batch.pickling import packed, unpacked
 from dcpdump.check.checking import Judging
 from dcpdump.check.rules.datatypes import value as soundness
+from dcpdump.net.limits import Limits
 from dcpdump.record import Record
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_MUTATION, DCP_PREPARE
@@ -26,6 +27,8 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.watching import Ended, Watching
 from dcpdump.wire.json_text import json_faults
 
+#: Connections that are remembered: which are over is not known here.
+_ALL = 1 << 62
 _ORDINALS = 40  #: low bits of a row's order that count within a work; the high ones are the work's ordinal
 
 _TINY = b"0"
@@ -85,7 +88,7 @@ class EventReplay:
     """A replay of logged events in their order, judged as one machine would judge the frames themselves."""
 
     def __init__(self) -> None:
-        self._replay = Watching()
+        self._replay = Watching(Limits(connections=_ALL))
         self.judging = Judging(self._replay)
         self._frames = 0
         self._elsewhere = 0  # bytes that wait on connections that are not in this work

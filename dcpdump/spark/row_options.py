@@ -1,6 +1,6 @@
 """Hold which frames become rows, and how values are shown: all that a task needs besides where to read."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.filter import Masks
@@ -25,7 +25,7 @@ class Options:
     @property
     def limits(self) -> Limits:
         """Return the limits of a dissection."""
-        return replace(DEFAULT, memory=self.memory)
+        return Limits.within(self.memory)
 
     def begin(self, start_ns: int) -> None:
         """Take the time of the first packet, from which relative times count."""

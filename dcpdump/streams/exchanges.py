@@ -4,7 +4,6 @@ Several requests may have one opaque (some clients send all with the same): they
 they were sent. Where the two directions were captured out of order, an answer waits a little for its request.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,15 +50,15 @@ class Early(NamedTuple):
 class Exchanges:
     """Requests of one connection that wait for their answers, and answers that were captured before their requests."""
 
-    closely: bool = False  #: answers for which no request came are kept, until they are taken
+    closely: bool  #: answers for which no request came are kept, until they are taken
     count: int = 0  #: requests that wait
     answered: dict[Kind, int] = field(default_factory=dict)  #: the number of the latest request that was answered
     unclaimed: dict[Kind, int] = field(default_factory=dict)  #: answers for which no request came, so far
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
-    by_place: dict[Place, deque[UnansweredRequest]] = field(default_factory=dict)
+    by_place: dict[Place, list[UnansweredRequest]] = field(default_factory=dict)
     by_kind: dict[Kind, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: by request number, oldest first
-    earlier: deque[Early] = field(default_factory=deque)  #: answers of the last few frames that wait for their requests
-    unasked: deque[FrameEvent] = field(default_factory=lambda: deque(maxlen=MOST))  #: answers for which no request came
+    earlier: list[Early] = field(default_factory=list)  #: answers of the last few frames that wait for their requests
+    unasked: list[FrameEvent] = field(default_factory=list)  #: answers for which no request came
 
     def ask(self, waiting: UnansweredRequest, frames: int, *, late: bool = False) -> FrameEvent | None:
         """Take a request, and return its answer where that was captured before it.
@@ -93,7 +92,7 @@ class Exchanges:
         if before:
             before.append(waiting)
         else:
-            self.by_place[place] = deque((waiting,))
+            self.by_place[place] = [waiting]
         alike = self.by_kind.get(kind)
         if alike is None:
             alike = self.by_kind[kind] = {}
@@ -124,7 +123,7 @@ class Exchanges:
             return None
         if answer.opcode == STAT and answer.value_at > answer.key_at:
             return queue[0]
-        waiting = queue.popleft()
+        waiting = queue.pop(0)
         if not queue:
             del self.by_place[place]
         del self.by_kind[kind][waiting.frame.number]
@@ -156,8 +155,8 @@ class Exchanges:
         ``frames``: how many of the connection were captured.
         """
         self._expire(frames)
-        while self.unasked:
-            yield self.unasked.popleft()
+        taken, self.unasked = self.unasked, []
+        yield from taken
 
     def waiting(self, kind: Kind) -> Iterator[UnansweredRequest]:
         """Yield the requests of a kind that wait, oldest first."""
@@ -187,9 +186,10 @@ class Exchanges:
 
     def _expire(self, frames: int) -> None:
         while self.earlier and frames - self.earlier[0].frames >= SLACK:
-            expired = self.earlier.popleft()
+            expired = self.earlier.pop(0)
             if self.closely and not expired.late:
                 self.unasked.append(place_of(expired.answer))
+                del self.unasked[:-MOST]
 
     def _forget_oldest(self) -> None:
         oldest = min((next(iter(self.by_kind[kind].values())) for kind in self.kinds()), key=_number)
@@ -199,7 +199,7 @@ class Exchanges:
         frame = waiting.frame
         kind = frame.direction, frame.opcode
         queue = self.by_place[frame.direction, frame.opcode, frame.opaque]
-        queue.popleft()  # those of one opaque are forgotten from the oldest on
+        queue.pop(0)  # those of one opaque are forgotten from the oldest on
         if not queue:
             del self.by_place[frame.direction, frame.opcode, frame.opaque]
         del self.by_kind[kind][frame.number]

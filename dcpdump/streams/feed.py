@@ -13,8 +13,12 @@ from dcpdump.streams.event_runs import steps
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.pending_losses import PendingLosses
+from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.time_order import Order
 from dcpdump.streams.watching import Watching
+
+#: Connections are looked through again when there are more by this share of those that are to be remembered.
+_LOOKS = 8
 
 Lose = Callable[[int, int, int | None, int | None], None]
 
@@ -30,6 +34,7 @@ class Feed:
         self._order = Order()
         self._latest = NO_TIME
         self.until_ns: int | None = None  #: what comes later does not count
+        self._crowded = dissection.most_connections  # so many connections are looked through for what may be left
 
     def frame_events(self, parts: Sequence[Part]) -> list[FrameEvent]:
         """Take the next parts, and return the events that the ledger learns next."""
@@ -70,6 +75,22 @@ class Feed:
         """Return what still waits for others, once there are no more parts."""
         return self._order.close()
 
+    def over(self, lose: Lose | None = None) -> list[ConnectionState]:
+        """Return the connections that may be left, as the ledger has too many: without a stream, and over.
+
+        To be asked once all steps are learnt; ``lose`` is as in ``close``.
+        """
+        ledger, most = self._ledger, self._dissection.most_connections
+        if len(ledger.connections) <= self._crowded or self._order.waiting:
+            return []
+        found = [
+            each for each in ledger.connections.values() if not each.streams and self._dissection.is_over(each.number)
+        ]
+        self._crowded = max(most, len(ledger.connections) - len(found) + most // _LOOKS)
+        for each in found:
+            self._lose(self._pending.take(each.number), lose)
+        return found
+
     @property
     def losses(self) -> list[Lost]:
         """What was lost and no frame followed."""
@@ -86,12 +107,15 @@ class Feed:
         ``last_ns``: the time of the last packet, which may be none of a frame. ``lose``: who takes losses, if not the
         ledger.
         """
-        for ends, gap in self.losses:
-            if self._counts(gap.seen.ts_ns):
-                (lose or self._ledger.lose)(ends.connection, ends.direction, gap.length, gap.seen.ts_ns)
+        self._lose(self.losses, lose)
         self._end()
         until_ns = self.until_ns
         self._ledger.close(last_ns if until_ns is None or last_ns is None else min(last_ns, until_ns))
+
+    def _lose(self, losses: Sequence[Lost], lose: Lose | None) -> None:
+        for ends, gap in losses:
+            if self._counts(gap.seen.ts_ns):
+                (lose or self._ledger.lose)(ends.connection, ends.direction, gap.length, gap.seen.ts_ns)
 
     def _end(self) -> None:
         """Have the ledger know which connections ended by now."""

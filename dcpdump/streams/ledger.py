@@ -31,7 +31,7 @@ from dcpdump.streams.request import ACKNOWLEDGE, DISK, DUPLICATES
 from dcpdump.streams.requests import asked, closing, doubt
 from dcpdump.streams.roles import infer, server_by
 from dcpdump.streams.setup import REQUESTS, begin_direction, keep_alive
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import ConnectionState, both
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import COUNTED, FIRST
 
@@ -62,6 +62,8 @@ class Ledger:
         self.names: dict[tuple[str, str, str], ConnectionState] = {}
         #: by bucket and vbucket: the stream that was granted last
         self.producing: dict[tuple[str, int], Stream] = {}
+        self.left = 0  #: connections that were forgotten
+        self.left_lost_ns = 0  #: when bytes of one of those were lost last
         self.frames = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -261,7 +263,8 @@ class Ledger:
         if connection is None:
             return
         before = connection.ended_ns
-        connection.closed_by[direction] |= reason == "fin"
+        if reason == "fin":
+            connection.closed_by = both(connection.closed_by, direction, value=True)
         if connection.ended_by is None or (before is not None and ts_ns is not None and ts_ns < before):
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
@@ -273,12 +276,21 @@ class Ledger:
         ``alone``: the input is one capture, so that its end is the end of all that had not ended before. Of several,
         each may be of another place, and says nothing about the others.
         """
-        return {
-            each.number: WatchedUntil(
-                self.last_ns if each.ended_by is None and alone else each.ended_ns, each.ended_by is not None
-            )
-            for each in self.connections.values()
-        }
+        return {each.number: self.watched_until(each, alone=alone) for each in self.connections.values()}
+
+    def watched_until(self, connection: ConnectionState, *, alone: bool) -> WatchedUntil:
+        """Return until when a connection was watched, which was up to now where it has not ended."""
+        ended = connection.ended_by is not None
+        return WatchedUntil(connection.ended_ns if ended or not alone else self.last_ns, ended)
+
+    def leave(self, connection: ConnectionState) -> None:
+        """Forget a connection without a stream that is over."""
+        del self.connections[connection.number]
+        self.left += 1
+        self.left_lost_ns = max(self.left_lost_ns, connection.last_loss_ns)
+        if connection.place is not None and self.names.get(connection.place) is connection:
+            del self.names[connection.place]
+        connection.part()
 
     def close(self, last_ns: int | None = None) -> list[Stream]:
         """End the input, and return all streams. ``last_ns``: when the capture ended, if after its last frame."""

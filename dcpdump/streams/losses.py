@@ -15,8 +15,6 @@ from dcpdump.streams.state import ConnectionState
 
 #: So many connections that lost bytes after a moment are looked through for one of the same consumer.
 _FURTHER = 100
-#: Later than all that was captured: of a loss at a time that is not known.
-_ANY_TIME = 1 << 64
 
 _Torn = tuple[int, ConnectionState]  #: when something of a connection was lost last
 
@@ -34,13 +32,15 @@ def lost_since(connection: ConnectionState, ts_ns: int | None) -> Unknown | None
 class Losses:
     """What was lost of the connections of a ledger that is closed, by their consumers."""
 
-    def __init__(self, connections: Iterable[ConnectionState]) -> None:
+    def __init__(self, connections: Iterable[ConnectionState], left_ns: int = 0) -> None:
+        """``left_ns``: when bytes were lost last of a connection that is none of these any more."""
+        self._left_ns = left_ns
         self._by_owner: dict[str, list[_Torn]] = {}
         every = list(connections)
         if not any(each.lossy for each in every):
             return  # where nothing was lost, what begins late was merely silent before
         for connection in every:
-            torn = max(_lost_bytes(connection), _beginning(connection))
+            torn = max(connection.last_loss_ns, _beginning(connection))
             for owner in _owners(connection) if torn else ():
                 self._by_owner.setdefault(owner, []).append((torn, connection))
         for each in self._by_owner.values():
@@ -53,7 +53,8 @@ class Losses:
             return found
         mate = next(self._mates(connection, ts_ns), None)
         if mate is None:
-            return None
+            text = "bytes of connections that were not kept in memory were lost or skipped"
+            return Unknown(Reason.BYTES_LOST, text) if self._left_ns >= ts_ns else None
         if mate.lost_after(ts_ns):
             text = f"{sum(mate.lost_bytes)} bytes of connection {mate.number} were lost or skipped"
             return Unknown(Reason.BYTES_LOST, text)
@@ -67,12 +68,6 @@ class Losses:
             for _, mate in islice(torn, at, at + _FURTHER):
                 if mate is not connection and (same(connection, mate) or _hosts(connection) == _hosts(mate)):
                     yield mate
-
-
-def _lost_bytes(connection: ConnectionState) -> int:
-    """Return when bytes were lost last; 0 where none were."""
-    times = [ns for ns, count in zip(connection.lost_ns, connection.losses, strict=True) if count]
-    return max((_ANY_TIME if ns is None else ns for ns in times), default=0)
 
 
 def _beginning(connection: ConnectionState) -> int:

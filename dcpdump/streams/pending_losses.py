@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,11 @@ class PendingLosses:
         for row, gap in self.before(part).items():
             events[row] = events[row]._replace(gap_before=gap.length, skipped=gap.skipped)
 
+    def take(self, connection: int) -> list[Lost]:
+        """Return the losses of a connection that no frame followed, and forget them."""
+        kept = [each for direction in (0, 1) for each in self._of.pop((connection, direction), ())]
+        return [loss for _, loss in sorted(kept, key=itemgetter(0))]
+
     def rest(self) -> list[Lost]:
         """Return the losses that no frame has followed yet, as they came."""
-        return [loss for _, loss in sorted((each for kept in self._of.values() for each in kept), key=lambda x: x[0])]
+        return [loss for _, loss in sorted((each for kept in self._of.values() for each in kept), key=itemgetter(0))]

@@ -155,9 +155,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     connection.by_opaque[frame.opaque] = stream
     if connection.early_acks:
         stream.acks_early.extend(each for each in connection.early_acks if each.opaque == frame.opaque)
-        connection.early_acks = type(connection.early_acks)(
-            each for each in connection.early_acks if each.opaque != frame.opaque
-        )
+        connection.early_acks = [each for each in connection.early_acks if each.opaque != frame.opaque]
 
 
 def closing(stream: Stream, frame: FrameEvent) -> None:

@@ -130,6 +130,7 @@ def _opened(connection: ConnectionState, frame: FrameEvent, waiting: UnansweredR
         connection.opened, connection.accepted_frame = True, frame.number
         if connection.name:
             place = connection.server_address or connection.dst, connection.bucket or "", connection.name
+            connection.place = place
             other = connection.names.get(place)
             if other is not connection:
                 connection.namesake = other

@@ -4,9 +4,9 @@ This is the one memory of a conversation: verdicts, explanations and the rules o
 ask for (the keys of a snapshot) is kept where the connection is watched ``closely``.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from dcpdump.streams.consumer import NAMELESS, Identity
 from dcpdump.streams.exchanges import Exchanges
@@ -23,6 +23,15 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import Window
 from dcpdump.wire.collection_names import Names
 
+T = TypeVar("T")
+#: Later than all that was captured: of a loss at a time that is not known.
+ANY_TIME = 1 << 64
+
+
+def both(of: tuple[T, T], direction: int, value: T) -> tuple[T, T]:
+    """Return what is known of both directions, with another value for one of them."""
+    return (of[0], value) if direction else (value, of[1])
+
 
 @dataclass(slots=True, eq=False)
 class ConnectionState:
@@ -37,6 +46,7 @@ class ConnectionState:
     producing: "dict[tuple[str, int], Stream]" = field(default_factory=dict)
     #: of all connections, by bucket and vbucket: the stream that was granted last
     syn: bool = False  #: the opening was captured
+    place: tuple[str, str, str] | None = None  #: server, bucket and name, of a connection that was opened
     namesake: "ConnectionState | None" = None  #: the one that had its name before, on that server and bucket
     server: int | None = None  #: the direction in which the server sends, by what only one of both ends sends
     inferred: Roles | None = None  #: who the server seems to be; None before all connections were compared
@@ -70,18 +80,18 @@ class ConnectionState:
     current: dict[int, Stream] = field(default_factory=dict)  #: by vbucket << 16 | stream id
     by_opaque: dict[int, Stream] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
-    exchanges: Exchanges = field(default_factory=Exchanges)
+    exchanges: Exchanges = field(init=False)
     rolled_back: dict[int, tuple[Request, int]] = field(default_factory=dict)
     #: by place: the latest request that was rolled back, and how often the same one was in a row
-    early_acks: deque[FrameEvent] = field(default_factory=deque)  #: answers to markers of streams not granted yet
+    early_acks: list[FrameEvent] = field(default_factory=list)  #: answers to markers of streams not granted yet
     incoming: Snapshot | None = None  #: what the marker at hand announces
     collection_names: Names | None = None
     manifest_uid: int | None = None
     frames: list[int] = field(default_factory=lambda: [0, 0])
     bytes: list[int] = field(default_factory=lambda: [0, 0])
-    losses: list[int] = field(default_factory=lambda: [0, 0])  #: how often bytes were lost, by direction
-    lost_bytes: list[int] = field(default_factory=lambda: [0, 0])
-    lost_ns: list[int | None] = field(default_factory=lambda: [None, None])  #: when bytes were lost last
+    losses: tuple[int, int] = (0, 0)  #: how often bytes were lost, by direction
+    lost_bytes: tuple[int, int] = (0, 0)
+    lost_ns: tuple[int | None, int | None] = (None, None)  #: when bytes were lost last
     holes: int = 0  #: frames of which bytes are missing
     lost_frame: int = 0  #: the number of the frame before which bytes were lost last
     lost_text: str = ""  #: what was lost last
@@ -93,25 +103,35 @@ class ConnectionState:
     ended_ns: int | None = None  #: the TCP connection ended, by FIN or RST
     ended_by: int | None = None  #: the direction whose end came first
     end_reason: str = ""  #: fin, rst, reused
-    closed_by: list[bool] = field(default_factory=lambda: [False, False])  #: the directions of which a FIN was captured
+    closed_by: tuple[bool, bool] = (False, False)  #: the directions of which a FIN was captured
     until_ns: int | None = None  #: until when it was watched, once the input is over
-    no_stream: Stream = field(init=False)  #: stands where a message is of no stream
+    _no_stream: Stream | None = None
 
     def __post_init__(self) -> None:
-        self.no_stream = Stream(self, -1)
         self.exchanges = Exchanges(closely=self.closely)
 
     def lose(self, direction: int, length: int, ts_ns: int | None, number: int = 0, *, skipped: bool = False) -> None:
         """Take it that bytes were lost before frame ``number``, or at the end. ``skipped``: they are not frames."""
-        self.losses[direction] += 1
-        self.lost_bytes[direction] += max(0, length)
-        self.lost_ns[direction] = ts_ns
+        self.losses = both(self.losses, direction, self.losses[direction] + 1)
+        self.lost_bytes = both(self.lost_bytes, direction, self.lost_bytes[direction] + max(0, length))
+        self.lost_ns = both(self.lost_ns, direction, ts_ns)
         self.lost_frame = number
         self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.feeder)
         amount = "an unknown number of bytes" if length == UNKNOWN_LOSS else f"{length:,} bytes"
         place = f" before frame {number}" if number else " at the end"
         self.lost_text = f"{amount}{place} are no frames" if skipped else f"{amount} were lost{place}"
         self.exchanges.lose()
+
+    def part(self) -> None:
+        """Refer to no other connection and not to itself, so that its memory is free."""
+        self.namesake = self._no_stream = None
+
+    @property
+    def no_stream(self) -> Stream:
+        """What stands for a stream where a message is of none."""
+        if self._no_stream is None:
+            self._no_stream = Stream(self, -1)
+        return self._no_stream
 
     @property
     def lossy(self) -> bool:
@@ -122,6 +142,12 @@ class ConnectionState:
     def torn(self) -> bool:
         """Whether bytes of it were lost, or are missing of a frame."""
         return bool(self.losses[0] or self.losses[1] or self.holes)
+
+    @property
+    def last_loss_ns(self) -> int:
+        """When bytes were lost last, later than all times where that is not known; 0 where none were."""
+        times = [ns for ns, count in zip(self.lost_ns, self.losses, strict=True) if count]
+        return max((ANY_TIME if ns is None else ns for ns in times), default=0)
 
     def lost_after(self, ts_ns: int | None) -> bool:
         """Return whether bytes were lost at a time or later, or may have been."""

@@ -95,8 +95,8 @@ class Stream:
     keys: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits of the snapshot, and their seqnos
     pending_keys: dict[bytes, int] = field(default_factory=dict)  #: of its prepares and aborts
     oso_keys: set[bytes] = field(default_factory=set)
-    acks_due: deque[FrameEvent] = field(default_factory=deque)  #: last items of snapshots that want an ack
-    acks_early: deque[FrameEvent] = field(default_factory=deque)  #: acknowledgements before what they acknowledge
+    acks_due: deque[FrameEvent] | None = None  #: last items of snapshots that want an ack; None: there was none yet
+    acks_early: list[FrameEvent] = field(default_factory=list)  #: acknowledgements before what they acknowledge
     unacked: dict[int, FrameEvent] = field(default_factory=dict)  #: prepares not yet acknowledged, by seqno
 
     @property
@@ -294,6 +294,8 @@ class Stream:
             if self.acks_early:
                 self.acks_early.pop()
             else:
+                if self.acks_due is None:
+                    self.acks_due = deque()
                 self.acks_due.append(place_of(frame))
 
     def acknowledge_marker(self, frame: FrameEvent) -> None:
@@ -320,8 +322,9 @@ class Stream:
 
     def forget(self) -> None:
         """Forget what a message of which bytes are missing may have changed."""
-        for known in (self.prepared, self.unacked, self.keys, self.pending_keys, self.acks_due, self.acks_early):
+        for known in (self.prepared, self.unacked, self.keys, self.pending_keys, self.acks_early):
             known.clear()
+        self.acks_due = None
 
     def goes_on(self, opaque: int) -> bool:
         """Return whether documents are simply the next of a snapshot, in which they settle nothing."""

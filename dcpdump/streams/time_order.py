@@ -38,6 +38,11 @@ class Order:
         self._latest: dict[tuple[int, int], int] = {}  # by direction of a connection
         self._count = 0
 
+    @property
+    def waiting(self) -> bool:
+        """Whether frames wait."""
+        return bool(self._held)
+
     def feed(self, seen: Sequence[Step], *, waiting: bool, in_order: bool) -> Sequence[Step]:
         """Take the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
         if not self._held and not waiting and in_order:

@@ -26,6 +26,11 @@ class Watching(Dissection):
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self.ended: list[Ended] = []
+        self.most_connections = limits.connections  #: that are to be remembered
+
+    def is_over(self, number: int) -> bool:
+        """Return whether no frame of a connection can come any more, by its number."""
+        return number not in self._conversations and not self._connections.lives(number)
 
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:

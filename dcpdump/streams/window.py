@@ -32,8 +32,12 @@ def _counts(opcode: int) -> bool:
     return message.streamed and message.sender is PRODUCER and opcode != DCP_SEQNO_ACKNOWLEDGED
 
 
-def _zeros() -> list[int]:
-    return [0] * (LAST - FIRST + 1)
+#: What is sent by opcode where nothing is, shared by all windows: of most connections there is no message.
+_NOTHING = [0] * (LAST - FIRST + 1)
+
+
+def _nothing() -> list[int]:
+    return _NOTHING
 
 
 #: By opcode: whether flow control counts the message.
@@ -111,8 +115,8 @@ class Window:
     last_ack_ns: int | None = None
     last_sent_ns: int | None = None
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
-    bytes: list[int] = field(default_factory=_zeros)  #: by opcode, from FIRST on, as the wire has them
-    frames: list[int] = field(default_factory=_zeros)
+    bytes: list[int] = field(default_factory=_nothing)  #: by opcode, from FIRST on, as the wire has them
+    frames: list[int] = field(default_factory=_nothing)
     with_ids: int = 0
     noops: int = 0
     answers: int = 0
@@ -141,6 +145,8 @@ class Window:
 
     def sends(self, opcode: int, length: int, stream_id: int, ts_ns: int | None) -> None:
         """Count a message of a stream."""
+        if self.bytes is _NOTHING:
+            self._begin()
         at = opcode - FIRST
         self.bytes[at] += length
         self.frames[at] += 1
@@ -171,6 +177,8 @@ class Window:
         self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
     ) -> None:
         """Count documents that do not fill it: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
+        if self.bytes is _NOTHING:
+            self._begin()
         count, before = 0, self.outstanding
         for opcode, frames, size in kinds:
             self.bytes[opcode - FIRST] += size
@@ -321,11 +329,14 @@ class Window:
         self.is_blocked, self.full_since, self.blocked_since = False, None, None
         self.beyond, self.beyond_ns = 0, None
 
+    def _begin(self) -> None:
+        self.bytes, self.frames = list(_NOTHING), list(_NOTHING)
+
     def _clear(self) -> None:
         """Begin a new account."""
         self.acked = self.overacked = self.outstanding = self.slack = self.peak = 0
         self.with_ids = self.noops = self.answers = 0
-        self.bytes, self.frames = _zeros(), _zeros()
+        self.bytes = self.frames = _NOTHING
         self.marks, self._step = [], 1
 
 

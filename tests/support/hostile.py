@@ -124,6 +124,20 @@ def short_connections(count: int) -> list[Packet]:
     return out
 
 
+def mixed_connections(count: int) -> list[Packet]:
+    """Return connections one after another: every tenth has a stream, every third an answer to nothing."""
+    out: list[Packet] = []
+    for number in range(count):
+        talk = _talk(port=20_000 + number, number=len(out) + 1, start=NOON + len(out) * _STEP)
+        if number % 10 == 0:
+            talk = _opened(talk).send(1, mutations(3))
+        if number % 3 == 0:
+            talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"eq_dcpq:%d" % number, opaque=5))
+            talk.send(1, encode("DCP_OPEN", response=True, opaque=5) + encode("DCP_CONTROL", response=True, opaque=9))
+        out += talk.send(1, encode("DCP_NOOP", opaque=3)).fin().packets
+    return out
+
+
 def gets(count: int) -> list[Packet]:
     """Return documents that are asked for by key, on the port of DCP."""
     talk = _opened(_talk())

@@ -1,0 +1,43 @@
+"""Of connections that are over, and had no stream, no more are kept than --memory has room for."""
+
+from pathlib import Path
+
+import pytest
+
+from dcpdump.net.packet import Packet
+from tests.support.console import run
+from tests.support.hostile import in_pcap, mixed_connections, short_connections
+
+#: As few as are always kept: about 1,000.
+FEW = "--memory 16M"
+
+
+def written(packets: list[Packet], folder: Path) -> Path:
+    path = folder / "many.pcap"
+    path.write_bytes(in_pcap(packets))
+    return path
+
+
+def test_connections_that_are_not_listed_are_counted_in_a_note(tmp_path: Path) -> None:
+    path = written(short_connections(2_000), tmp_path)
+    all_of_them, some = run(f"dcpdump conns {path} -f ndjson"), run(f"dcpdump conns {path} -f ndjson {FEW}")
+    listed = some.out.splitlines()
+    assert len(all_of_them.out.splitlines()) == 2_000
+    assert 1_000 < len(listed) < 1_300
+    assert set(listed) <= set(all_of_them.out.splitlines())
+    left = 2_000 - len(listed)
+    note = f"{left} connections without a stream, which had ended or were silent for longest, are not listed"
+    assert [line for line in some.err.splitlines() if "without a stream" in line] == [
+        f"dcpdump: note: to stay within --memory, {note}"
+    ]
+    assert "without a stream" not in all_of_them.err
+
+
+@pytest.mark.parametrize("command", ["check --all", "streams", "rollbacks"])
+def test_what_is_said_of_streams_and_broken_rules_is_the_same(command: str, tmp_path: Path) -> None:
+    path = written(mixed_connections(1_400), tmp_path)
+    name, *options = command.split()
+    asked = f"dcpdump {name} {path} -f ndjson {' '.join(options)}"
+    plenty, little = run(asked), run(f"{asked} {FEW}")
+    assert (little.code, sorted(little.out.splitlines())) == (plenty.code, sorted(plenty.out.splitlines()))
+    assert plenty.out or command == "rollbacks"
