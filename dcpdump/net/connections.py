@@ -73,6 +73,7 @@ class Connections:
         self._layers = Layers(limits, self.counts)
         self.halves: dict[bytes, Half] = {}
         self._recent: OrderedDict[int, Half] = OrderedDict()  # by connection number, least recently used first
+        self._over: dict[int, Half] = {}  # those of which both directions ended, the first first
         self.latest: Connection | None = None
         self._deadlines: list[tuple[int, int, Half]] = []  # a heap
         self._serial = 0
@@ -133,6 +134,7 @@ class Connections:
         first.other, second.other = second, first
         self.halves[keys[1]], self.halves[keys[0]] = second, first
         self._recent[connection.number] = first
+        self._note_end(first)
         self._schedule(first)
         self._schedule(second)
 
@@ -205,6 +207,8 @@ class Connections:
             events = [each._replace(by_peer=True) if isinstance(each, End) else each for each in events]
         for event in events:
             out.append(_row(Delivery, (connection, half.direction, event)))
+            if isinstance(event, End):
+                self._note_end(half)
         if stream.deadline is not None and not half.scheduled:
             self._schedule(half)
         if flags & RST:
@@ -240,9 +244,8 @@ class Connections:
 
     def _open(self, segment: Segment, seen: Seen, out: list[Delivery]) -> Half:
         if len(self._recent) >= self._limits.connections:
-            oldest = next(iter(self._recent.values()))
-            self.counts.evictions += not (oldest.stream.ended and oldest.other.stream.ended)
-            self._part(oldest, EVICTED, seen, out)
+            self.counts.evictions += not self._over
+            self._part(next(iter((self._over or self._recent).values())), EVICTED, seen, out)
         answers = segment.flags & SYN and segment.flags & ACK  # so the other side opened it
         flow = segment.flow
         syn = bool(segment.flags & SYN)
@@ -265,11 +268,19 @@ class Connections:
                 del self.halves[each.key]
             del each.other  # without the circle the memory is free at once
         del self._recent[half.connection.number]
+        self._over.pop(half.connection.number, None)
         self.latest = None
+
+    def _note_end(self, half: Half) -> None:
+        """Note that a direction ended: where both have, the connection is the first to be forgotten."""
+        if half.stream.ended and half.other.stream.ended:
+            self._over[half.connection.number] = half
 
     def _tell(self, half: Half, events: list[Event], out: list[Delivery]) -> None:
         for event in events:
             out.append(Delivery(half.connection, half.direction, event))
+            if isinstance(event, End):
+                self._note_end(half)
         if half.stream.deadline is not None and not half.scheduled:
             self._schedule(half)
 

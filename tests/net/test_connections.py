@@ -448,6 +448,18 @@ def test_the_least_recently_used_connection_goes_first() -> None:
     assert (counts.connections, counts.evictions) == (3, 1)
 
 
+def test_a_connection_that_has_ended_goes_before_one_that_is_silent() -> None:
+    flows = [flow(f"10.0.0.1:{port}", "10.0.0.2:11210") for port in (1, 2, 3, 4)]
+    silent, first, second, last = (TcpTalk(each) for each in flows)
+    some = [*silent.send(0, b"a")]
+    for each in (first, second):
+        some += each.send(0, b"b").fin().packets
+    silent.packets.clear()
+    out, counts = run([*some, *last.send(0, b"c").packets, *silent.send(0, b"A").packets], Limits(connections=3))
+    assert texts(out) == {(0, 0): b"aA", (1, 0): b"b", (2, 0): b"b", (3, 0): b"c"}
+    assert (counts.connections, counts.evictions) == (4, 0)
+
+
 def test_all_reassembly_together_stays_within_its_memory() -> None:
     limits = Limits(memory=200_000)
     some, lost = [], 0
