@@ -41,7 +41,7 @@ class Judging:
             self._learn(step)
         self._feed.close(last_ns, self._engine.lose if self._engine is not None else None)
         if self._engine is not None:
-            for finding in self._engine.close(self.ledger.watched(alone=alone)):
+            for finding in self._engine.close(alone=alone):
                 self.fold.add(finding)
 
     def hide(self, redactor: Redactor) -> None:

@@ -1,7 +1,6 @@
 """RuleEngine: events in, findings out. The rules judge each frame before the ledger learns it."""
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 from dcpdump.check.evidence import SECOND, PendingEvidence
 from dcpdump.check.finding import Finding
@@ -33,7 +32,7 @@ from dcpdump.spec.names import JSON
 from dcpdump.streams.addressing import find_place, simply
 from dcpdump.streams.document_run import Close, DocumentRun, Step
 from dcpdump.streams.frame_event import FrameEvent, kept
-from dcpdump.streams.ledger import Ledger, WatchedUntil
+from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.messages import announce
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
@@ -139,16 +138,20 @@ class RuleEngine:
             self._evidence_of(known).lose()
             self._runner.lose(known, direction)
 
-    def close(self, watched: Mapping[int, WatchedUntil] = MappingProxyType({})) -> list[Finding]:
-        """End the input. ``watched`` says until when connections were; others were until their last frame."""
+    def close(self, *, alone: bool | None = None) -> list[Finding]:
+        """End the input.
+
+        ``alone``: it is one capture, so that its end is the end of all that had not ended before. Of several, each may
+        be of another place, and says nothing about the others. None: nothing is known beyond the last frames.
+        """
         for connection in self.ledger.connections.values():
-            self._close(connection, watched.get(connection.number))
+            self._close(connection, alone)
         self._runner.release_all()
         return self._runner.taken()
 
     def leave(self, connection: ConnectionState) -> list[Finding]:
         """End a connection, of which nothing more comes, and forget it; the ledger does not."""
-        self._close(connection, self.ledger.watched_until(connection, alone=True))
+        self._close(connection, alone=True)
         number = connection.number
         for direction in (0, 1):
             self._runner.release(number, direction)
@@ -156,12 +159,13 @@ class RuleEngine:
         self._last.pop(number, None)
         return self._runner.taken()
 
-    def _close(self, connection: ConnectionState, until: WatchedUntil | None) -> None:
+    def _close(self, connection: ConnectionState, alone: bool | None) -> None:
         connection.over = True
-        if until is not None:
-            connection.gone = until.gone
-            if until.ts_ns is not None and connection.last_ns is not None:
-                connection.until_ns = max(connection.last_ns, until.ts_ns)
+        if alone is not None:
+            connection.gone = connection.ended_by is not None
+            until_ns = connection.ended_ns if connection.gone or not alone else self.ledger.last_ns
+            if until_ns is not None and connection.last_ns is not None:
+                connection.until_ns = max(connection.last_ns, until_ns)
         self.partly += connection.doubtful
         for stream in connection.streams:
             if stream.granted or stream.last_frame:

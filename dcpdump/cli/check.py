@@ -121,7 +121,7 @@ class Checking(LedgerConsumer):
         super()._leave(connection)
 
     def _end(self) -> None:
-        self._keep(self._engine.close(self.ledger.watched(alone=self._alone)))
+        self._keep(self._engine.close(alone=self._alone))
 
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)

@@ -24,8 +24,8 @@ class Limits:
     fragments: int = 65_535
     fragment_ns: int = 60 * SECOND
 
-    #: Connections remembered; beyond it the first that ended is forgotten, or the least recently used closed. By default
-    #: they may fill the memory.
+    #: Connections remembered; beyond it the first that ended is forgotten, or the least recently used is closed.
+    #: By default they may fill the memory.
     connections: int = 256 * MIB // CONNECTION
     #: Out-of-order and remembered bytes of all connections; beyond it the least recently used is evicted.
     memory: int = 256 * MIB

@@ -3,8 +3,6 @@
 Whoever has to look at a frame before it is learnt goes by the steps of ``feed``: ``arrive``, ``place``, ``learn``.
 """
 
-from typing import NamedTuple
-
 from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
 from dcpdump.streams.addressing import find_place, simply
@@ -38,13 +36,6 @@ from dcpdump.streams.window import COUNTED, FIRST
 #: What only the side with the changes sends, and what only the side that wants them sends.
 _BY_FEEDER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
 _BY_TAKER = WANTED
-
-
-class WatchedUntil(NamedTuple):
-    """Until when a connection was watched, as far as that is known, and whether it was gone then."""
-
-    ts_ns: int | None
-    gone: bool
 
 
 #: Flags of snapshots in which single documents settle something: without open prepares, and with them.
@@ -269,19 +260,6 @@ class Ledger:
             connection.ended_by, connection.end_reason, connection.ended_ns = direction, reason, ts_ns
             if ts_ns is not None and (self.last_ns is None or ts_ns > self.last_ns):
                 self.last_ns = ts_ns
-
-    def watched(self, *, alone: bool) -> dict[int, WatchedUntil]:
-        """Return until when connections were watched, by their numbers.
-
-        ``alone``: the input is one capture, so that its end is the end of all that had not ended before. Of several,
-        each may be of another place, and says nothing about the others.
-        """
-        return {each.number: self.watched_until(each, alone=alone) for each in self.connections.values()}
-
-    def watched_until(self, connection: ConnectionState, *, alone: bool) -> WatchedUntil:
-        """Return until when a connection was watched, which was up to now where it has not ended."""
-        ended = connection.ended_by is not None
-        return WatchedUntil(connection.ended_ns if ended or not alone else self.last_ns, ended)
 
     def leave(self, connection: ConnectionState) -> None:
         """Forget a connection without a stream that is over."""

@@ -34,6 +34,7 @@ def _key(redactor: Redactor, opcode: int, text: str | None) -> str | None:
 def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     """Hash the names of a connection, and of what was set and created on it."""
     message = MESSAGES[DCP_CONTROL]
+    connection.place = None
     connection.bucket = _key(redactor, SELECT_BUCKET, connection.bucket)
     connection.name = _key(redactor, DCP_OPEN, connection.name)
     connection.agent = _key(redactor, HELLO, connection.agent)

@@ -294,8 +294,7 @@ class Stream:
             if self.acks_early:
                 self.acks_early.pop()
             else:
-                if self.acks_due is None:
-                    self.acks_due = deque()
+                self.acks_due = self.acks_due or deque()
                 self.acks_due.append(place_of(frame))
 
     def acknowledge_marker(self, frame: FrameEvent) -> None:
